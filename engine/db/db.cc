@@ -112,9 +112,11 @@ ReadView Db::lease(DatabaseId database) const {
 std::unique_ptr<Iterator> Db::iterate(const ReadView& view, const IteratorOptions& options) const {
   ThreadCounters::add(impl_->reads_.counters.mine().iterators, 1);
   if (view.has_tree()) ThreadCounters::add(ViewParts::tree(view)->lookups->mine().iterators, 1);
+  const RangeTally tally{&impl_->reads_.counters, view.database()};
   const bool is_pass_view = view.has_tree() && ViewParts::lease(view) == nullptr;
+  if (options.resident && is_pass_view && view.mode() == ReadMode::kResident) return new_resident_iterator(view, options, tally);
   const std::shared_ptr<Lease> held = ViewParts::lease(is_pass_view ? lease(view.database()) : view);
-  return new_db_iterator(held, view.now(), options, {&impl_->reads_.counters, view.database()}, impl_->reads_.values);
+  return new_db_iterator(held, view.now(), options, tally, impl_->reads_.values);
 }
 
 bool Db::fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue) {

@@ -142,9 +142,10 @@ class TableIterator final : public InternalIterator {
       for (std::uint32_t p = 0; p < info.pages; ++p) {
         const PageInfo& page = index_.pages[info.first_page + p];
         if (page.dropped()) continue;
-        if (!load_page(page, &slots_[p])) return false;
+        if (!load_page(page, &slots_[p]) && !note_miss(info.first_page + p)) return false;
         count_ += page.entries;
       }
+      if (!status_.is_ok()) return false;
       single_ = info.pages == 1;
       if (!single_) {
         const Bytes packed = Bytes(index_.permutations).substr(index_.permutation_offsets[tile]);
@@ -166,6 +167,7 @@ class TableIterator final : public InternalIterator {
         return true;
       }
     }
+    if (options_.misses != nullptr) return false;
     if (options_.counters != nullptr) ++options_.counters->pages_read;
     auto block = read_block(page);
     if (!block.is_ok()) return fail(block.status());
@@ -179,6 +181,15 @@ class TableIterator final : public InternalIterator {
     // A page that was not compressed lies in the readahead buffer, which the tile's next page may replace. So the page is copied.
     if (decoded->data() != slot->own.data()) slot->own.assign(*decoded);
     slot->page = PageView(slot->own);
+    return true;
+  }
+
+  // Adds a page that is not in memory to the misses. Returns false if the iterator reads instead.
+  bool note_miss(std::uint32_t page) {
+    if (options_.misses == nullptr) return false;
+    options_.misses->pages.push_back({static_cast<const TableLookup*>(reader_.get()), page});
+    if (status_.is_ok()) options_.misses->keep_alive.push_back(reader_);
+    status_ = Status::not_resident();
     return true;
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "iter/barrier_iterator.h"
+#include "iter/run_iterator.h"
 #include "table/table_reader_impl.h"
 
 namespace ebbtide {
@@ -49,7 +50,8 @@ const TableStats& TableLookup::stats() const { return r_.stats; }
 const TableFiles& TableLookup::files() const { return r_.files; }
 
 std::unique_ptr<InternalIterator> TableLookup::new_iterator(const TableIteratorOptions& options) const {
-  auto pinned = r_.pinned();
+  auto pinned = r_.pinned(options.misses);
+  if (pinned.status().is_not_resident()) return error_iterator(Status::not_resident());
   if (!pinned.is_ok()) return std::make_unique<BarrierIterator>(r_.stats, options.bounds.start, pinned.status());
   return new_table_iterator(std::move(pinned).value(), r_, options);
 }

@@ -44,6 +44,8 @@ struct TableIteratorOptions {
   bool fill_cache = true;  ///< false: pages are read without the cache, with readahead (for compactions)
   ReadCounters* counters = nullptr;
   std::size_t readahead = kMostReadahead;  ///< the most bytes to read at once; a larger block is read as a whole
+  /// If set, the iterator never reads: it adds what is not in memory, and ends with kNotResident.
+  MissSet* misses = nullptr;
 };
 
 /// The PageMiss::page of a miss of the table's index and filter, instead of a page.

@@ -150,6 +150,14 @@ Result<std::shared_ptr<TableReader>> TableReaderImpl::pinned() const {
   return read_and_pin();
 }
 
+Result<std::shared_ptr<TableReader>> TableReaderImpl::pinned(MissSet* misses) const {
+  if (misses == nullptr) return pinned();
+  if (auto now = pinned_if_loaded(); now != nullptr) return now;
+  Status status;
+  (void)index_or_miss(misses, &status);
+  return status.is_ok() ? Status::not_resident() : status;
+}
+
 Result<std::shared_ptr<TableReader>> TableReaderImpl::read_and_pin() const {
   auto bytes = read_file(*options.fs, metadata_path);
   const Status status = bytes.is_ok() ? load(*bytes, nullptr) : bytes.status();
@@ -254,6 +262,7 @@ Result<std::shared_ptr<TableReader>> TableReader::redescribed(const TableFiles& 
 }
 
 Result<std::shared_ptr<TableReader>> TableReader::pinned() const { return impl_->pinned(); }
+Result<std::shared_ptr<TableReader>> TableReader::pinned(MissSet* misses) const { return impl_->pinned(misses); }
 std::shared_ptr<TableReader> TableReader::pinned_if_loaded() const { return impl_->pinned_if_loaded(); }
 void TableReader::abandon() { impl_->abandoned.store(true, std::memory_order_release); }
 

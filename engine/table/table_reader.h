@@ -73,6 +73,8 @@ class TableReader : public TableLookup, public TableInspector {
   /// Returns the same table, with its index pinned in memory as long as the result lives. Reads the index if necessary. Errors
   /// are those of open(), and kAborted if the files are missing after abandon().
   [[nodiscard]] Result<std::shared_ptr<TableReader>> pinned() const;
+  /// Like pinned(). If `misses` is not null, the call does no I/O: it adds a missing index to `misses` and returns kNotResident.
+  [[nodiscard]] Result<std::shared_ptr<TableReader>> pinned(MissSet* misses) const;
   /// Like pinned(), but without I/O: returns null if the index is not in memory.
   [[nodiscard]] std::shared_ptr<TableReader> pinned_if_loaded() const;
   /// Notes that the files may be unlinked from now on. Missing files are then no damage.

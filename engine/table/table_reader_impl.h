@@ -74,6 +74,7 @@ struct TableReaderImpl {
   Status load(Bytes bytes, TableStats* described) const REQUIRES(loading);
   /// See TableReader::pinned().
   Result<std::shared_ptr<TableReader>> pinned() const EXCLUDES(loading, mutex);
+  Result<std::shared_ptr<TableReader>> pinned(MissSet* misses) const EXCLUDES(loading, mutex);
   std::shared_ptr<TableReader> pinned_if_loaded() const EXCLUDES(mutex);
   /// Like pinned_if_loaded(). If the index is not in memory, sets the number of filter slices that the next load keeps to
   /// `count`. The call does both under one lock, so that a concurrent load either keeps `count` slices or has ended before.

@@ -3,6 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "db/read/lookup.h"
+#include "db/read/view_parts.h"
 #include "db/trees/tree_view.h"
 #include "iter/barrier_iterator.h"
 #include "iter/merging_iterator.h"
@@ -17,21 +19,21 @@ using Failed = std::map<std::size_t, Status>;
 
 // Makes an iterator over the tables of a run within bounds, as a child of the merge. When the iterator reaches a failed table, it
 // ends with the table's error.
-std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, bool fill_cache, std::size_t readahead,
-                                            Failed failed) {
+std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, std::size_t readahead, Failed failed,
+                                            MissSet* misses) {
   RunFiles files;
   files.files = run.tables().size();
   files.stats = [&run](std::size_t i) -> const TableStats& { return run.tables()[i]->meta->stats; };
-  files.open = [&run, bounds, fill_cache, readahead,
-                failed = std::move(failed)](std::size_t i) -> std::unique_ptr<InternalIterator> {
+  files.open = [&run, bounds, readahead, misses, failed = std::move(failed)](std::size_t i) -> std::unique_ptr<InternalIterator> {
     if (const auto at = failed.find(i); at != failed.end())
       return std::make_unique<BarrierIterator>(run.tables()[i]->meta->stats, bounds.start, at->second);
-    return run.reader(i).new_iterator({bounds, fill_cache, nullptr, readahead});
+    return run.reader(i).new_iterator({.bounds = bounds, .readahead = readahead, .misses = misses});
   };
   return std::make_unique<RunIterator>(std::move(files), bounds);
 }
 
-std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange& bounds, bool fill_cache,
+// `misses`: as in TableIteratorOptions.
+std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange& bounds, MissSet* misses,
                                             std::vector<TombstoneSource>* tombstones) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const auto& memtable : view.memtables) {
@@ -40,6 +42,7 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
     children.push_back(memtable->new_iterator());
   }
   const std::size_t readahead = readahead_of_each(view.tables->runs.size());
+  bool resident = true;
   for (const RunView& run : view.tables->runs) {
     TombstoneSource source{children.size(), {}};
     Failed failed;
@@ -48,16 +51,20 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
       if (TableList::sums_of(chunk).special == 0) continue;
       for (std::size_t i = run.tables().start_of(c), end = i + chunk.items.size(); i < end; ++i) {
         if (!run.has_range_tombstones(i) || run.is_unreadable(i) || !run.tables()[i]->meta->stats.overlaps(bounds)) continue;
-        if (const auto table = run.reader(i).pinned(); table.is_ok()) {
+        if (const auto table = run.reader(i).pinned(misses); table.is_ok()) {
           source.sets.push_back((*table)->range_tombstones());
+        } else if (table.status().is_not_resident()) {
+          resident = false;
         } else {
           failed.emplace(i, table.status());
         }
       }
     }
     if (!source.sets.empty()) tombstones->push_back(std::move(source));
-    children.push_back(run_child(run, bounds, fill_cache, readahead, std::move(failed)));
+    children.push_back(run_child(run, bounds, readahead, std::move(failed), misses));
   }
+  // Without all range tombstones nothing may be shown. The other children still note what they lack.
+  if (!resident) children.push_back(error_iterator(Status::not_resident()));
   return std::make_unique<MergingIterator>(std::move(children));
 }
 
@@ -65,9 +72,18 @@ class DbIterator final : public Iterator {
  public:
   DbIterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options, const RangeTally& tally,
              std::shared_ptr<LargeValues> values)
-      : lease_(std::move(lease)), values_(std::move(values)), tally_(tally), walk_(make_walk(*lease_, now, options)) {}
+      : lease_(std::move(lease)),
+        values_(std::move(values)),
+        tally_(tally),
+        walk_(make_walk(*lease_->view(), lease_->seq(), now, options, nullptr)) {}
+  // An iterator that never waits. `pass_view` has a tree and a MissSet.
+  DbIterator(const ReadView& pass_view, const IteratorOptions& options, const RangeTally& tally)
+      : pass_view_(pass_view),
+        tally_(tally),
+        walk_(make_walk(*ViewParts::tree(pass_view), pass_view.seq(), pass_view.now(), options, pass_view.misses())) {}
   ~DbIterator() override {
-    if (tally_.counters == nullptr || seeks_ == 0) return;
+    // A resident iterator that lacks pages is made again once they are there.
+    if (tally_.counters == nullptr || seeks_ == 0 || status().is_not_resident()) return;
     DatabaseCounters& mine = tally_.counters->of(tally_.counters->mine(), tally_.database);
     ThreadCounters::add(mine.ranges, seeks_);
     ThreadCounters::add(mine.range_entries, stops_ + walk_.steps());
@@ -106,12 +122,10 @@ class DbIterator final : public Iterator {
     const Entry& entry = walk_.entry();
     if (!entry.is_large()) return entry.value;
     if (large_ == nullptr) {
-      auto value = values_->read(*static_cast<const TableLookup*>(entry.large.table), entry.large);
-      if (!value.is_ok()) {
-        status_ = value.status();
+      if (Status read = read_large(entry); !read.is_ok()) {
+        status_ = std::move(read);
         return {};
       }
-      large_ = std::move(value).value();
     }
     return *large_;
   }
@@ -120,26 +134,44 @@ class DbIterator final : public Iterator {
   [[nodiscard]] DeleteKey stamp() const override { return walk_.entry().delete_key; }
   [[nodiscard]] SeqNum seq() const override { return walk_.entry().seq; }
   [[nodiscard]] std::uint64_t steps() const override { return walk_.steps(); }
-  [[nodiscard]] Status status() const override { return status_.is_ok() ? walk_.status() : status_; }
+  [[nodiscard]] Status status() const override {
+    Status status = status_.is_ok() ? walk_.status() : status_;
+    return status.is_not_resident() ? missing_status(pass_view_) : status;
+  }
 
  private:
-  static VisibleIterator make_walk(const Lease& lease, Millis now, const IteratorOptions& options) {
+  static VisibleIterator make_walk(const TreeView& tree, SeqNum seq, Millis now, const IteratorOptions& options,
+                                   MissSet* misses) {
     std::vector<TombstoneSource> tombstones;
-    auto merged = merge_tree(*lease.view(), options.bounds, true, &tombstones);
+    auto merged = merge_tree(tree, options.bounds, misses, &tombstones);
     VisibleOptions visible;
     visible.bounds = options.bounds;
-    visible.view_seq = lease.seq();
+    visible.view_seq = seq;
     visible.now = now;
     visible.max_steps = options.max_steps;
     visible.elements = options.elements;
-    visible.records = lease.view()->record_sets();
+    visible.records = tree.record_sets();
     return {std::move(merged), std::move(tombstones), std::move(visible)};
+  }
+
+  Status read_large(const Entry& entry) {
+    if (lease_ != nullptr) {
+      TRY_ASSIGN(value, values_->read(*static_cast<const TableLookup*>(entry.large.table), entry.large));
+      large_ = std::move(value);
+      return Status::ok();
+    }
+    Found found;
+    found.length = entry.value_length();
+    found.large = {entry.large.table, entry.large.offset, entry.large.stored_bytes};
+    TRY(pass_view_.read(&found));
+    large_ = std::static_pointer_cast<const std::string>(found.pin);
+    return Status::ok();
   }
 
   template <typename Move>
   void move(Move step) {
     if (large_ != nullptr) large_ = nullptr;
-    if (lease_->revoked()) [[unlikely]] {
+    if (lease_ != nullptr && lease_->revoked()) [[unlikely]] {
       status_ = revoked_view();
       return;
     }
@@ -148,8 +180,9 @@ class DbIterator final : public Iterator {
     stops_ += walk_.valid() ? 1 : 0;
   }
 
-  const std::shared_ptr<Lease> lease_;
+  const std::shared_ptr<Lease> lease_;  // null: reads pass_view_
   const std::shared_ptr<LargeValues> values_;
+  const ReadView pass_view_;
   const RangeTally tally_;
   std::uint64_t seeks_ = 0;
   std::uint64_t stops_ = 0;  // keys at which a move stopped
@@ -185,6 +218,10 @@ std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis n
                                           const RangeTally& tally, std::shared_ptr<LargeValues> values) {
   if (lease == nullptr) return std::make_unique<EmptyIterator>();
   return std::make_unique<DbIterator>(std::move(lease), now, options, tally, std::move(values));
+}
+
+std::unique_ptr<Iterator> new_resident_iterator(const ReadView& view, const IteratorOptions& options, const RangeTally& tally) {
+  return std::make_unique<DbIterator>(view, options, tally);
 }
 
 }  // namespace ebbtide

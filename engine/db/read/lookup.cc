@@ -45,12 +45,6 @@ void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLo
 
 Status no_room(const MemoryAccount& account, const MissSet& misses) { return refused_charge(account, misses.refused_bytes); }
 
-/// Returns the status of a lookup that has added a miss: kNotResident, or an error if the fetch of the misses was refused for
-/// lack of memory.
-Status missing(const ReadView& view) {
-  return view.misses()->refused ? no_room(ViewParts::env(view).memory, *view.misses()) : Status::not_resident();
-}
-
 /// Adds misses for the indexes that the rest of a search may need, from run `first` on, so that one fetch reads them all.
 void miss_older_indexes(const TablesView& tables, std::size_t first, const LookupKey& key, MissSet* misses) {
   for (std::size_t r = first; r < tables.runs.size(); ++r) {
@@ -143,7 +137,7 @@ Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found,
       const Lookup cover = table.newest_cover(key.key, view.seq(), misses, &covered, &status);
       if (cover == Lookup::kNotResident) {
         miss_older_indexes(tables, r + 1, key, misses);
-        return missing(view);
+        return missing_status(view);
       }
       if (cover == Lookup::kError) return status;
     }
@@ -159,7 +153,7 @@ Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found,
           return finish_lookup(view, entry, covered, found, std::move(pin));
         case Lookup::kNotResident:
           if (misses->pages.back().page == kIndexMiss) miss_older_indexes(tables, r + 1, key, misses);
-          return missing(view);
+          return missing_status(view);
         case Lookup::kError:
           return status;
         case Lookup::kAbsent:
@@ -173,6 +167,10 @@ Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found,
 }
 
 }  // namespace
+
+Status missing_status(const ReadView& view) {
+  return view.misses()->refused ? no_room(ViewParts::env(view).memory, *view.misses()) : Status::not_resident();
+}
 
 Status find_entry(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads) {
   Status status;

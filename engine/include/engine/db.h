@@ -162,7 +162,8 @@ class Db {
   /// Returns an estimate of the number of keys with lo <= stamp < hi, from the delete fences, without I/O. Overwritten versions
   /// count until a merge drops them. Pages that a secondary range tombstone covers as a whole do not count.
   [[nodiscard]] std::uint64_t estimate_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) const;
-  /// Returns an iterator over a leased view. If `view` is a pass view, the iterator leases a new view, whose seq may be later.
+  /// Returns an iterator over a leased view. If `view` is a pass view, the iterator leases a new view, whose seq may be later, unless
+  /// IteratorOptions::resident applies.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
   /// Reads the pages and values of `misses` into memory and pins them in the set. Returns true if no wait for the device was
   /// necessary, since the system page cache had them: run the command again at once; `done` is not called. Returns false

@@ -15,10 +15,14 @@ struct IteratorOptions {
   /// True to show the elements of large collections, too. Otherwise the iterator passes over all elements of a collection in one
   /// step.
   bool elements = false;
+  /// True: the iterator never waits for the disk, if its view is a pass view of ReadMode::kResident. What it lacks is added to the
+  /// view's MissSet, and the iterator becomes invalid with status kNotResident. Its results are valid while the PassGuard is held.
+  bool resident = false;
 };
 
 /// Iterates over the keys that exist in its view, without those that are deleted, covered or expired. Not thread-safe: one thread
-/// per iterator. An iterator holds a leased view. When the view is revoked, the iterator becomes invalid with status kRevoked.
+/// per iterator. An iterator holds a leased view, unless it is resident. When the view is revoked, the iterator becomes invalid with
+/// status kRevoked.
 class Iterator {
  public:
   virtual ~Iterator() = default;

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "db/read/page_fetcher.h"
 #include "engine/db/read/read_fixture.h"
 
 using namespace ebbtide;
@@ -21,6 +22,34 @@ std::vector<std::string> keys_of(Iterator& walk) {
   CHECK(walk.status().is_ok());
   return keys;
 }
+
+/// Walks in steps, as a loop does: each step begins again, with the pages that earlier ones lacked. Returns the last status.
+struct ResidentWalks {
+  ReadFixture& f;
+  bool backward = false;
+  MissSet misses{};
+  int steps = 0;
+  std::vector<std::string> keys{};
+  PageFetcher fetcher{0, f.account, [] {}, *f.env.values};
+
+  Status run() {
+    while (true) {
+      ++steps;
+      keys.clear();
+      EpochGuard guard(f.bench.epoch);
+      const auto walk =
+          new_resident_iterator(f.pass_view(ReadMode::kResident, &misses), {}, RangeTally{&f.env.counters, f.kDatabase});
+      for (backward ? walk->seek_to_last() : walk->seek_to_first(); walk->valid(); backward ? walk->prev() : walk->next()) {
+        const std::string value(walk->value());
+        if (!walk->status().is_ok()) break;
+        keys.push_back(std::string(walk->key()) + "=" + value.substr(0, 1) + std::to_string(value.size()));
+      }
+      if (!walk->status().is_not_resident()) return walk->status();
+      REQUIRE_FALSE(misses.empty());
+      REQUIRE(fetcher.fetch(&misses, ignore, nullptr));
+    }
+  }
+};
 
 }  // namespace
 
@@ -101,4 +130,45 @@ TEST_CASE("walk ends: its positionings count as range reads, and the entries tha
   CHECK((counts.reads == 0 && counts.empty_reads == 0 && counts.writes == 0));
   { const auto walk = walk_of(f.leased_view()); }  // never positioned
   CHECK(f.env.counters.operations(f.kDatabase) == counts);
+}
+
+TEST_CASE("resident walk lacks pages: it names them, reads none, and shows all keys once they are fetched") {
+  for (const std::uint32_t pages_per_tile : {1u, 4u}) {
+    for (const bool backward : {false, true}) {
+      INFO(pages_per_tile << " pages per tile, " << (backward ? "backward" : "forward"));
+      ReadFixture f;
+      f.pages_per_tile = pages_per_tile;
+      const std::string large(kLargeValueBytes + 7, 'x');
+      for (int i = 0; i < 300; ++i) f.put(numbered(i), std::string(50, 'v'), {.stamp = static_cast<DeleteKey>(i * 37 % 100)});
+      f.put("large", large);
+      f.flush();
+      for (int i = 0; i < 300; i += 3) f.del(numbered(i));
+      f.del_range(numbered(100), numbered(150));
+      f.flush();
+      f.put(numbered(120), "memory");
+      std::vector<std::string> expected;
+      for (int i = 0; i < 300; ++i) {
+        if (i == 120) expected.push_back(numbered(i) + "=m6");
+        if (i % 3 != 0 && (i < 100 || i >= 150)) expected.push_back(numbered(i) + "=v50");
+      }
+      expected.push_back("large=x" + std::to_string(large.size()));
+      if (backward) std::reverse(expected.begin(), expected.end());
+      ResidentWalks walks{f, backward};
+      REQUIRE(walks.run().is_ok());
+      CHECK(walks.keys == expected);
+      CHECK(walks.steps > 2);
+      CHECK(walks.fetcher.pages_read() > 3);
+      // Only the walk that was complete counts.
+      CHECK(f.env.counters.operations(f.kDatabase).ranges == 1);
+    }
+  }
+}
+
+TEST_CASE("resident walk lacks pages, and the budget has no room for them: it ends with kOutOfMemory") {
+  ReadFixture f;
+  for (int i = 0; i < 300; ++i) f.put(numbered(i), std::string(50, 'v'));
+  f.flush();
+  f.account->set_budget(1, 1);
+  ResidentWalks walks{f};
+  CHECK(walks.run().code() == Code::kOutOfMemory);
 }

@@ -95,6 +95,28 @@ TEST_CASE("database has many tables: open reads 1,024, and the others are read w
   CHECK(read == kTables);
 }
 
+TEST_CASE("resident walk meets tables that open does not read: their indexes are fetched, and it shows all keys") {
+  Harness h;
+  (void)write_many_tables(*h.files, "data", kTables);
+  h.open();
+  IteratorOptions options;
+  options.bounds.start = key_number(2 * Quarantine::kReadAtOpen - 4);
+  options.resident = true;
+  MissSet misses;
+  std::uint64_t rounds = 0, next = 0;
+  for (bool done = false; !done; ++rounds) {
+    PassGuard guard(*h.db);
+    const auto walk = h.db->iterate(h.db->view(0, h.db->now(), ReadMode::kResident, &misses), options);
+    next = 2 * Quarantine::kReadAtOpen - 4;
+    for (walk->seek_to_first(); walk->valid(); walk->next()) CHECK(walk->key() == key_number(next++));
+    done = !walk->status().is_not_resident();
+    if (done) demand_ok(walk->status(), "walk");
+    if (!done) REQUIRE(h.db->fetch(&misses, [] {}));
+  }
+  CHECK(next == 2 * kTables);
+  CHECK(rounds > 50);
+}
+
 TEST_CASE("keys are sampled: only tables that give entries are read") {
   Harness h;
   constexpr std::uint64_t kKeys = 100;  // of a table: far more in all than a sample takes
