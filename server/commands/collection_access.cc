@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 #include <tuple>
+#include <unordered_set>
 
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
@@ -283,16 +284,22 @@ Result<std::uint64_t> pop_count_option(ArgCursor& cursor) {
   return count;
 }
 
+Result<std::uint64_t> element_count(const Found& found, CollectionType type) {
+  if (found.kind == EntryKind::kHeader) {
+    TRY_ASSIGN(header, header_of(found));
+    return header.count;
+  }
+  TRY_ASSIGN(reader, CompactReader::open(found.value, type));
+  return std::uint64_t{reader.count()};
+}
+
 Status reply_count(Ctx& ctx, CollectionType type) {
   std::optional<Found> found;
   TRY(locate_collection(ctx, ctx.key(), type, &found));
   std::uint64_t count = 0;
-  if (is_large(found)) {
-    TRY_ASSIGN(header, header_of(*found));
-    count = header.count;
-  } else if (found) {
-    TRY_ASSIGN(reader, CompactReader::open(found->value, type));
-    count = reader.count();
+  if (found) {
+    TRY_ASSIGN(size, element_count(*found, type));
+    count = size;
   }
   ctx.reply.integer(static_cast<std::int64_t>(count));
   return Status::ok();
@@ -332,7 +339,24 @@ Status begin_element_scan(Ctx& ctx, CollectionType type, std::optional<Found>* f
 
 std::size_t random_below(std::size_t size, std::uint64_t* random) { return static_cast<std::size_t>(next_random(random) % size); }
 
+namespace {
+
+/// choose(), for few of many (R. Floyd's algorithm): each choice of `count` numbers is equally likely.
+std::vector<std::size_t> choose_few(std::size_t size, std::size_t count, std::uint64_t* random) {
+  std::unordered_set<std::size_t> chosen;
+  for (std::size_t last = size - count; last < size; ++last) {
+    if (const std::size_t place = random_below(last + 1, random); !chosen.insert(place).second) chosen.insert(last);
+  }
+  std::vector<std::size_t> places(chosen.begin(), chosen.end());
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+}  // namespace
+
 std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64_t* random) {
+  constexpr std::size_t kMany = 16;
+  if (count < size / kMany) return choose_few(size, count, random);
   std::vector<std::size_t> places;
   places.reserve(count);
   // Takes each place with the probability (members still wanted) / (places left), so that each choice is equally likely.
@@ -340,6 +364,24 @@ std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64
     if (random_below(size - place, random) < count - places.size()) places.push_back(place);
   }
   return places;
+}
+
+Result<RandomChoice> choose_random(Ctx& ctx, const RandomCount& wanted, CollectionType type, Found* found) {
+  // Each element of the reply has a place of its own choice, so all elements are read.
+  const bool large = found->kind == EntryKind::kHeader;
+  if (large && wanted.repeats) TRY(read_collection(ctx, type, found));
+  TRY_ASSIGN(count, element_count(*found, type));
+  RandomChoice choice{.size = static_cast<std::size_t>(count), .places = {}};
+  if (wanted.repeats) return choice;
+  std::uint64_t random = ctx.random;
+  const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(wanted.count, count));
+  if (large) TRY(ctx.reserve(taken * 2 * sizeof(std::size_t)));
+  choice.places = choose(choice.size, taken, &random);
+  if (!large) return choice;
+  TRY(load_places(ctx, type, choice.places, found));
+  choice.size = taken;
+  std::iota(choice.places.begin(), choice.places.end(), std::size_t{0});
+  return choice;
 }
 
 Result<RandomCount> parse_random_count(const Ctx& ctx, Bytes with_values) {

@@ -82,6 +82,8 @@ Result<ArgCursor> after_popped_keys(const Ctx& ctx);
 /// Parses the only option of these commands, COUNT, at the cursor; 1 without it.
 Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
 
+/// Returns the number of elements of a located collection. A small one must have been read.
+Result<std::uint64_t> element_count(const Found& found, CollectionType type);
 /// HLEN, SCARD, ZCARD, LLEN.
 Status reply_count(Ctx& ctx, CollectionType type);
 
@@ -102,9 +104,16 @@ struct RandomCount {
 };
 /// Parses them. `with_values` is the word of the last option; without one, a fourth argument is a syntax error.
 Result<RandomCount> parse_random_count(const Ctx& ctx, Bytes with_values);
-/// Replies with random elements: `reply_one(place, pair)` writes one of them, in RESP3 as an array if `pair` is set.
+/// What a command on random elements has read.
+struct RandomChoice {
+  std::size_t size = 0;             ///< number of elements that were read
+  std::vector<std::size_t> places;  ///< the chosen ones among them, ascending; unused if RandomCount::repeats
+};
+/// Chooses elements of a located collection and reads it: the whole of a small one, the chosen elements of a large one.
+Result<RandomChoice> choose_random(Ctx& ctx, const RandomCount& wanted, CollectionType type, Found* found);
+/// Replies with the chosen elements: `reply_one(place)` writes the one at that place among those that were read.
 template <typename ReplyOne>
-Status reply_random(Ctx& ctx, const RandomCount& wanted, std::size_t size, ReplyOne reply_one);
+Status reply_random(Ctx& ctx, const RandomCount& wanted, const RandomChoice& choice, ReplyOne reply_one);
 
 // --- implementation
 
@@ -156,26 +165,25 @@ Status scan_elements(Ctx& ctx, CollectionType type, std::size_t items, ReplyOne 
 std::size_t random_below(std::size_t size, std::uint64_t* random);
 
 template <typename ReplyOne>
-Status reply_random(Ctx& ctx, const RandomCount& wanted, std::size_t size, ReplyOne reply_one) {
-  std::uint64_t random = ctx.random;
+Status reply_random(Ctx& ctx, const RandomCount& wanted, const RandomChoice& choice, ReplyOne reply_one) {
   if (!wanted.given) {
-    reply_one(random_below(size, &random));
+    reply_one(choice.places.front());
     return Status::ok();
   }
   if (wanted.repeats) {
+    std::uint64_t random = ctx.random;
     reply_pairs_head(ctx.reply, wanted.count, wanted.with_values);
     for (std::uint64_t i = 0; i < wanted.count; ++i) {
       if (ctx.reply.out().overflown()) break;  // the client will be closed
       TRY(ctx.work(kRandomElementWork));
       reply_pair_head(ctx.reply, wanted.with_values);
-      reply_one(random_below(size, &random));
+      reply_one(random_below(choice.size, &random));
       TRY(ctx.reserve_reply());
     }
     return Status::ok();
   }
-  const auto places = choose(size, static_cast<std::size_t>(std::min<std::uint64_t>(wanted.count, size)), &random);
-  reply_pairs_head(ctx.reply, places.size(), wanted.with_values);
-  for (const std::size_t place : places) {
+  reply_pairs_head(ctx.reply, choice.places.size(), wanted.with_values);
+  for (const std::size_t place : choice.places) {
     reply_pair_head(ctx.reply, wanted.with_values);
     reply_one(place);
     TRY(ctx.reserve_reply());

@@ -13,6 +13,7 @@
 #include "commands/collection_access.h"
 #include "commands/families.h"
 #include "commands/geo_docs.h"
+#include "commands/large_members.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
 #include "store/geo.h"
@@ -100,7 +101,7 @@ Status geoadd(Ctx& ctx) {
 
   std::optional<Found> old;
   SortedSet members;
-  TRY(find_collection_for_update(ctx, ctx.key(), CollectionType::kSortedSet, &old));
+  TRY(find_collection_for_update(ctx, ctx.key(), CollectionType::kSortedSet, &old, Wanted::from(first + 2, 3)));
   if (old) {
     TRY_ASSIGN(decoded, decode_sorted_set(old->value));
     members = std::move(decoded);
@@ -160,7 +161,7 @@ Status visit_scores(Ctx& ctx, const std::optional<Found>& found, ReplyOne reply_
 template <typename ReplyOne>
 Status reply_of_members(Ctx& ctx, std::uint64_t work, ReplyOne reply_one) {
   std::optional<Found> found;
-  TRY(find_collection(ctx, ctx.key(), CollectionType::kSortedSet, &found));
+  TRY(find_collection(ctx, ctx.key(), CollectionType::kSortedSet, &found, Wanted::from(2)));
   TRY(collection_work(ctx, 0, (ctx.argc() - 2) * work));
   ctx.reply.array(ctx.argc() - 2);
   return visit_scores(ctx, found, reply_one);
@@ -193,7 +194,7 @@ Status geodist(Ctx& ctx) {
     unit = meters;
   }
   std::optional<Found> found;
-  TRY(find_collection(ctx, ctx.key(), CollectionType::kSortedSet, &found));
+  TRY(find_collection(ctx, ctx.key(), CollectionType::kSortedSet, &found, {.all = false, .first = 2, .end = 4}));
   std::optional<RankedScore> from, to;
   if (found) {
     TRY_ASSIGN(first, find_member(found->value, ctx.arg(2)));
@@ -238,7 +239,8 @@ struct SearchKind {
 };
 
 /// Sets the search's center to that of a member.
-Status find_center(const Found& found, Bytes member, GeoArea* area) {
+Status find_center(Ctx& ctx, Found found, Bytes member, GeoArea* area) {
+  if (found.kind == EntryKind::kHeader) TRY(load_element(ctx, CollectionType::kSortedSet, member, &found));
   TRY_ASSIGN(place, find_member(found.value, member));
   if (!place) return reply_error("ERR could not decode requested zset member");
   area->center = geo_point(place->score);
@@ -246,23 +248,23 @@ Status find_center(const Found& found, Bytes member, GeoArea* area) {
 }
 
 /// Parses center and radius of GEORADIUS and GEORADIUSBYMEMBER. As in Redis, the radius by a member of a missing key is not read.
-Status parse_circle(const Ctx& ctx, const SearchKind& kind, const std::optional<Found>& found, Search* search) {
+Status parse_circle(Ctx& ctx, const SearchKind& kind, const std::optional<Found>& found, Search* search) {
   if (!kind.by_member) {
     TRY_ASSIGN(center, point_argument(ctx, 2));
     search->area.center = center;
     return parse_radius(ctx, 4, &search->area);
   }
   if (!found) return Status::ok();
-  TRY(find_center(*found, ctx.arg(2), &search->area));
+  TRY(find_center(ctx, *found, ctx.arg(2), &search->area));
   return parse_radius(ctx, 3, &search->area);
 }
 
 /// Parses an option of GEOSEARCH that gives the center or the shape. Returns false if the cursor is at none.
-Result<bool> parse_area_option(const Ctx& ctx, const std::optional<Found>& found, ArgCursor* cursor, Search* search) {
+Result<bool> parse_area_option(Ctx& ctx, const std::optional<Found>& found, ArgCursor* cursor, Search* search) {
   const std::size_t left = cursor->left(), at = ctx.argc() - left;
   std::size_t values = 0;
   if (left >= 2 && !search->from_point && cursor->take_word("FROMMEMBER")) {
-    if (found) TRY(find_center(*found, ctx.arg(at + 1), &search->area));
+    if (found) TRY(find_center(ctx, *found, ctx.arg(at + 1), &search->area));
     search->from_member = true;
     values = 1;
   } else if (left >= 3 && !search->from_member && cursor->take_word("FROMLONLAT")) {
@@ -305,7 +307,7 @@ bool take_flag(const SearchKind& kind, ArgCursor* cursor, Search* search) {
   return true;
 }
 
-Status parse_options(const Ctx& ctx, const SearchKind& kind, const std::optional<Found>& found, Search* search) {
+Status parse_options(Ctx& ctx, const SearchKind& kind, const std::optional<Found>& found, Search* search) {
   for (ArgCursor cursor(ctx.args, kind.options_at); !cursor.done();) {
     Bytes value;
     if (take_flag(kind, &cursor, search)) continue;
@@ -344,12 +346,21 @@ Status check_options(const Ctx& ctx, const SearchKind& kind, const Search& searc
   return Status::ok();
 }
 
-/// Returns the matches of the reply, in its order.
-Status find_matches(Ctx& ctx, Search search, const Found& found, std::vector<GeoMatch>* matches) {
+/// Of a large sorted set, loads the members in the cells around the area.
+Status load_cells(Ctx& ctx, const std::vector<CellScores>& cells, Found* found) {
+  if (found->kind != EntryKind::kHeader) return Status::ok();
+  std::vector<ScoreRange> ranges;
+  for (const CellScores& each : joined(cells)) ranges.push_back({{each.first, false}, {each.end, true}});
+  return load_members(ctx, ranges, found);
+}
+
+/// Returns the matches of the reply, in its order. They point into `found`.
+Status find_matches(Ctx& ctx, Search search, Found* found, std::vector<GeoMatch>* matches) {
   // The first matches only have a meaning in an order.
   if (search.count != 0 && search.order == Order::kAny && !search.any) search.order = Order::kAscending;
   const auto cells = cells_of(search.area);
-  TRY_ASSIGN(candidates, members_in_cells(found.value, cells));
+  TRY(load_cells(ctx, cells, found));
+  TRY_ASSIGN(candidates, members_in_cells(found->value, cells));
   TRY(collection_work(ctx, 0, candidates.size() * kDistanceWork));
   TRY(ctx.reserve(candidates.size() * (sizeof(ScoredMember) + sizeof(GeoMatch))));
   *matches = matches_in(search.area, cells, candidates, search.any ? search.count : 0);
@@ -393,15 +404,15 @@ Status search_generic(Ctx& ctx, const SearchKind& kind) {
   std::optional<Found> found;
   const LookupKey& source = ctx.key(kind.stores ? 1 : 0);
   if (ctx.keys.size() > 1) {
-    TRY(find_collection_for_update(ctx, source, CollectionType::kSortedSet, &found));
+    TRY(locate_collection_for_update(ctx, source, CollectionType::kSortedSet, &found));
   } else {
-    TRY(find_collection(ctx, source, CollectionType::kSortedSet, &found));
+    TRY(locate_collection(ctx, source, CollectionType::kSortedSet, &found));
   }
   if (!kind.is_search) TRY(parse_circle(ctx, kind, found, &search));
   TRY(parse_options(ctx, kind, found, &search));
   TRY(check_options(ctx, kind, search));
   std::vector<GeoMatch> matches;
-  if (found) TRY(find_matches(ctx, search, *found, &matches));
+  if (found) TRY(find_matches(ctx, search, &*found, &matches));
   return search.stores ? store_matches(ctx, kind, search, matches) : reply_matches(ctx, search, matches);
 }
 

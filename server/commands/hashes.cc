@@ -218,13 +218,14 @@ Status hscan(Ctx& ctx) {
 Status hrandfield(Ctx& ctx) {
   TRY_ASSIGN(wanted, parse_random_count(ctx, "WITHVALUES"));
   std::optional<Found> found;
-  TRY(find(ctx, &found));
+  TRY(locate_collection(ctx, ctx.key(), CollectionType::kHash, &found));
   if (!found) {
     wanted.given ? ctx.reply.array(0) : ctx.reply.null();
     return Status::ok();
   }
+  TRY_ASSIGN(choice, choose_random(ctx, wanted, CollectionType::kHash, &*found));
   TRY_ASSIGN(fields, decode_hash(found->value));
-  return reply_random(ctx, wanted, fields.size(), [&](std::size_t place) {
+  return reply_random(ctx, wanted, choice, [&](std::size_t place) {
     ctx.reply.bulk(fields[place].field);
     if (wanted.with_values) ctx.reply.bulk(fields[place].value);
   });

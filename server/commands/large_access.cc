@@ -1,11 +1,10 @@
 #include "commands/large_access.h"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 
-#include "dispatch/growing_charge.h"
+#include "commands/large_part.h"
 
 namespace ebbtide {
 namespace {
@@ -15,135 +14,12 @@ constexpr std::uint64_t kMostLookups = 2048;
 /// The most elements of one HSCAN, and the most bytes after which it ends.
 constexpr std::uint64_t kMostScanned = 10'000;
 constexpr std::size_t kMostScannedBytes = 1 << 20;
-/// Work (Ctx::work) for the look-up of an element, and for an element that is written.
-constexpr std::uint64_t kLookupWork = 1024, kWriteWork = 512;
-/// A walk looks at the client this often.
-constexpr std::uint64_t kElementsPerLook = 1024;
+/// Work (Ctx::work) for an element that is written.
+constexpr std::uint64_t kWriteWork = 512;
+/// So few elements of a list are looked up one by one; more are walked over.
+constexpr std::uint64_t kFewPositions = 4;
 /// Up to this many popped elements get a tombstone each; more get one range tombstone.
 constexpr std::uint64_t kFewTombstones = 16;
-
-/// Makes dispatch run the command again, off its loop.
-Status leave_loop(Ctx& ctx) {
-  ctx.too_long = true;
-  return Status::not_resident();
-}
-
-/// Replaces the value of a header by elements of its collection. The header's own value stays beside them.
-void set_elements(std::string elements, Found* found) {
-  struct Loaded {
-    std::string header, elements;
-  };
-  auto loaded = std::make_shared<const Loaded>(
-      Loaded{std::string(found->header.empty() ? found->value : found->header), std::move(elements)});
-  found->header = loaded->header;
-  found->value = loaded->elements;
-  found->length = found->value.size();
-  found->pin = std::shared_ptr<const void>(loaded, &loaded->elements);
-}
-
-/// Takes the wanted elements of a header's collection.
-class Part {
- public:
-  Part(Ctx& ctx, const Found& found, const LargeHeader& header)
-      : ctx_(ctx), header_(header), keys_(found.key, header.generation), builder_(header.type), charge_(ctx) {}
-
-  /// Looks an element up by its name, and adds it if it is there. If its page is not in memory, is_resident() is false from then on.
-  Status look_up(Bytes name) { return look_up(named_class(header_.type), name, true); }
-  Status look_up_position(std::uint64_t place) {
-    return look_up(ElementClass::kPosition, position_name(header_.first + place * kPositionStep), false);
-  }
-  [[nodiscard]] bool is_resident() const { return resident_; }
-
-  /// Adds all elements, in order; of a list those of places [begin, end).
-  Status walk(std::uint64_t begin, std::uint64_t end) {
-    IteratorOptions options;
-    const ElementClass which = ordered_class(header_.type);
-    options.bounds = keys_.range(which);
-    options.elements = true;
-    if (header_.type == CollectionType::kList) {
-      options.bounds.start = keys_.of(which, position_name(header_.first + begin * kPositionStep));
-      options.bounds.end = keys_.of(which, position_name(header_.first + (end - 1) * kPositionStep + 1));
-    }
-    const auto walk = ctx_.iterate(options);
-    for (walk->seek_to_first(); walk->valid(); walk->next()) {
-      if (builder_.count() % kElementsPerLook == 0 && ctx_.is_cancelled()) return Status::aborted("the client has disconnected");
-      TRY(add(keys_.name_of(walk->key()), walk->value()));
-    }
-    return walk->status();
-  }
-
-  /// Adds up to `count` elements, by name, from `from` on. Returns the key of the next element, if there is one.
-  Result<std::optional<std::string>> walk_names(Bytes from, std::uint64_t count) {
-    IteratorOptions options;
-    const ElementClass which = named_class(header_.type);
-    options.bounds = keys_.range(which);
-    options.elements = true;
-    const auto walk = ctx_.iterate(options);
-    for (walk->seek(keys_.of(which, from)); walk->valid() && builder_.count() < count; walk->next()) {
-      if (builder_.bytes() > kMostScannedBytes) break;
-      TRY(add(keys_.name_of(walk->key()), walk->value()));
-    }
-    TRY(walk->status());
-    return walk->valid() ? std::optional(std::string(walk->key())) : std::nullopt;
-  }
-
-  /// Moves the elements into `found`.
-  void give(Found* found) { set_elements(builder_.take(), found); }
-  [[nodiscard]] std::size_t count() const { return builder_.count(); }
-
- private:
-  Status look_up(ElementClass which, Bytes name, bool may_be_absent) {
-    if (keys_.overhead() + name.size() > kMaxKeyBytes) return Status::ok();
-    TRY(ctx_.work(kLookupWork));
-    std::optional<Found> element;
-    const Status status = ctx_.collections().read_element(keys_.of(which, name), &element);
-    resident_ &= !status.is_not_resident();
-    if (status.is_not_resident()) return Status::ok();
-    TRY(status);
-    if (!element) return may_be_absent ? Status::ok() : Status::corruption("a list lacks an element that its header counts");
-    TRY(ctx_.work(element->value.size()));
-    return resident_ ? add(name, element->value) : Status::ok();
-  }
-  Status add(Bytes name, Bytes value) {
-    TRY(charge_.add(2 * (name.size() + value.size()) + kOverheadBytes));
-    switch (header_.type) {
-      case CollectionType::kHash:
-        builder_.add(HashField{name, value});
-        return Status::ok();
-      case CollectionType::kSet:
-        builder_.add(name);
-        return Status::ok();
-      case CollectionType::kList:
-        builder_.add(value);
-        return Status::ok();
-      case CollectionType::kSortedSet:
-        return add_scored(name, value);
-    }
-    return Status::ok();
-  }
-  /// An element of class kMember has the score as value, one of class kScore in its name.
-  Status add_scored(Bytes name, Bytes value) {
-    if (!value.empty()) {
-      const auto score = score_of(value);
-      if (!score) return Status::corruption("a member of a sorted set has a damaged score");
-      builder_.add(ScoredMember{*score, name});
-      return Status::ok();
-    }
-    const auto member = scored_member_of(name);
-    if (!member) return Status::corruption("a member of a sorted set has a damaged name");
-    builder_.add(*member);
-    return Status::ok();
-  }
-
-  // Memory of an element beside twice its bytes, since the buffer doubles: its views in decoded collections, before and after a change.
-  static constexpr std::size_t kOverheadBytes = 64;
-  Ctx& ctx_;
-  const LargeHeader header_;
-  ElementKeys keys_;
-  CompactBuilder builder_;
-  GrowingCharge charge_;
-  bool resident_ = true;
-};
 
 /// Decodes the header of a located large collection, which must be of that type.
 Result<LargeHeader> open_header(const Found& found, CollectionType type) {
@@ -152,11 +28,17 @@ Result<LargeHeader> open_header(const Found& found, CollectionType type) {
   return header;
 }
 
+/// Called before a walk over so many elements: a long one leaves its loop, and the threads for short work.
+Status prepare_walk(Ctx& ctx, std::uint64_t elements) {
+  if (elements <= kMostWalked) return Status::ok();
+  return ctx.off_loop == nullptr ? leave_loop(ctx) : ctx.go_on_for_long();
+}
+
 Status load_names(Ctx& ctx, std::vector<Bytes> names, const LargeHeader& header, Found* found) {
   if (ctx.off_loop == nullptr && names.size() > kMostLookups) return leave_loop(ctx);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  Part part(ctx, *found, header);
+  LargePart part(ctx, *found, header);
   for (const Bytes name : names) TRY(part.look_up(name));
   if (!part.is_resident()) return Status::not_resident();
   part.give(found);
@@ -166,7 +48,7 @@ Status load_names(Ctx& ctx, std::vector<Bytes> names, const LargeHeader& header,
   TRY_ASSIGN(reader, CompactReader::open(found->value, CollectionType::kSortedSet));
   for (ScoredMember each; reader.next(&each);) members.push_back(each);
   std::sort(members.begin(), members.end(), is_before);
-  set_elements(encode(members), found);
+  LargePart::set_elements(encode(members), found);
   return Status::ok();
 }
 
@@ -296,10 +178,9 @@ Status load_elements(Ctx& ctx, CollectionType type, const Wanted& wanted, Found*
     for (std::size_t i = wanted.first; i < end; i += wanted.step) names.push_back(ctx.arg(i));
     return load_names(ctx, std::move(names), header, found);
   }
-  if (ctx.off_loop == nullptr) return leave_loop(ctx);
-  TRY(ctx.go_on_for_long());
-  Part part(ctx, *found, header);
-  TRY(part.walk(0, header.count));
+  TRY(prepare_walk(ctx, header.count));
+  LargePart part(ctx, *found, header);
+  TRY(part.walk({.which = ordered_class(type)}));
   if (part.count() != header.count) return Status::corruption("the header of a collection counts another number of elements");
   part.give(found);
   return Status::ok();
@@ -308,15 +189,14 @@ Status load_elements(Ctx& ctx, CollectionType type, const Wanted& wanted, Found*
 Status load_scan_part(Ctx& ctx, CollectionType type, Bytes resume, std::uint64_t count, Found* found,
                       std::optional<std::string>* rest) {
   TRY_ASSIGN(header, open_header(*found, type));
-  if (ctx.off_loop == nullptr) return leave_loop(ctx);
   Bytes from;
   if (!resume.empty()) {
     const std::size_t overhead = ElementKeys(found->key, header.generation).overhead();
     if (main_key_of(resume) != found->key || resume.size() < overhead) return Status::invalid_argument("ERR invalid cursor");
     from = resume.substr(overhead);
   }
-  Part part(ctx, *found, header);
-  TRY_ASSIGN(next, part.walk_names(from, std::min(count, kMostScanned)));
+  LargePart part(ctx, *found, header);
+  TRY_ASSIGN(next, part.walk_names(from, std::min(count, kMostScanned), kMostScannedBytes));
   *rest = std::move(next);
   part.give(found);
   return Status::ok();
@@ -327,16 +207,25 @@ Status load_element(Ctx& ctx, CollectionType type, Bytes name, Found* found) {
   return load_names(ctx, {name}, header, found);
 }
 
+Status load_places(Ctx& ctx, CollectionType type, std::span<const std::size_t> places, Found* found) {
+  TRY_ASSIGN(header, open_header(*found, type));
+  LargePart part(ctx, *found, header);
+  TRY(part.walk_to(places));
+  part.give(found);
+  return Status::ok();
+}
+
 Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* found) {
   TRY_ASSIGN(header, open_header(*found, CollectionType::kList));
-  Part part(ctx, *found, header);
-  if (end - begin <= kMostLookups) {
+  LargePart part(ctx, *found, header);
+  if (end - begin <= kFewPositions) {
     for (std::uint64_t place = begin; place < end; ++place) TRY(part.look_up_position(place));
     if (!part.is_resident()) return Status::not_resident();
   } else {
-    if (ctx.off_loop == nullptr) return leave_loop(ctx);
-    TRY(ctx.go_on_for_long());
-    TRY(part.walk(begin, end));
+    TRY(prepare_walk(ctx, end - begin));
+    TRY(part.walk({.which = ElementClass::kPosition,
+                   .first = position_name(header.first + begin * kPositionStep),
+                   .end = position_name(header.first + (end - 1) * kPositionStep + 1)}));
     if (part.count() != end - begin) return Status::corruption("a list lacks an element that its header counts");
   }
   part.give(found);

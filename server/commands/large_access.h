@@ -36,6 +36,9 @@ inline bool is_large(const std::optional<Found>& found) { return found && found-
 Status load_elements(Ctx& ctx, CollectionType type, const Wanted& wanted, Found* found);
 /// Like load_elements() for one element that no argument names: of a sorted set, hash or set.
 Status load_element(Ctx& ctx, CollectionType type, Bytes name, Found* found);
+/// Loads the elements at some places, ascending and below the header's count, in the order of replies. Visits all elements before
+/// the last of them; for one place, those between it and the nearer end.
+Status load_places(Ctx& ctx, CollectionType type, std::span<const std::size_t> places, Found* found);
 /// Like load_elements(), for elements [begin, end) of a list, in order. The list must have them.
 Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* found);
 /// Loads about `count` elements, at most kMostScanned, from the place that `resume` names; "" is the beginning. Sets `*rest` to the

@@ -145,16 +145,16 @@ Status spop(Ctx& ctx) {
     count = number;
   }
   std::optional<Found> old;
-  Set set;
-  TRY(open(ctx, ctx.key(), &old, &set));
+  TRY(locate_collection_for_update(ctx, ctx.key(), CollectionType::kSet, &old));
   if (!old || count == 0) {
     many ? ctx.reply.set(0) : ctx.reply.null();
     return Status::ok();
   }
-  std::uint64_t random = ctx.random;
+  // Of a large set only the popped members are read, and none is left of these.
+  TRY_ASSIGN(choice, choose_random(ctx, {.given = many, .count = count}, CollectionType::kSet, &*old));
+  TRY_ASSIGN(set, decode_set(old->value));
   Set popped, rest;
-  split_set(set, choose(set.size(), static_cast<std::size_t>(std::min<std::uint64_t>(count, set.size())), &random), &popped,
-            &rest);
+  split_set(set, choice.places, &popped, &rest);
   TRY(put_changed(ctx, ctx.key(), old, CollectionType::kSet, rest, Change::kRemoves));
   if (many) return reply_set(ctx, popped);
   ctx.reply.bulk(popped.front());
@@ -164,13 +164,14 @@ Status spop(Ctx& ctx) {
 Status srandmember(Ctx& ctx) {
   TRY_ASSIGN(wanted, parse_random_count(ctx, {}));
   std::optional<Found> found;
-  TRY(find(ctx, &found));
+  TRY(locate_collection(ctx, ctx.key(), CollectionType::kSet, &found));
   if (!found) {
     wanted.given ? ctx.reply.array(0) : ctx.reply.null();
     return Status::ok();
   }
+  TRY_ASSIGN(choice, choose_random(ctx, wanted, CollectionType::kSet, &*found));
   TRY_ASSIGN(set, decode_set(found->value));
-  return reply_random(ctx, wanted, set.size(), [&](std::size_t place) { ctx.reply.bulk(set[place]); });
+  return reply_random(ctx, wanted, choice, [&](std::size_t place) { ctx.reply.bulk(set[place]); });
 }
 
 Status sscan(Ctx& ctx) {

@@ -1,8 +1,8 @@
 // Sorted sets: ZADD, ZRANGE and the other commands on members with scores. Errors and their order are Redis's.
 //
-// A small sorted set is one entry, which each write replaces as a whole (store/collections.h); of a large one, commands read and write
-// the members that they name (commands/large_access.h). Changing a member's score does not count
-// as a delete.
+// A small sorted set is one entry, which each write replaces as a whole (store/collections.h). Of a large one, commands read and
+// write the members that they name (commands/large_access.h) or a range of them (commands/large_members.h). Changing a member's
+// score does not count as a delete.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,6 +13,7 @@
 
 #include "commands/collection_access.h"
 #include "commands/families.h"
+#include "commands/large_members.h"
 #include "commands/zsets_docs.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
@@ -195,13 +196,13 @@ Status rank_generic(Ctx& ctx, bool reverse) {
   const bool with_score = ctx.argc() == 4;
   if (with_score && !equal_ignoring_case(ctx.arg(3), "WITHSCORE")) return syntax_error();
   std::optional<Found> found;
-  TRY(find(ctx, &found));
+  TRY(locate_collection(ctx, ctx.key(), CollectionType::kSortedSet, &found));
   std::optional<RankedScore> place;
   std::size_t count = 0;
   if (found) {
-    TRY_ASSIGN(reader, CompactReader::open(found->value, CollectionType::kSortedSet));
-    count = reader.count();
-    TRY_ASSIGN(read, find_member(found->value, ctx.arg(2)));
+    TRY_ASSIGN(size, element_count(*found, CollectionType::kSortedSet));
+    count = static_cast<std::size_t>(size);
+    TRY_ASSIGN(read, is_large(found) ? rank_member(ctx, ctx.arg(2), &*found) : find_member(found->value, ctx.arg(2)));
     place = read;
   }
   if (!place) {
@@ -297,13 +298,16 @@ Status parse_range(const Ctx& ctx, std::size_t min, bool stores, RangeRequest* r
   return Status::ok();
 }
 
+/// Returns the places of a range of ranks in a sorted set of that size.
+Places ranks_of(const RangeRequest& request, std::size_t size) {
+  const Places places = places_between(request.start, request.stop, size);
+  return request.reverse() && !places.empty() ? Places{size - places.end, size - places.begin} : places;
+}
+
 /// Returns the places of the requested range. The caller reads them from their end if the request is reversed.
 Places places_of(const RangeRequest& request, const SortedSet& members) {
   const std::size_t size = members.size();
-  if (request.by == RangeBy::kRank) {
-    const Places places = places_between(request.start, request.stop, size);
-    return request.reverse() && !places.empty() ? Places{size - places.end, size - places.begin} : places;
-  }
+  if (request.by == RangeBy::kRank) return ranks_of(request, size);
   if (request.offset < 0 || std::cmp_greater_equal(request.offset, size)) return {};
   const auto skipped = static_cast<std::size_t>(request.offset);
   Places places;
@@ -317,6 +321,38 @@ Places places_of(const RangeRequest& request, const SortedSet& members) {
   if (request.limit < 0 || std::cmp_greater_equal(request.limit, places.size())) return places;
   const auto limit = static_cast<std::size_t>(request.limit);
   return request.reverse() ? Places{places.end - limit, places.end} : Places{places.begin, places.begin + limit};
+}
+
+/// Some members of a sorted set: those at `places` among the members that were read.
+struct MembersRead {
+  SortedSet members;
+  Places places;
+};
+
+/// Loads the requested range of a large sorted set, which was located. Sets `*all` if it has loaded all members instead.
+Status load_range(Ctx& ctx, const RangeRequest& request, Found* found, bool* all) {
+  *all = false;
+  if (request.by == RangeBy::kRank) {
+    TRY_ASSIGN(size, element_count(*found, CollectionType::kSortedSet));
+    return load_members(ctx, ranks_of(request, static_cast<std::size_t>(size)), found);
+  }
+  if (request.offset < 0) return load_members(ctx, Places{}, found);
+  MemberLimit limit{.from_end = request.reverse(), .skip = static_cast<std::uint64_t>(request.offset)};
+  if (request.limit >= 0) limit.limit = static_cast<std::uint64_t>(request.limit);
+  if (request.by == RangeBy::kScore) return load_members(ctx, request.scores, limit, found);
+  return load_members(ctx, request.members, limit, found, all);
+}
+
+/// Reads the requested range of a located sorted set. The members point into `found`.
+Result<MembersRead> read_range(Ctx& ctx, const RangeRequest& request, std::optional<Found>* found) {
+  MembersRead read;
+  if (!*found) return read;
+  bool all = true;
+  if (is_large(*found)) TRY(load_range(ctx, request, &**found, &all));
+  TRY_ASSIGN(decoded, decode_sorted_set((*found)->value));
+  read.members = std::move(decoded);
+  read.places = all ? places_of(request, read.members) : Places{0, read.members.size()};
+  return read;
 }
 
 Status reply_members(Ctx& ctx, const SortedSet& members, const Places& places, bool reverse, bool with_scores) {
@@ -337,9 +373,9 @@ Status range_generic(Ctx& ctx, RangeBy by, Direction direction) {
   request.direction = direction;
   TRY(parse_range(ctx, 2, false, &request));
   std::optional<Found> found;
-  SortedSet members;
-  TRY(read_members(ctx, &found, &members));
-  return reply_members(ctx, members, places_of(request, members), request.reverse(), request.with_scores);
+  TRY(locate_collection(ctx, ctx.key(), CollectionType::kSortedSet, &found));
+  TRY_ASSIGN(read, read_range(ctx, request, &found));
+  return reply_members(ctx, read.members, read.places, request.reverse(), request.with_scores);
 }
 
 Status zrange(Ctx& ctx) { return range_generic(ctx, RangeBy::kAny, Direction::kAny); }
@@ -353,34 +389,51 @@ Status zrangestore(Ctx& ctx) {
   RangeRequest request;
   TRY(parse_range(ctx, 3, true, &request));
   std::optional<Found> found;
-  SortedSet members;
-  TRY(open(ctx, ctx.key(1), &found, &members));
-  const Places places = places_of(request, members);
-  const auto begin = members.begin();
+  TRY(locate_collection_for_update(ctx, ctx.key(1), CollectionType::kSortedSet, &found));
+  TRY_ASSIGN(read, read_range(ctx, request, &found));
+  const auto begin = read.members.begin();
   return store_result(
       ctx, ctx.key(0),
-      SortedSet(begin + static_cast<std::ptrdiff_t>(places.begin), begin + static_cast<std::ptrdiff_t>(places.end)));
+      SortedSet(begin + static_cast<std::ptrdiff_t>(read.places.begin), begin + static_cast<std::ptrdiff_t>(read.places.end)));
+}
+
+/// Returns the number of members in a range of a located large sorted set.
+Result<std::uint64_t> count_large(Ctx& ctx, const ScoreRange& range, Found* found) { return count_members(ctx, range, *found); }
+Result<std::uint64_t> count_large(Ctx& ctx, const LexRange& range, Found* found) {
+  TRY_ASSIGN(counted, count_members(ctx, range, *found));
+  if (counted) return *counted;
+  TRY(read_collection(ctx, CollectionType::kSortedSet, found));
+  TRY_ASSIGN(members, decode_sorted_set(found->value));
+  return std::uint64_t{places_in(members, range).size()};
+}
+
+template <typename Range>
+Status count_generic(Ctx& ctx, const Range& range) {
+  std::optional<Found> found;
+  TRY(locate_collection(ctx, ctx.key(), CollectionType::kSortedSet, &found));
+  std::uint64_t count = 0;
+  if (is_large(found)) {
+    TRY_ASSIGN(counted, count_large(ctx, range, &*found));
+    count = counted;
+  } else if (found) {
+    TRY_ASSIGN(members, decode_sorted_set(found->value));
+    count = places_in(members, range).size();
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(count));
+  return Status::ok();
 }
 
 Status zcount(Ctx& ctx) {
   TRY_ASSIGN(range, score_range(ctx.arg(2), ctx.arg(3)));
-  std::optional<Found> found;
-  SortedSet members;
-  TRY(read_members(ctx, &found, &members));
-  ctx.reply.integer(static_cast<std::int64_t>(places_in(members, range).size()));
-  return Status::ok();
+  return count_generic(ctx, range);
 }
 
 Status zlexcount(Ctx& ctx) {
   TRY_ASSIGN(range, lex_range(ctx.arg(2), ctx.arg(3)));
-  std::optional<Found> found;
-  SortedSet members;
-  TRY(read_members(ctx, &found, &members));
-  ctx.reply.integer(static_cast<std::int64_t>(places_in(members, range).size()));
-  return Status::ok();
+  return count_generic(ctx, range);
 }
 
-/// Removes the members at `places`.
+/// Removes the members at `places`. Of a large sorted set, `members` are those that were read.
 Status remove_places(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, SortedSet members, const Places& places) {
   if (places.empty()) return Status::ok();
   const auto begin = members.begin();
@@ -388,38 +441,51 @@ Status remove_places(Ctx& ctx, const LookupKey& key, const std::optional<Found>&
   return put_changed(ctx, key, old, members, Change::kRemoves);
 }
 
-template <typename FindPlaces>
-Status remove_range(Ctx& ctx, FindPlaces find_places) {
+Status remove_range(Ctx& ctx, const RangeRequest& request) {
   std::optional<Found> old;
-  SortedSet members;
-  TRY(open(ctx, ctx.key(), &old, &members));
-  const Places places = find_places(members);
-  TRY(remove_places(ctx, ctx.key(), old, std::move(members), places));
-  ctx.reply.integer(static_cast<std::int64_t>(places.size()));
+  TRY(locate_collection_for_update(ctx, ctx.key(), CollectionType::kSortedSet, &old));
+  TRY_ASSIGN(read, read_range(ctx, request, &old));
+  TRY(remove_places(ctx, ctx.key(), old, std::move(read.members), read.places));
+  ctx.reply.integer(static_cast<std::int64_t>(read.places.size()));
   return Status::ok();
 }
 
 Status zremrangebyrank(Ctx& ctx) {
   TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
   TRY_ASSIGN(stop, integer_argument(ctx.arg(3)));
-  return remove_range(ctx, [start, stop](const SortedSet& members) { return places_between(start, stop, members.size()); });
+  return remove_range(ctx, {.by = RangeBy::kRank, .start = start, .stop = stop});
 }
 
 Status zremrangebyscore(Ctx& ctx) {
   TRY_ASSIGN(range, score_range(ctx.arg(2), ctx.arg(3)));
-  return remove_range(ctx, [&range](const SortedSet& members) { return places_in(members, range); });
+  return remove_range(ctx, {.by = RangeBy::kScore, .scores = range});
 }
 
 Status zremrangebylex(Ctx& ctx) {
   TRY_ASSIGN(range, lex_range(ctx.arg(2), ctx.arg(3)));
-  return remove_range(ctx, [&range](const SortedSet& members) { return places_in(members, range); });
+  return remove_range(ctx, {.by = RangeBy::kLex, .members = range});
 }
 
 // --- members with the lowest or highest score
 
-Places places_at_end(const SortedSet& members, bool highest, std::uint64_t count) {
-  const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(count, members.size()));
-  return highest ? Places{members.size() - taken, members.size()} : Places{0, taken};
+Places places_at_end(std::size_t size, bool highest, std::uint64_t count) {
+  const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(count, size));
+  return highest ? Places{size - taken, size} : Places{0, taken};
+}
+
+/// Reads the members with the lowest or highest scores of a located sorted set.
+Result<MembersRead> read_end(Ctx& ctx, bool highest, std::uint64_t count, std::optional<Found>* found) {
+  MembersRead read;
+  if (!*found) return read;
+  const bool large = is_large(*found);
+  if (large) {
+    TRY_ASSIGN(size, element_count(**found, CollectionType::kSortedSet));
+    TRY(load_members(ctx, places_at_end(static_cast<std::size_t>(size), highest, count), &**found));
+  }
+  TRY_ASSIGN(decoded, decode_sorted_set((*found)->value));
+  read.members = std::move(decoded);
+  read.places = large ? Places{0, read.members.size()} : places_at_end(read.members.size(), highest, count);
+  return read;
 }
 
 /// Replies with the members at `places` as pairs: nested or flat.
@@ -444,11 +510,10 @@ Status pop_generic(Ctx& ctx, bool highest) {
     count = number;
   }
   std::optional<Found> old;
-  SortedSet members;
-  TRY(open(ctx, ctx.key(), &old, &members));
-  const Places places = places_at_end(members, highest, count);
-  TRY(reply_popped(ctx, members, places, highest, many && ctx.reply.protocol() == 3));
-  return remove_places(ctx, ctx.key(), old, std::move(members), places);
+  TRY(locate_collection_for_update(ctx, ctx.key(), CollectionType::kSortedSet, &old));
+  TRY_ASSIGN(read, read_end(ctx, highest, count, &old));
+  TRY(reply_popped(ctx, read.members, read.places, highest, many && ctx.reply.protocol() == 3));
+  return remove_places(ctx, ctx.key(), old, std::move(read.members), read.places);
 }
 
 Status zpopmin(Ctx& ctx) { return pop_generic(ctx, false); }
@@ -459,22 +524,21 @@ Status zpopmax(Ctx& ctx) { return pop_generic(ctx, true); }
 Status pop_from_first(Ctx& ctx, bool highest, std::uint64_t count, bool many, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   std::size_t first = 0;
-  TRY(find_first(ctx, CollectionType::kSortedSet, &found, &first));
+  TRY(locate_first(ctx, CollectionType::kSortedSet, &found, &first));
   if (first == found.size()) {
     wait_or_reply_null_array(ctx, timeout_ms);
     return Status::ok();
   }
-  TRY_ASSIGN(members, decode_sorted_set(found[first]->value));
-  const Places places = places_at_end(members, highest, count);
+  TRY_ASSIGN(read, read_end(ctx, highest, count, &found[first]));
   ctx.reply.array(many ? 2 : 3);
   ctx.reply.bulk(ctx.arg(static_cast<std::size_t>(ctx.command.spec->keys.first) + first));
   if (many) {
-    TRY(reply_popped(ctx, members, places, highest, true));
+    TRY(reply_popped(ctx, read.members, read.places, highest, true));
   } else {
-    ctx.reply.bulk(members[places.begin].member);
-    ctx.reply.double_(members[places.begin].score);
+    ctx.reply.bulk(read.members[read.places.begin].member);
+    ctx.reply.double_(read.members[read.places.begin].score);
   }
-  return remove_places(ctx, ctx.key(first), found[first], std::move(members), places);
+  return remove_places(ctx, ctx.key(first), found[first], std::move(read.members), read.places);
 }
 
 /// ZMPOP and BZMPOP.
@@ -498,13 +562,14 @@ Status bzpopmax(Ctx& ctx) { return bzpop_generic(ctx, true); }
 Status zrandmember(Ctx& ctx) {
   TRY_ASSIGN(wanted, parse_random_count(ctx, "WITHSCORES"));
   std::optional<Found> found;
-  SortedSet members;
-  TRY(read_members(ctx, &found, &members));
+  TRY(locate_collection(ctx, ctx.key(), CollectionType::kSortedSet, &found));
   if (!found) {
     wanted.given ? ctx.reply.array(0) : ctx.reply.null();
     return Status::ok();
   }
-  return reply_random(ctx, wanted, members.size(), [&](std::size_t place) {
+  TRY_ASSIGN(choice, choose_random(ctx, wanted, CollectionType::kSortedSet, &*found));
+  TRY_ASSIGN(members, decode_sorted_set(found->value));
+  return reply_random(ctx, wanted, choice, [&](std::size_t place) {
     ctx.reply.bulk(members[place].member);
     if (wanted.with_values) ctx.reply.double_(members[place].score);
   });

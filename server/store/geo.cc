@@ -140,21 +140,6 @@ struct Direction {
 /// In the order of the search.
 constexpr Direction kDirections[] = {{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1}, {1, -1}, {-1, -1}};
 
-/// Returns the ranges in ascending order, joined where they touch.
-std::vector<CellScores> joined(std::vector<CellScores> cells) {
-  std::sort(cells.begin(), cells.end(), [](const CellScores& a, const CellScores& b) { return a.first < b.first; });
-  std::size_t last = 0;
-  for (const CellScores& each : cells) {
-    if (each.first > cells[last].end) {
-      cells[++last] = each;
-    } else {
-      cells[last].end = std::max(cells[last].end, each.end);
-    }
-  }
-  if (!cells.empty()) cells.resize(last + 1);
-  return cells;
-}
-
 }  // namespace
 
 // --- points and scores
@@ -251,6 +236,20 @@ std::vector<CellScores> cells_of(const GeoArea& area) {
 }
 
 // --- searches
+
+std::vector<CellScores> joined(std::vector<CellScores> cells) {
+  std::sort(cells.begin(), cells.end(), [](const CellScores& a, const CellScores& b) { return a.first < b.first; });
+  std::size_t last = 0;
+  for (const CellScores& each : cells) {
+    if (each.first > cells[last].end) {
+      cells[++last] = each;
+    } else {
+      cells[last].end = std::max(cells[last].end, each.end);
+    }
+  }
+  if (!cells.empty()) cells.resize(last + 1);
+  return cells;
+}
 
 Result<SortedSet> members_in_cells(Bytes sorted_set, const std::vector<CellScores>& cells) {
   const std::vector<CellScores> ranges = joined(cells);

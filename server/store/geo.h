@@ -65,6 +65,9 @@ struct CellScores {
 /// most nine, and none overlaps another.
 std::vector<CellScores> cells_of(const GeoArea& area);
 
+/// Returns the same ranges, ascending; those that adjoin are joined. `cells` must not be empty.
+std::vector<CellScores> joined(std::vector<CellScores> cells);
+
 /// Returns the members of a sorted set's bytes whose scores are in one of the ranges, in order. They point into the bytes.
 /// `cells` must not be empty. kCorruption if the bytes are damaged up to the last of them.
 Result<SortedSet> members_in_cells(Bytes sorted_set, const std::vector<CellScores>& cells);

@@ -1,0 +1,214 @@
+#include "commands/large_part.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace ebbtide {
+namespace {
+
+/// Work (Ctx::work) for the look-up of an element, and for each entry that a walk passes.
+constexpr std::uint64_t kLookupWork = 1024, kWalkWork = 192;
+/// The most deleted entries that one step passes over on a loop.
+constexpr std::uint64_t kMostPassed = 4096;
+/// Memory of an element beside twice its bytes, since the buffer doubles: its views in decoded collections, before and after a
+/// change.
+constexpr std::size_t kOverheadBytes = 64;
+
+KeyRange bounds_of(ElementKeys& keys, const ElementRange& range) {
+  KeyRange bounds = keys.range(range.which);
+  if (!range.first.empty()) bounds.start = keys.of(range.which, range.first);
+  if (!range.end.empty()) bounds.end = keys.of(range.which, range.end);
+  return bounds;
+}
+
+}  // namespace
+
+Status leave_loop(Ctx& ctx) {
+  ctx.too_long = true;
+  return Status::not_resident();
+}
+
+// --- walks
+
+ElementWalk::ElementWalk(Ctx& ctx, ElementKeys& keys, const ElementRange& range)
+    : ctx_(ctx), keys_(keys), from_end_(range.from_end), empty_(!range.end.empty() && range.first >= range.end) {
+  if (empty_) return;
+  IteratorOptions options;
+  options.bounds = bounds_of(keys, range);
+  options.elements = true;
+  options.resident = ctx.off_loop == nullptr;
+  if (ctx.off_loop == nullptr) options.max_steps = kMostPassed;
+  walk_ = ctx.iterate(options);
+}
+
+Status ElementWalk::begin() {
+  if (empty_) return Status::ok();
+  from_end_ ? walk_->seek_to_last() : walk_->seek_to_first();
+  return settle();
+}
+
+Status ElementWalk::next() {
+  from_end_ ? walk_->prev() : walk_->next();
+  return settle();
+}
+
+Status ElementWalk::settle() {
+  if (walk_->paused()) return leave_loop(ctx_);
+  TRY(walk_->status());
+  const std::uint64_t passed = walk_->steps() - std::exchange(passed_, walk_->steps());
+  TRY(ctx_.work(kWalkWork * (1 + passed)));
+  visited_ += 1 + passed;
+  if (visited_ <= kMostWalked) return Status::ok();
+  return ctx_.off_loop == nullptr ? leave_loop(ctx_) : ctx_.go_on_for_long();
+}
+
+Result<Bytes> ElementWalk::value() {
+  const Bytes value = walk_->value();
+  TRY(walk_->status());
+  return value;
+}
+
+// --- parts
+
+LargePart::LargePart(Ctx& ctx, const Found& found, const LargeHeader& header)
+    : ctx_(ctx), header_(header), keys_(found.key, header.generation), builder_(header.type), charge_(ctx) {}
+
+void LargePart::set_elements(std::string elements, Found* found) {
+  struct Loaded {
+    std::string header, elements;
+  };
+  auto loaded = std::make_shared<const Loaded>(
+      Loaded{std::string(found->header.empty() ? found->value : found->header), std::move(elements)});
+  found->header = loaded->header;
+  found->value = loaded->elements;
+  found->length = found->value.size();
+  found->pin = std::shared_ptr<const void>(loaded, &loaded->elements);
+}
+
+Status LargePart::look_up_position(std::uint64_t place) {
+  return look_up(ElementClass::kPosition, position_name(header_.first + place * kPositionStep), false);
+}
+
+Status LargePart::look_up(ElementClass which, Bytes name, bool may_be_absent) {
+  if (keys_.overhead() + name.size() > kMaxKeyBytes) return Status::ok();
+  TRY(ctx_.work(kLookupWork));
+  std::optional<Found> element;
+  const Status status = ctx_.collections().read_element(keys_.of(which, name), &element);
+  resident_ &= !status.is_not_resident();
+  if (status.is_not_resident()) return Status::ok();
+  TRY(status);
+  if (!element) return may_be_absent ? Status::ok() : Status::corruption("a list lacks an element that its header counts");
+  TRY(ctx_.work(element->value.size()));
+  return resident_ ? add(name, element->value) : Status::ok();
+}
+
+Status LargePart::walk(const ElementRange& range) {
+  ElementWalk walk(ctx_, keys_, range);
+  TRY(walk.begin());
+  for (std::uint64_t i = 0; i < range.skip && walk.valid(); ++i) TRY(walk.next());
+  if (range.from_end) return add_backward(walk, range.limit);
+  for (std::uint64_t i = 0; i < range.limit && walk.valid(); ++i) {
+    TRY_ASSIGN(value, walk.value());
+    TRY(add(walk.name(), value));
+    if (i + 1 < range.limit) TRY(walk.next());
+  }
+  return Status::ok();
+}
+
+// A collection's elements are built in ascending order, and come in descending order here. They have no values.
+Status LargePart::add_backward(ElementWalk& walk, std::uint64_t limit) {
+  std::vector<std::string> names;
+  for (std::uint64_t i = 0; i < limit && walk.valid(); ++i) {
+    TRY(charge_.add(walk.name().size() + sizeof(std::string)));
+    names.emplace_back(walk.name());
+    if (i + 1 < limit) TRY(walk.next());
+  }
+  for (auto name = names.rbegin(); name != names.rend(); ++name) TRY(add(*name, {}));
+  return Status::ok();
+}
+
+Status LargePart::walk_to(std::span<const std::size_t> places) {
+  const ElementClass which = ordered_class(header_.type);
+  // One element is sought from the nearer end.
+  const bool from_end = places.size() == 1 && places.front() > header_.count / 2;
+  ElementWalk walk(ctx_, keys_, {.which = which, .from_end = from_end});
+  TRY(walk.begin());
+  std::size_t at = 0;
+  for (const std::size_t place : places) {
+    for (const std::size_t target = from_end ? header_.count - 1 - place : place; at < target && walk.valid(); ++at) {
+      TRY(walk.next());
+    }
+    if (!walk.valid()) return Status::corruption("the header of a collection counts too many elements");
+    TRY_ASSIGN(value, walk.value());
+    TRY(add(walk.name(), value));
+  }
+  return Status::ok();
+}
+
+Result<std::optional<std::string>> LargePart::walk_names(Bytes from, std::uint64_t count, std::size_t bytes) {
+  ElementWalk walk(ctx_, keys_, {.which = named_class(header_.type), .first = std::string(from)});
+  TRY(walk.begin());
+  while (walk.valid() && builder_.count() < count && builder_.bytes() <= bytes) {
+    TRY_ASSIGN(value, walk.value());
+    TRY(add(walk.name(), value));
+    TRY(walk.next());
+  }
+  return walk.valid() ? std::optional(std::string(walk.key())) : std::nullopt;
+}
+
+Result<std::uint64_t> LargePart::count_in(const ElementRange& range) {
+  ElementWalk walk(ctx_, keys_, range);
+  std::uint64_t count = 0;
+  TRY(walk.begin());
+  for (; walk.valid(); ++count) TRY(walk.next());
+  return count;
+}
+
+Result<std::uint64_t> LargePart::place_of(Bytes name) {
+  const ElementClass which = ordered_class(header_.type);
+  ElementWalk below(ctx_, keys_, {.which = which, .end = std::string(name)});
+  ElementWalk above(ctx_, keys_, {.which = which, .first = std::string(name) + '\0', .from_end = true});
+  TRY(below.begin());
+  TRY(above.begin());
+  for (std::uint64_t passed = 0;; ++passed) {
+    if (!below.valid()) return passed;
+    if (!above.valid()) return header_.count - 1 - passed;
+    TRY(below.next());
+    TRY(above.next());
+  }
+}
+
+Status LargePart::add(Bytes name, Bytes value) {
+  TRY(charge_.add(2 * (name.size() + value.size()) + kOverheadBytes));
+  switch (header_.type) {
+    case CollectionType::kHash:
+      builder_.add(HashField{name, value});
+      return Status::ok();
+    case CollectionType::kSet:
+      builder_.add(name);
+      return Status::ok();
+    case CollectionType::kList:
+      builder_.add(value);
+      return Status::ok();
+    case CollectionType::kSortedSet:
+      return add_scored(name, value);
+  }
+  return Status::ok();
+}
+
+/// An element of class kMember has the score as value, one of class kScore in its name.
+Status LargePart::add_scored(Bytes name, Bytes value) {
+  if (!value.empty()) {
+    const auto score = score_of(value);
+    if (!score) return Status::corruption("a member of a sorted set has a damaged score");
+    builder_.add(ScoredMember{*score, name});
+    return Status::ok();
+  }
+  const auto member = scored_member_of(name);
+  if (!member) return Status::corruption("a member of a sorted set has a damaged name");
+  builder_.add(*member);
+  return Status::ok();
+}
+
+}  // namespace ebbtide

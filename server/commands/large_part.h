@@ -1,0 +1,106 @@
+// Takes some elements of a large collection into the form of a small one. The functions of large_access.h and large_members.h are
+// made of it; commands call those.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <engine/iterator.h>
+
+#include "dispatch/context.h"
+#include "dispatch/growing_charge.h"
+#include "store/collection/large.h"
+
+namespace ebbtide {
+
+/// Elements of one class, in the order of their names.
+struct ElementRange {
+  ElementClass which{};
+  std::string first{};    ///< the range begins at this name
+  std::string end{};      ///< and ends before this one; "": at the end of the class
+  bool from_end = false;  ///< `skip` and `limit` count from the end of the range
+  std::uint64_t skip = 0, limit = ~std::uint64_t{0};
+};
+
+/// The most elements that a walk visits on an event loop, about a millisecond of work. A longer walk leaves its loop.
+inline constexpr std::uint64_t kMostWalked = 4096;
+
+/// Makes dispatch run the command again, off its loop.
+Status leave_loop(Ctx& ctx);
+
+/// Visits the elements of a range one by one, from its start or, with ElementRange::from_end, from its end. Ignores `skip` and
+/// `limit`. On a loop it never waits for the disk: begin() and next() return kNotResident if pages are missing, or if the walk is
+/// too long. Counts its work.
+class ElementWalk {
+ public:
+  ElementWalk(Ctx& ctx, ElementKeys& keys, const ElementRange& range);
+
+  Status begin();
+  Status next();
+  [[nodiscard]] bool valid() const { return !empty_ && walk_->valid(); }
+  /// Valid until next().
+  [[nodiscard]] Bytes name() const { return keys_.name_of(walk_->key()); }
+  Result<Bytes> value();
+  /// The key of the element.
+  [[nodiscard]] Bytes key() const { return walk_->key(); }
+
+ private:
+  Status settle();
+
+  Ctx& ctx_;
+  const ElementKeys& keys_;
+  const bool from_end_, empty_;
+  std::unique_ptr<Iterator> walk_;
+  std::uint64_t visited_ = 0, passed_ = 0;
+};
+
+/// A part of one large collection, in the form of a small one. Not thread-safe; for one run of a command.
+class LargePart {
+ public:
+  /// `found`: the located header.
+  LargePart(Ctx& ctx, const Found& found, const LargeHeader& header);
+
+  /// Looks an element up by its name, and adds it if it is there. If its page is not in memory, is_resident() is false from then
+  /// on.
+  Status look_up(Bytes name) { return look_up(named_class(header_.type), name, true); }
+  Status look_up_position(std::uint64_t place);
+  [[nodiscard]] bool is_resident() const { return resident_; }
+
+  /// Adds the elements of a range, in the order of their names.
+  Status walk(const ElementRange& range);
+  /// Adds the elements at these places of the ordered class (store/collection/large.h). The places are ascending and below the
+  /// header's count.
+  Status walk_to(std::span<const std::size_t> places);
+  /// Adds up to `count` elements, by name, from `from` on, and ends after about `bytes`. Returns the key of the next element, if
+  /// there is one.
+  Result<std::optional<std::string>> walk_names(Bytes from, std::uint64_t count, std::size_t bytes);
+  /// Returns the number of elements in a range.
+  Result<std::uint64_t> count_in(const ElementRange& range);
+  /// Returns the place of the element with this name in the ordered class. Visits the elements between it and the nearer end.
+  Result<std::uint64_t> place_of(Bytes name);
+
+  /// Moves the elements into `found`, in place of what it had; the header's own value stays in Found::header.
+  void give(Found* found) { set_elements(builder_.take(), found); }
+  [[nodiscard]] std::size_t count() const { return builder_.count(); }
+  /// Replaces the value of a header by elements of its collection.
+  static void set_elements(std::string elements, Found* found);
+
+ private:
+  Status look_up(ElementClass which, Bytes name, bool may_be_absent);
+  Status add(Bytes name, Bytes value);
+  Status add_scored(Bytes name, Bytes value);
+  Status add_backward(ElementWalk& walk, std::uint64_t limit);
+
+  Ctx& ctx_;
+  const LargeHeader header_;
+  ElementKeys keys_;
+  CompactBuilder builder_;
+  GrowingCharge charge_;
+  bool resident_ = true;
+};
+
+}  // namespace ebbtide
