@@ -101,7 +101,7 @@ struct Ctx {
   std::uint64_t client_id = 0;
   /// Engine time of this run, in ms.
   Millis now = 0;
-  /// A random number of this run.
+  /// A random number, the same for all runs of the command.
   std::uint64_t random = 0;
 
   const ExecCtx* exec = nullptr;   ///< null outside EXEC

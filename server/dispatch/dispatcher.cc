@@ -514,6 +514,7 @@ void Dispatcher::note_large_commit(const WriteBatch& batch, bool logged) {
 }
 
 Dispatcher::RunEnd Dispatcher::run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
+  random_ = random_of(pending);
   if (prepared.command->spec->has(kRunsScript)) [[unlikely]]
     return run_script(pending, prepared, reply, status);
   if (!prepared.command->spec->has(kRunsQueue)) [[likely]]
@@ -541,7 +542,6 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
   stall_ms_ = 0;
   marked_ = false;
   const std::uint64_t work_left = leaves ? kLoopWorkBytes : ~std::uint64_t{0};
-  const std::uint64_t random = next_random();
   const Reply::Mark mark = reply.mark();
   bool too_long = false;
   for (int i = 0; i < kMaxRetries; ++i) {
@@ -557,7 +557,7 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
     ctx.client = &client;
     ctx.client_id = client.id;
     ctx.now = now_;
-    ctx.random = random;
+    ctx.random = random_;
     ctx.work_left = work_left;
     if (waiting != nullptr) {
       ctx.args_done = waiting->args_done;

@@ -293,12 +293,18 @@ class Dispatcher final : public CommandSink {
   void send_error(Reply& reply, const Status& error);
   void count_error(Bytes message);
   void count_reads(const ReadCounts& counts);
-  std::uint64_t next_random() { return ebbtide::next_random(&random_state_); }
+  /// Returns the command's random number. All runs of a command have the same: an element whose page must be fetched first is as
+  /// likely to be chosen as one in memory.
+  std::uint64_t random_of(PendingCommand& pending) {
+    if (pending.random == 0) pending.random = next_random(&random_state_);
+    return pending.random;
+  }
 
   CommandEnv& env_;
   DispatchCounters* counters_;
   RecentCommands recent_;
   std::uint64_t random_state_;
+  std::uint64_t random_ = 0;  // that of the command that runs
 
   // Data of the current window.
   std::span<PendingCommand> window_;

@@ -152,7 +152,7 @@ void Dispatcher::send_off_loop(PendingCommand& pending, const Prepared& prepared
   work.out.set_limit(client.out.limit());
   work.client_id = client.id;
   work.loop = client.loop;
-  work.random = next_random();
+  work.random = random_of(pending);
   work.database = work.session.database;
   work.address = client.address;
   work.reports_keys = prepared.long_by_arguments;

@@ -436,7 +436,7 @@ void Dispatcher::prepare_run(Client& client, TransactionRun* run) {
   run->client_id = client.id;
   run->protocol = client.protocol;
   run->reply_limit = client.out.limit();
-  run->random = next_random();
+  run->random = random_;
   run->notes_reads = (session_of(client).modes & Session::kTracks) != 0 && tracking_of(client).notes_reads();
 }
 

@@ -127,6 +127,7 @@ struct PendingCommand {
   /// Set with kWaiting: it waits for another client. If its own client sends no more, the client is closed at once.
   bool blocked = false;
   std::unique_ptr<Continuation> continuation;
+  std::uint64_t random = 0;  ///< the sink's random number for the command, the same for all its runs; 0: not drawn yet
 };
 
 /// Runs commands. Each event loop has a sink, which is used on the loop's thread only.

@@ -1,8 +1,10 @@
 """Tests of collections with more elements than one entry holds: commands, deletes by the deadline, and crashes."""
 
+import random
 import time
 
 import pytest
+import redis
 
 from support.server import Server
 
@@ -196,3 +198,160 @@ def test_move_from_a_large_list_has_the_events_of_redis_in_their_order(server):
     client.lmove("l", "m", "LEFT", "RIGHT")
     seen = [events.get_message(timeout=5) for _ in range(2)]
     assert [(message["channel"], message["data"]) for message in seen] == [(b"__keyevent@0__:rpush", b"m"), (b"__keyevent@0__:lpop", b"l")]
+
+
+def cold(server):
+    """Moves all entries to tables and restarts the server, so that no page is in memory."""
+    server.client().execute_command("TREE.FLUSH")
+    server.stop()
+    server.start()
+    return server.client()
+
+
+def zset_model(client, key, scores):
+    pipe = client.pipeline(transaction=False)
+    for start in range(0, len(scores), 1000):
+        pipe.zadd(key, dict(scores[start : start + 1000]))
+    pipe.execute()
+    return sorted(scores, key=lambda pair: (pair[1], pair[0]))
+
+
+SCORES = [float("-inf"), -1e300, -2.5, -1, 0, 5e-324, 1, 2.5, 1e300, float("inf")]
+
+
+@pytest.mark.parametrize("at", ["warm", "cold"])
+def test_ranges_of_a_large_sorted_set_are_those_of_a_model(at, server):
+    client = server.client()
+    rng = random.Random(7)
+    scores = [(name(i), rng.choice([rng.choice(SCORES), round(rng.uniform(-50, 50), 1)])) for i in range(MANY)]
+    model = zset_model(client, "z", scores)
+    client = cold(server) if at == "cold" else client
+    names = [member for member, _ in model]
+    for _ in range(60):
+        start, length = rng.choice([rng.randrange(-MANY, MANY), rng.randrange(20), -rng.randrange(1, 20)]), rng.choice([0, 1, 7, 300])
+        first = start % MANY
+        stop = first + length - 1
+        if stop < MANY and length > 0:
+            assert client.zrange("z", first, stop, withscores=True) == model[first : stop + 1]
+            assert client.zrange("z", first - MANY, stop - MANY) == names[first : stop + 1]
+            assert client.zrevrange("z", first, stop) == names[::-1][first : stop + 1]
+        low, high = sorted(rng.choice([rng.choice(SCORES), rng.uniform(-51, 51)]) for _ in range(2))
+        open_low, open_high = rng.random() < 0.3, rng.random() < 0.3
+        bounds = ("(" if open_low else "") + repr(low), ("(" if open_high else "") + repr(high)
+        within = [pair for pair in model if (low < pair[1] if open_low else low <= pair[1]) and (pair[1] < high if open_high else pair[1] <= high)]
+        assert client.zcount("z", *bounds) == len(within)
+        offset, count = rng.randrange(30), rng.randrange(1, 30)
+        limits = {"start": offset, "num": count, "withscores": True}
+        assert client.zrangebyscore("z", *bounds, **limits) == within[offset : offset + count]
+        assert client.zrevrangebyscore("z", bounds[1], bounds[0], **limits) == within[::-1][offset : offset + count]
+        if len(within) < 2000:
+            assert client.zrangebyscore("z", *bounds, withscores=True) == within
+    for place in [0, 1, 2000, MANY // 2, MANY - 2, MANY - 1]:
+        assert client.zrank("z", names[place]) == place and client.zrevrank("z", names[place]) == MANY - 1 - place
+    assert client.zrank("z", "none") is None
+    assert client.zrangestore("stored", "z", 100, 199) == 100 and client.zrange("stored", 0, -1) == names[100:200]
+
+
+def test_ranges_by_name_of_a_large_sorted_set_are_those_of_a_model(server):
+    client = server.client()
+    names = [name for name, _ in zset_model(client, "z", [(name(i), 3.0) for i in range(MANY)])]
+    rng = random.Random(8)
+    for _ in range(60):
+        low, high = sorted(rng.choice([name(rng.randrange(MANY)), b"name-%05d" % rng.randrange(20_000), b"", b"zzz"]) for _ in range(2))
+        open_low, open_high = rng.random() < 0.5, rng.random() < 0.5
+        bounds = (b"(" if open_low else b"[") + low, (b"(" if open_high else b"[") + high
+        within = [each for each in names if (low < each if open_low else low <= each) and (each < high if open_high else each <= high)]
+        assert client.zlexcount("z", *bounds) == len(within)
+        offset, count = rng.randrange(30), rng.randrange(1, 30)
+        assert client.zrangebylex("z", *bounds, start=offset, num=count) == within[offset : offset + count]
+        assert client.zrevrangebylex("z", bounds[1], bounds[0], start=offset, num=count) == within[::-1][offset : offset + count]
+    assert client.zlexcount("z", "-", "+") == MANY and client.zlexcount("z", "+", "-") == 0
+    assert client.zrangebylex("z", "-", "+", start=5, num=2) == names[5:7]
+    assert client.zremrangebylex("z", "[" + names[10].decode(), "(" + names[500].decode()) == 490
+    del names[10:500]
+    client.zadd("z", {"a": -1})  # with different scores the walk is Redis's
+    assert client.zrangebylex("z", "-", b"[" + names[1]) == [b"a", names[0], names[1]] and client.zlexcount("z", "-", b"[" + names[1]) == 3
+    client.zadd("z", {"other": -2})  # the first member is above the range
+    assert client.zrangebylex("z", "-", b"[" + names[1]) == [] and client.zlexcount("z", "-", b"[" + names[1]) == 0
+    assert client.zrevrangebylex("z", b"[" + names[1], "-") == []
+
+
+@pytest.mark.parametrize("at", ["warm", "cold"])
+def test_members_are_popped_and_removed_by_range_until_a_large_sorted_set_is_empty(at, server):
+    client = server.client()
+    model = zset_model(client, "z", [(name(i), float(i % 1000)) for i in range(MANY)])
+    client = cold(server) if at == "cold" else client
+    rng = random.Random(9)
+    rounds = 0
+    while model:
+        rounds += 1
+        count = rng.choice([1, 3, 500])
+        if rng.random() < 0.3:
+            assert client.zpopmin("z", count) == model[:count]
+            del model[:count]
+        elif rng.random() < 0.4:
+            assert client.zpopmax("z", count) == model[::-1][:count]
+            del model[max(0, len(model) - count) :]
+        elif rng.random() < 0.5:
+            first = rng.randrange(len(model))
+            assert client.zremrangebyrank("z", first, first + count - 1) == len(model[first : first + count])
+            del model[first : first + count]
+        else:
+            low = rng.randrange(1000)
+            left = [pair for pair in model if not low <= pair[1] < low + 20]
+            assert client.zremrangebyscore("z", low, "(%d" % (low + 20)) == len(model) - len(left)
+            model = left
+        if rounds % 10 == 0:
+            assert client.zcard("z") == len(model) and client.zrange("z", 0, 9, withscores=True) == model[:10]
+            assert client.zrange("z", -10, -1, withscores=True) == model[-10:]
+    assert client.exists("z") == 0 and client.bzpopmin("z", 0.01) is None
+    client.zadd("z", {"a": 1})
+    assert client.bzpopmax(["none", "z"], 1) == (b"z", b"a", 1.0)
+
+
+def test_random_elements_of_large_collections_are_elements_and_uniform(server):
+    client = server.client()
+    for kind, key in zip(KINDS, ["h", "s", "z", "l"], strict=True):
+        fill(client, kind, key)
+    for command in [client.srandmember, client.hrandfield, client.zrandmember]:
+        key = {"srandmember": "s", "hrandfield": "h", "zrandmember": "z"}[command.__name__]
+        places = [int(command(key)[5:]) for _ in range(400)]
+        assert len(set(places)) > 350 and all(0 <= place < MANY for place in places)
+        assert all(sum(lo <= place < lo + MANY // 4 for place in places) > 60 for lo in range(0, MANY, MANY // 4))
+        assert len(set(command(key, 500))) == 500 and len(command(key, -700)) == 700
+        assert len(command(key, 10 * MANY)) == MANY
+    popped = set()
+    for count in [1, 2, 50, 3000, MANY]:
+        part = client.spop("s", count)
+        popped |= set(part)
+        assert client.scard("s") == MANY - len(popped)
+    assert popped == {name(i) for i in range(MANY)} and client.exists("s") == 0
+    assert client.hrandfield("h", 2, withvalues=True)[1].startswith(b"value-")
+
+
+@pytest.mark.parametrize("at", ["warm", "cold"])
+def test_searches_of_a_large_sorted_set_of_places_find_what_a_small_one_has(at, server):
+    client = server.client()
+    rng = random.Random(10)
+    places = [(rng.uniform(-179, 179), rng.uniform(-84, 84), name(i)) for i in range(MANY)]
+    near = [(rng.gauss(13, 0.3), rng.gauss(38, 0.3), b"near-%d" % i) for i in range(300)]
+    for start in range(0, MANY, 500):
+        client.geoadd("large", [part for place in places[start : start + 500] for part in place])
+    for key in ["large", "small"]:
+        client.geoadd(key, [part for place in near for part in place])
+    client = cold(server) if at == "cold" else client
+    far = {member for longitude, latitude, member in places if abs(longitude - 13) > 3 or abs(latitude - 38) > 3}
+    for radius in [1, 10, 30]:
+        search = {"longitude": 13, "latitude": 38, "radius": radius, "unit": "km", "sort": "ASC", "withdist": True}
+        found = [each for each in client.geosearch("large", **search) if not each[0].startswith(b"name")]
+        assert found == client.geosearch("small", **search) and len(found) > 0
+        found = {each[0] for each in client.geosearch("large", **search)}
+        assert not found & far
+    assert client.geopos("large", "near-1", "none") == client.geopos("small", "near-1", "none")
+    assert client.geodist("large", "near-1", "near-2", "km") == client.geodist("small", "near-1", "near-2", "km")
+    assert client.geohash("large", "near-1") == client.geohash("small", "near-1")
+    by_member = {"member": "near-5", "width": 20, "height": 20, "unit": "km"}
+    assert {each for each in client.geosearch("large", **by_member) if each.startswith(b"near")} == set(client.geosearch("small", **by_member))
+    with pytest.raises(redis.ResponseError, match="could not decode requested zset member"):
+        client.geosearch("large", member="none", radius=1, unit="km")
+    assert client.geosearchstore("to", "large", member="near-5", radius=20, unit="km") >= client.geosearchstore("to2", "small", member="near-5", radius=20, unit="km") > 0
