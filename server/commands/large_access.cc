@@ -18,8 +18,6 @@ constexpr std::size_t kMostScannedBytes = 1 << 20;
 constexpr std::uint64_t kWriteWork = 512;
 /// So few elements of a list are looked up one by one; more are walked over.
 constexpr std::uint64_t kFewPositions = 4;
-/// Up to this many popped elements get a tombstone each; more get one range tombstone.
-constexpr std::uint64_t kFewTombstones = 16;
 
 /// Decodes the header of a located large collection, which must be of that type.
 Result<LargeHeader> open_header(const Found& found, CollectionType type) {
@@ -248,20 +246,19 @@ Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, CollectionT
     TRY_ASSIGN(before, decode_set(old.value));
     return put_difference(ctx, key, old, before, after, longest_name(after), change);
   }
-  // The elements of a list have no names by which two states could be compared. So the list is written again, as another generation.
   if (after.empty()) {
     ctx.collections().remove(key, old);
     return Status::ok();
   }
-  const std::size_t bytes = encoded_bytes(after);
-  TRY(prepare_build(ctx, key, after.size(), bytes, sizeof(std::uint64_t)));
-  Collections collections = ctx.collections();
-  delete_elements(ctx.batch, ctx.view.database(), key.key);
-  const LargeHeader header = new_header(CollectionType::kList, collections.next_generation(), after.size());
-  collections.put_header(key, old, header, change);
-  ElementWriter writer = collections.elements(key, header.generation);
-  add_list(writer, after);
-  return Status::ok();
+  TRY_ASSIGN(header, header_of(old));
+  TRY_ASSIGN(before, decode_list(old.value));
+  const ListDifference difference = ListDifference::of(before, after);
+  const std::size_t written = difference.written(after.size());
+  TRY(ctx.work(kWriteWork * (written + 1)));
+  TRY(ctx.reserve(encoded_bytes(after) + written * (ElementKeys(key.key, 1).overhead() + sizeof(std::uint64_t))));
+  ElementWriter writer = ctx.collections().elements(key, header.generation);
+  write_changes(writer, before, after, difference, &header);
+  return put_count(ctx, key, old, header, after.size(), change);
 }
 
 namespace {
@@ -341,19 +338,10 @@ Status trim_large(Ctx& ctx, const LookupKey& key, const Found& old, std::uint64_
   const std::uint64_t removed = from_head + from_tail;
   if (removed >= header.count) return put_count(ctx, key, old, header, 0, Change::kRemoves);
   ElementWriter writer = ctx.collections().elements(key, header.generation);
-  const auto remove = [&](std::uint64_t first, std::uint64_t count) {
-    if (count > kFewTombstones) {
-      writer.remove_range(ElementClass::kPosition, position_name(first), position_name(first + count * kPositionStep));
-      return;
-    }
-    for (std::uint64_t i = 0; i < count; ++i) {
-      writer.remove(ElementClass::kPosition, position_name(first + i * kPositionStep));
-    }
-  };
-  remove(header.first, from_head);
+  writer.remove_positions(header.first, from_head);
   header.first += from_head * kPositionStep;
   header.last -= from_tail * kPositionStep;
-  remove(header.last + kPositionStep, from_tail);
+  writer.remove_positions(header.last + kPositionStep, from_tail);
   return put_count(ctx, key, old, header, header.count - removed, removed == 0 ? Change::kKeeps : Change::kRemoves);
 }
 

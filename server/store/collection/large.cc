@@ -10,6 +10,8 @@ namespace ebbtide {
 namespace {
 
 constexpr int kCountBits = 7;
+/// Up to this many elements of a list that are removed get a tombstone each; more get one range tombstone.
+constexpr std::uint64_t kFewTombstones = 16;
 constexpr std::size_t kOrderedBytes = sizeof(double), kPositionBytes = sizeof(std::uint64_t);
 
 void append_big_endian(std::string* out, std::uint64_t number) {
@@ -144,6 +146,14 @@ std::string position_name(std::uint64_t position) {
   return out;
 }
 
+void ElementWriter::remove_positions(std::uint64_t first, std::uint64_t count) {
+  if (count > kFewTombstones) {
+    remove_range(ElementClass::kPosition, position_name(first), position_name(first + count * kPositionStep));
+    return;
+  }
+  for (std::uint64_t i = 0; i < count; ++i) remove(ElementClass::kPosition, position_name(first + i * kPositionStep));
+}
+
 void write_changes(ElementWriter& to, Hash before, Hash after) {
   std::sort(before.begin(), before.end(), name_before);
   std::sort(after.begin(), after.end(), name_before);
@@ -172,6 +182,48 @@ void write_changes(ElementWriter& to, SortedSet before, SortedSet after) {
         to.remove(ElementClass::kScore, ordered_score(old.score) + std::string(old.member));
         to.add(fresh);
       });
+}
+
+ListDifference ListDifference::of(const List& before, const List& after) {
+  ListDifference d;
+  const std::size_t most = std::min(before.size(), after.size());
+  while (d.same_at_head < most && before[d.same_at_head] == after[d.same_at_head]) ++d.same_at_head;
+  while (d.same_at_head + d.same_at_tail < most &&
+         before[before.size() - 1 - d.same_at_tail] == after[after.size() - 1 - d.same_at_tail]) {
+    ++d.same_at_tail;
+  }
+  d.moves_head = d.same_at_head < d.same_at_tail;
+  if (before.size() != after.size()) return d;
+  // No end moves: both keep their positions, and what is between them is written.
+  d.moves_head = false;
+  return d;
+}
+
+// Each position that gets another element counts as a delete: the older version may be the only other copy of an element that is
+// deleted later, and nothing would remember that copy then.
+void write_changes(ElementWriter& to, const List& before, const List& after, const ListDifference& difference,
+                   LargeHeader* header) {
+  const std::uint64_t old_first = header->first, old_last = header->last;
+  const bool shrinks = after.size() < before.size();
+  const std::uint64_t length = (after.size() - 1) * kPositionStep;
+  difference.moves_head ? header->first = header->last - length : header->last = header->first + length;
+  std::size_t begin = difference.same_at_head, end = after.size();
+  if (difference.moves_head) {
+    begin = 0;
+    end = after.size() - difference.same_at_tail;
+  } else if (before.size() == after.size()) {
+    end -= difference.same_at_tail;
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::uint64_t position = header->first + i * kPositionStep;
+    const std::string name = position_name(position);
+    const bool occupied = position - old_first <= old_last - old_first;
+    occupied ? to.replace(ElementClass::kPosition, name, after[i], shrinks) : to.put(ElementClass::kPosition, name, after[i]);
+  }
+  if (!shrinks) return;
+  const std::uint64_t removed = before.size() - after.size();
+  const std::uint64_t from = difference.moves_head ? old_first : header->last + kPositionStep;
+  to.remove_positions(from, removed);
 }
 
 std::size_t longest_name(const Hash& hash) {

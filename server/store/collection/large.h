@@ -88,12 +88,18 @@ class ElementWriter {
       : batch_(batch), database_(database), keys_(key, generation) {}
 
   void put(ElementClass which, Bytes name, Bytes value) { batch_.put(database_, keys_.of(which, name), value, kOptions); }
+  /// Like put(), but the element that had the name is deleted: its bytes must leave the files. `shrinks`: PutOptions::shrinks.
+  void replace(ElementClass which, Bytes name, Bytes value, bool shrinks) {
+    batch_.put(database_, keys_.of(which, name), value, {.debt = true, .shrinks = shrinks, .element = true});
+  }
   void remove(ElementClass which, Bytes name) { batch_.del(database_, keys_.of(which, name), true); }
   /// Deletes the elements of a class whose names are in [first, end).
   void remove_range(ElementClass which, Bytes first, Bytes end) {
     const std::string start = keys_.of(which, first);
     batch_.delete_range(database_, start, keys_.of(which, end));
   }
+  /// Deletes the elements of a list at `count` positions from `first` on.
+  void remove_positions(std::uint64_t first, std::uint64_t count);
   void add(const HashField& field) { put(ElementClass::kField, field.field, field.value); }
   void add(const ScoredMember& member) {
     put(ElementClass::kMember, member.member, score_bytes(member.score));
@@ -116,6 +122,22 @@ class ElementWriter {
 void write_changes(ElementWriter& to, Hash before, Hash after);
 void write_changes(ElementWriter& to, const Set& before, const Set& after);
 void write_changes(ElementWriter& to, SortedSet before, SortedSet after);
+
+/// The difference between two states of a list.
+struct ListDifference {
+  std::size_t same_at_head = 0, same_at_tail = 0;  ///< elements at the ends that stay
+  /// True if the elements at the tail keep their positions, and those at the head get others; otherwise the other way round.
+  bool moves_head = false;
+
+  /// Finds the longest equal ends. The shorter one moves, if the number of elements changes.
+  static ListDifference of(const List& before, const List& after);
+  /// Returns the number of elements that must be written.
+  [[nodiscard]] std::size_t written(std::size_t after) const { return after - (moves_head ? same_at_tail : same_at_head); }
+};
+/// Writes a list of `header` that changes from `before` to `after`, which is not empty. Sets the header's positions, not its count.
+/// Bytes of elements that are removed or get another position leave the files by the delete deadline.
+void write_changes(ElementWriter& to, const List& before, const List& after, const ListDifference& difference,
+                   LargeHeader* header);
 
 /// Returns the length of the longest name of an element, as it stands in the element's key.
 std::size_t longest_name(const Hash& hash);

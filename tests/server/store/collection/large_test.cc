@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -97,4 +98,85 @@ TEST_CASE("range delete of a collection differs from one of its elements, and fr
   CHECK_FALSE(collection_of_range("a", "b"));
   CHECK_FALSE(collection_of_range("a", ""));
   CHECK_FALSE(collection_of_range("j", all.end));
+}
+
+namespace {
+
+/// A list in the form of a large collection: elements by position.
+struct StoredList {
+  std::map<std::string, std::string> elements;  // by name
+  LargeHeader header{.type = CollectionType::kList, .generation = 7, .first = kFirstPosition};
+  std::size_t written = 0;
+
+  explicit StoredList(const std::string& letters) {
+    for (std::size_t i = 0; i < letters.size(); ++i)
+      elements[position_name(kFirstPosition + i * kPositionStep)] = letters.substr(i, 1);
+    header.last = kFirstPosition + (letters.size() - 1) * kPositionStep;
+  }
+  /// Returns the elements, one letter each, as a view of them all.
+  static List split(const std::string& letters) {
+    List list;
+    for (std::size_t i = 0; i < letters.size(); ++i) list.push_back(Bytes(letters).substr(i, 1));
+    return list;
+  }
+  void change(const std::string& before, const std::string& after) {
+    const List from = split(before), to = split(after);
+    const ListDifference difference = ListDifference::of(from, to);
+    WriteBatch batch;
+    ElementWriter writer(batch, 0, "key", 7);
+    write_changes(writer, from, to, difference, &header);
+    ElementKeys keys("key", 7);
+    std::size_t cursor = 0;
+    for (WriteBatch::Op op; batch.next_op(&cursor, &op);) apply(op, keys);
+    CHECK(written <= difference.written(to.size()));
+  }
+  void apply(const WriteBatch::Op& op, ElementKeys& keys) {
+    const std::string name(keys.name_of(op.key));
+    if (op.kind == OpKind::kPut) {
+      // The bytes of an element that loses its position must leave the files.
+      CHECK(op.debt == elements.contains(name));
+      elements[name] = op.value;
+      ++written;
+    } else if (op.kind == OpKind::kTombstone) {
+      CHECK(elements.erase(name) == 1);
+    } else {
+      REQUIRE(op.kind == OpKind::kRangeTombstone);
+      const std::string end(keys.name_of(op.end));
+      elements.erase(elements.lower_bound(name), elements.lower_bound(end));
+    }
+  }
+  [[nodiscard]] std::string letters() const {
+    std::string all;
+    std::uint64_t position = header.first;
+    for (const auto& [name, value] : elements) {
+      CHECK(name == position_name(position));
+      position += kPositionStep;
+      all += value;
+    }
+    CHECK(position == header.last + kPositionStep);
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("list changes: the shorter end moves, positions stay dense, and overwritten elements count as deleted") {
+  const std::string many(40, 'x');
+  const struct {
+    std::string before, after;
+    std::size_t most;  // elements written
+  } cases[] = {
+      {"abcdef", "acdef", 1},      {"abcdef", "abcde", 0},   {"abcdef", "bcdef", 0},   {"abcdef", "abdef", 2},
+      {"abcdef", "abcef", 1},      {"abcdef", "aXbcdef", 2}, {"abcdef", "abcdeXf", 2}, {"abcdef", "abXcdef", 3},
+      {"abcdef", "abXdef", 1},     {"abcdef", "f", 1},       {"aaaaab", "b", 0},       {"a", "b", 1},
+      {"aaaa", "aaa", 0},          {"abab", "bb", 2},        {many + "b", "b", 0},     {"b" + many, "b", 0},
+      {"c" + many + "b", "cb", 1},
+  };
+  for (const auto& [before, after, most] : cases) {
+    INFO(before << " -> " << after);
+    StoredList list(before);
+    list.change(before, after);
+    CHECK(list.letters() == after);
+    CHECK(list.written <= most);
+  }
 }
