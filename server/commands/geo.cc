@@ -425,9 +425,8 @@ Status georadiusbymember_ro(Ctx& ctx) { return search_generic(ctx, {.by_member =
 
 // --- specs
 
-constexpr Bytes kOfMembers = "O(N + M) where N is the size of the sorted set, and M the number of named members.";
-constexpr Bytes kOfSearch =
-    "O(N + M*log(M)) where N is the size of the sorted set, and M the number of its members in the cells around the area.";
+constexpr Bytes kOfMembers = "O(M) where M is the number of named members.";
+constexpr Bytes kOfSearch = "O(M*log(M)) where M is the number of members in the cells around the area.";
 constexpr std::uint16_t kReads = KeySpec::kRo | KeySpec::kAccess, kOverwrites = KeySpec::kOw | KeySpec::kUpdate;
 constexpr KeySpec kSource = {.first = 1, .access = kReads};
 constexpr KeySpec kGeosearchstoreKeys[] = {{.first = 1, .access = kOverwrites}, {.first = 2, .access = kReads}};
@@ -445,7 +444,7 @@ constexpr CommandSpec kGeo[] = {
      .flags = kWrite | kDenyOom,
      .run = geoadd,
      .since = "3.2.0",
-     .complexity = "O(N) where N is the size of the sorted set.",
+     .complexity = "O(M) where M is the number of named members.",
      .summary = "Adds one or more members to a geospatial index. The key is created if it doesn't exist.",
      .group = Group::kGeo,
      .arguments = kGeoaddArguments,

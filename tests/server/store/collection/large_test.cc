@@ -167,7 +167,7 @@ TEST_CASE("list changes: the shorter end moves, positions stay dense, and overwr
     std::size_t most;  // elements written
   } cases[] = {
       {"abcdef", "acdef", 1},      {"abcdef", "abcde", 0},   {"abcdef", "bcdef", 0},   {"abcdef", "abdef", 2},
-      {"abcdef", "abcef", 1},      {"abcdef", "aXbcdef", 2}, {"abcdef", "abcdeXf", 2}, {"abcdef", "abXcdef", 3},
+      {"abcdef", "abcef", 2},      {"abcdef", "aXbcdef", 2}, {"abcdef", "abcdeXf", 2}, {"abcdef", "abXcdef", 3},
       {"abcdef", "abXdef", 1},     {"abcdef", "f", 1},       {"aaaaab", "b", 0},       {"a", "b", 1},
       {"aaaa", "aaa", 0},          {"abab", "bb", 2},        {many + "b", "b", 0},     {"b" + many, "b", 0},
       {"c" + many + "b", "cb", 1},
