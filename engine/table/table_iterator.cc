@@ -145,7 +145,10 @@ class TableIterator final : public InternalIterator {
         if (!load_page(page, &slots_[p]) && !note_miss(info.first_page + p)) return false;
         count_ += page.entries;
       }
-      if (!status_.is_ok()) return false;
+      if (!status_.is_ok()) {
+        name_next(tile);
+        return false;
+      }
       single_ = info.pages == 1;
       if (!single_) {
         const Bytes packed = Bytes(index_.permutations).substr(index_.permutation_offsets[tile]);
@@ -191,6 +194,18 @@ class TableIterator final : public InternalIterator {
     if (status_.is_ok()) options_.misses->keep_alive.push_back(reader_);
     status_ = Status::not_resident();
     return true;
+  }
+
+  // Adds missing pages of the tiles that a walk reaches after `tile`.
+  void name_next(std::uint32_t tile) {
+    for (std::uint32_t named = 1; tile != (forward_ ? last_tile_ : first_tile_);) {
+      const TileInfo& info = index_.tiles[forward_ ? ++tile : --tile];
+      for (std::uint32_t p = info.first_page; p < info.first_page + info.pages; ++p) {
+        if (index_.pages[p].dropped()) continue;
+        if (++named > options_.pages_at_once) return;
+        if (r_.options.cache == nullptr || r_.options.cache->pin(r_.block_key(index_.pages[p])) == nullptr) (void)note_miss(p);
+      }
+    }
   }
 
   Result<Bytes> read_block(const PageInfo& page) {

@@ -46,6 +46,7 @@ struct TableIteratorOptions {
   std::size_t readahead = kMostReadahead;  ///< the most bytes to read at once; a larger block is read as a whole
   /// If set, the iterator never reads: it adds what is not in memory, and ends with kNotResident.
   MissSet* misses = nullptr;
+  std::uint32_t pages_at_once = 1;  ///< with `misses`: the most pages to add at once (IteratorOptions::pages_at_once)
 };
 
 /// The PageMiss::page of a miss of the table's index and filter, instead of a page.

@@ -11,6 +11,8 @@ namespace {
 constexpr std::uint64_t kLookupWork = 1024, kWalkWork = 192;
 /// The most deleted entries that one step passes over on a loop.
 constexpr std::uint64_t kMostPassed = 4096;
+/// The most pages of a table that a walk reads at once, and the least number of elements of a page.
+constexpr std::uint64_t kPagesAtOnce = 128, kElementsPerPage = 32;
 /// Memory of an element beside twice its bytes, since the buffer doubles: its views in decoded collections, before and after a
 /// change.
 constexpr std::size_t kOverheadBytes = 64;
@@ -39,6 +41,8 @@ ElementWalk::ElementWalk(Ctx& ctx, ElementKeys& keys, const ElementRange& range)
   options.elements = true;
   options.resident = ctx.off_loop == nullptr;
   if (ctx.off_loop == nullptr) options.max_steps = kMostPassed;
+  const std::uint64_t visited = range.limit > kMostWalked ? kMostWalked : std::min(range.skip + range.limit, kMostWalked);
+  options.pages_at_once = static_cast<std::uint32_t>(std::min(1 + visited / kElementsPerPage, kPagesAtOnce));
   walk_ = ctx.iterate(options);
 }
 
@@ -99,7 +103,6 @@ Status LargePart::look_up(ElementClass which, Bytes name, bool may_be_absent) {
   if (status.is_not_resident()) return Status::ok();
   TRY(status);
   if (!element) return may_be_absent ? Status::ok() : Status::corruption("a list lacks an element that its header counts");
-  TRY(ctx_.work(element->value.size()));
   return resident_ ? add(name, element->value) : Status::ok();
 }
 
@@ -132,7 +135,8 @@ Status LargePart::walk_to(std::span<const std::size_t> places) {
   const ElementClass which = ordered_class(header_.type);
   // One element is sought from the nearer end.
   const bool from_end = places.size() == 1 && places.front() > header_.count / 2;
-  ElementWalk walk(ctx_, keys_, {.which = which, .from_end = from_end});
+  const std::uint64_t visited = places.empty() ? 0 : from_end ? header_.count - places.back() : places.back() + 1;
+  ElementWalk walk(ctx_, keys_, {.which = which, .from_end = from_end, .limit = visited});
   TRY(walk.begin());
   std::size_t at = 0;
   for (const std::size_t place : places) {
@@ -147,7 +151,7 @@ Status LargePart::walk_to(std::span<const std::size_t> places) {
 }
 
 Result<std::optional<std::string>> LargePart::walk_names(Bytes from, std::uint64_t count, std::size_t bytes) {
-  ElementWalk walk(ctx_, keys_, {.which = named_class(header_.type), .first = std::string(from)});
+  ElementWalk walk(ctx_, keys_, {.which = named_class(header_.type), .first = std::string(from), .limit = count});
   TRY(walk.begin());
   while (walk.valid() && builder_.count() < count && builder_.bytes() <= bytes) {
     TRY_ASSIGN(value, walk.value());
@@ -180,6 +184,7 @@ Result<std::uint64_t> LargePart::place_of(Bytes name) {
 }
 
 Status LargePart::add(Bytes name, Bytes value) {
+  TRY(ctx_.work(name.size() + value.size()));
   TRY(charge_.add(2 * (name.size() + value.size()) + kOverheadBytes));
   switch (header_.type) {
     case CollectionType::kHash:

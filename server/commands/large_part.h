@@ -32,8 +32,8 @@ inline constexpr std::uint64_t kMostWalked = 4096;
 /// Makes dispatch run the command again, off its loop.
 Status leave_loop(Ctx& ctx);
 
-/// Visits the elements of a range one by one, from its start or, with ElementRange::from_end, from its end. Ignores `skip` and
-/// `limit`. On a loop it never waits for the disk: begin() and next() return kNotResident if pages are missing, or if the walk is
+/// Visits the elements of a range one by one, from its start or, with ElementRange::from_end, from its end. `skip` and `limit` only
+/// say how many pages it may need. On a loop it never waits for the disk: begin() and next() return kNotResident if pages are missing, or if the walk is
 /// too long. Counts its work.
 class ElementWalk {
  public:

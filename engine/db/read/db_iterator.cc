@@ -19,21 +19,23 @@ using Failed = std::map<std::size_t, Status>;
 
 // Makes an iterator over the tables of a run within bounds, as a child of the merge. When the iterator reaches a failed table, it
 // ends with the table's error.
-std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, std::size_t readahead, Failed failed,
-                                            MissSet* misses) {
+std::unique_ptr<InternalIterator> run_child(const RunView& run, const IteratorOptions& options, std::size_t readahead,
+                                            Failed failed, MissSet* misses) {
   RunFiles files;
   files.files = run.tables().size();
   files.stats = [&run](std::size_t i) -> const TableStats& { return run.tables()[i]->meta->stats; };
-  files.open = [&run, bounds, readahead, misses, failed = std::move(failed)](std::size_t i) -> std::unique_ptr<InternalIterator> {
+  files.open = [&run, bounds = options.bounds, pages_at_once = options.pages_at_once, readahead, misses,
+                failed = std::move(failed)](std::size_t i) -> std::unique_ptr<InternalIterator> {
     if (const auto at = failed.find(i); at != failed.end())
       return std::make_unique<BarrierIterator>(run.tables()[i]->meta->stats, bounds.start, at->second);
-    return run.reader(i).new_iterator({.bounds = bounds, .readahead = readahead, .misses = misses});
+    return run.reader(i).new_iterator(
+        {.bounds = bounds, .readahead = readahead, .misses = misses, .pages_at_once = pages_at_once});
   };
-  return std::make_unique<RunIterator>(std::move(files), bounds);
+  return std::make_unique<RunIterator>(std::move(files), options.bounds);
 }
 
 // `misses`: as in TableIteratorOptions.
-std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange& bounds, MissSet* misses,
+std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const IteratorOptions& options, MissSet* misses,
                                             std::vector<TombstoneSource>* tombstones) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const auto& memtable : view.memtables) {
@@ -50,7 +52,8 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
       const TableList::Chunk& chunk = run.tables().at_chunk(c);
       if (TableList::sums_of(chunk).special == 0) continue;
       for (std::size_t i = run.tables().start_of(c), end = i + chunk.items.size(); i < end; ++i) {
-        if (!run.has_range_tombstones(i) || run.is_unreadable(i) || !run.tables()[i]->meta->stats.overlaps(bounds)) continue;
+        if (!run.has_range_tombstones(i) || run.is_unreadable(i) || !run.tables()[i]->meta->stats.overlaps(options.bounds))
+          continue;
         if (const auto table = run.reader(i).pinned(misses); table.is_ok()) {
           source.sets.push_back((*table)->range_tombstones());
         } else if (table.status().is_not_resident()) {
@@ -61,7 +64,7 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
       }
     }
     if (!source.sets.empty()) tombstones->push_back(std::move(source));
-    children.push_back(run_child(run, bounds, readahead, std::move(failed), misses));
+    children.push_back(run_child(run, options, readahead, std::move(failed), misses));
   }
   // Without all range tombstones nothing may be shown. The other children still note what they lack.
   if (!resident) children.push_back(error_iterator(Status::not_resident()));
@@ -143,7 +146,7 @@ class DbIterator final : public Iterator {
   static VisibleIterator make_walk(const TreeView& tree, SeqNum seq, Millis now, const IteratorOptions& options,
                                    MissSet* misses) {
     std::vector<TombstoneSource> tombstones;
-    auto merged = merge_tree(tree, options.bounds, misses, &tombstones);
+    auto merged = merge_tree(tree, options, misses, &tombstones);
     VisibleOptions visible;
     visible.bounds = options.bounds;
     visible.view_seq = seq;

@@ -18,6 +18,8 @@ struct IteratorOptions {
   /// True: the iterator never waits for the disk, if its view is a pass view of ReadMode::kResident. What it lacks is added to the
   /// view's MissSet, and the iterator becomes invalid with status kNotResident. Its results are valid while the PassGuard is held.
   bool resident = false;
+  /// Of a resident iterator: the most pages of a table that it names at once. Behind a missing page it names the next ones, too.
+  std::uint32_t pages_at_once = 1;
 };
 
 /// Iterates over the keys that exist in its view, without those that are deleted, covered or expired. Not thread-safe: one thread

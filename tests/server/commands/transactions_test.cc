@@ -256,7 +256,7 @@ TEST_CASE("transaction cannot leave its loop: it is refused if it is long, and r
     server("MULTI");
     server("CLIENT ID");
     server("SET k v");
-    for (int i = 0; i < 20; ++i) server("HGETALL hash");
+    for (int i = 0; i < 150; ++i) server("HGETALL hash");
     CHECK(server("EXEC").starts_with(refused));
   }
   SECTION("long by the number of its walks") {

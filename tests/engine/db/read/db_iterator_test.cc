@@ -27,18 +27,21 @@ std::vector<std::string> keys_of(Iterator& walk) {
 struct ResidentWalks {
   ReadFixture& f;
   bool backward = false;
+  std::uint32_t pages_at_once = 1;
   MissSet misses{};
   int steps = 0;
   std::vector<std::string> keys{};
   PageFetcher fetcher{0, f.account, [] {}, *f.env.values};
 
   Status run() {
+    IteratorOptions options;
+    options.pages_at_once = pages_at_once;
     while (true) {
       ++steps;
       keys.clear();
       EpochGuard guard(f.bench.epoch);
       const auto walk =
-          new_resident_iterator(f.pass_view(ReadMode::kResident, &misses), {}, RangeTally{&f.env.counters, f.kDatabase});
+          new_resident_iterator(f.pass_view(ReadMode::kResident, &misses), options, RangeTally{&f.env.counters, f.kDatabase});
       for (backward ? walk->seek_to_last() : walk->seek_to_first(); walk->valid(); backward ? walk->prev() : walk->next()) {
         const std::string value(walk->value());
         if (!walk->status().is_ok()) break;
@@ -168,7 +171,34 @@ TEST_CASE("resident walk lacks pages, and the budget has no room for them: it en
   ReadFixture f;
   for (int i = 0; i < 300; ++i) f.put(numbered(i), std::string(50, 'v'));
   f.flush();
-  f.account->set_budget(1, 1);
+  f.account->set_limit(0, 0);
   ResidentWalks walks{f};
   CHECK(walks.run().code() == Code::kOutOfMemory);
+}
+
+TEST_CASE("resident walk names the next pages with a missing one: it needs few fetches, and names no page outside its bounds") {
+  for (const bool backward : {false, true}) {
+    ReadFixture f;
+    for (int i = 0; i < 1000; ++i) f.put(numbered(i), std::string(50, 'v'));
+    f.flush();
+    const std::uint64_t pages = f.table().reader->page_count();
+    REQUIRE(pages > 12);
+    ResidentWalks walks{f, backward, 1000};
+    REQUIRE(walks.run().is_ok());
+    CHECK(walks.keys.size() == 1000);
+    CHECK(walks.steps == 2);
+    CHECK(walks.fetcher.pages_read() == pages);
+  }
+  ReadFixture f;
+  for (int i = 0; i < 1000; ++i) f.put(numbered(i), std::string(50, 'v'));
+  f.flush();
+  MissSet misses;
+  IteratorOptions options;
+  options.bounds = {numbered(500), numbered(501)};
+  options.pages_at_once = 1000;
+  EpochGuard guard(f.bench.epoch);
+  const auto walk = new_resident_iterator(f.pass_view(ReadMode::kResident, &misses), options, RangeTally{});
+  walk->seek_to_first();
+  CHECK(walk->status().is_not_resident());
+  CHECK(misses.pages.size() <= 2);
 }
