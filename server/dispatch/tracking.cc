@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <unordered_map>
 #include <utility>
 
 #include "dispatch/command_keys.h"
@@ -26,6 +25,10 @@ constexpr std::size_t kSharedKeysBytes = 4 << 10;
 /// Above these limits for the prefixes together - lists of keys, and bytes of lists that prefixes do not share - all keys are
 /// invalidated instead. That limits a broadcast to a few milliseconds of work.
 constexpr std::size_t kMostLists = 64 << 10, kMostCopiedBytes = 4 << 20;
+/// Above this limit for the messages together - kMessageBytes each, and the keys that are copied into it - each client gets one
+/// message instead, which invalidates all keys. The rest cannot wait for a later round: a client's next reply may be newer than
+/// its cache. And if keys are written faster than messages are sent, any amount of memory would be needed.
+constexpr std::size_t kMessageBytes = 256, kMostMessageBytes = 8 << 20;
 
 Bytes engine_key_of(const std::pair<const std::string, std::uint64_t>& written) { return written.first; }
 Bytes engine_key_of(const std::shared_ptr<const std::string>& key) { return *key; }
@@ -99,13 +102,14 @@ void TrackingTable::set(Client& client, const Tracking& tracking) {
   std::lock_guard lock(mutex_);
   const auto before = trackers_.find(client.id);
   for (std::size_t i = 0; before != trackers_.end() && i < before->second.prefixes.size(); ++i) {
-    remove_prefix(client.id, before->second.prefixes[i]);
+    remove_prefix(client.id, before->second.prefixes[i]->first);
   }
   if (tracking.on) {
     Tracker& tracker = trackers_[client.id];
-    tracker = {client.loop, tracking.no_loop, tracking.redirect, tracking.prefixes, tracking.broadcast};
-    if (tracking.broadcast && tracking.prefixes.empty()) tracker.prefixes.emplace_back();  // every key
-    for (const std::string& prefix : tracker.prefixes) add_prefix(client.id, prefix);
+    tracker = {client.loop, tracking.no_loop, tracking.redirect, tracking.broadcast};
+    tracker.prefixes.reserve(tracking.prefixes.size());
+    for (const std::string& prefix : tracking.prefixes) tracker.prefixes.push_back(add_prefix(client.id, prefix));
+    if (tracking.broadcast && tracking.prefixes.empty()) tracker.prefixes.push_back(add_prefix(client.id, ""));  // every key
   } else {
     trackers_.erase(client.id);  // its notes are removed when their keys are written, or when the table is full
   }
@@ -124,7 +128,7 @@ TrackingTable::Prefixes::value_type* TrackingTable::longest_prefix_of(Bytes text
   return prefix;
 }
 
-void TrackingTable::add_prefix(std::uint64_t client_id, const std::string& prefix) {
+TrackingTable::Prefixes::value_type* TrackingTable::add_prefix(std::uint64_t client_id, const std::string& prefix) {
   auto it = prefixes_.find(prefix);
   if (it == prefixes_.end()) {
     Prefixes::value_type* const parent = longest_prefix_of(prefix);
@@ -135,6 +139,7 @@ void TrackingTable::add_prefix(std::uint64_t client_id, const std::string& prefi
     }
   }
   it->second.clients.insert(client_id);
+  return &*it;
 }
 
 void TrackingTable::remove_prefix(std::uint64_t client_id, const std::string& prefix) {
@@ -215,6 +220,7 @@ void TrackingTable::note_written(Prefixes::value_type& prefix, Bytes key, std::u
   WrittenKeys& keys = prefix.second.keys;
   if (keys.empty()) written_.push_back(&prefix);
   const auto [it, is_new] = keys.try_emplace(std::string(key), writer);
+  if (is_new) prefix.second.key_bytes += key.size();
   if (!is_new && it->second != writer) it->second = 0;
 }
 
@@ -236,16 +242,19 @@ struct TrackingTable::Broadcasts {
 };
 
 void TrackingTable::take_broadcasts(Broadcasts* out) {
-  std::unordered_map<const Prefix*, std::size_t> numbers;
-  std::size_t lists = 0;
+  std::unordered_map<const Prefixes::value_type*, std::size_t> numbers;
+  std::size_t lists = 0, message_bytes = 0;
   out->seq = broadcast_seq_;
   // As in Redis, a client gets the keys of its prefixes in the prefixes' order. Those that begin with one prefix stand together,
   // and no prefix of a client begins another prefix of the client.
   std::sort(written_.begin(), written_.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
   for (Prefixes::value_type* const longest : std::exchange(written_, {})) {
     out->groups.emplace_back().swap(longest->second.keys);
+    const std::size_t bytes = std::exchange(longest->second.key_bytes, 0), copied = bytes < kSharedKeysBytes ? bytes : 0;
     for (auto* prefix = longest; prefix != nullptr && lists <= kMostLists; prefix = prefix->second.parent, ++lists) {
-      const auto [it, is_new] = numbers.try_emplace(&prefix->second, out->prefixes.size());
+      const auto [it, is_new] = numbers.try_emplace(prefix, numbers.size());
+      message_bytes += prefix->second.clients.size() * (copied + (is_new ? kMessageBytes : 0));
+      if (message_bytes > kMostMessageBytes) continue;
       if (is_new) {
         auto& receivers = out->prefixes.emplace_back().receivers;
         for (const std::uint64_t id : prefix->second.clients) receivers.push_back({id, trackers_.at(id).no_loop});
@@ -253,10 +262,23 @@ void TrackingTable::take_broadcasts(Broadcasts* out) {
       out->prefixes[it->second].groups.push_back(out->groups.size() - 1);
     }
   }
-  if (lists <= kMostLists) return;
+  if (lists <= kMostLists && message_bytes <= kMostMessageBytes) return;
   out->prefixes.clear();
+  if (lists <= kMostLists) return take_concerned(numbers, out);
   for (const auto& [id, tracker] : trackers_) {
     if (tracker.broadcast) out->all.push_back(id);
+  }
+}
+
+void TrackingTable::take_concerned(const std::unordered_map<const Prefixes::value_type*, std::size_t>& prefixes,
+                                   Broadcasts* out) const {
+  const std::size_t most_compared = kMostLists / trackers_.size();
+  for (const auto& [id, tracker] : trackers_) {
+    const auto is_written = [&](const Prefixes::value_type* prefix) { return prefixes.contains(prefix); };
+    if (tracker.prefixes.size() > std::max<std::size_t>(most_compared, 1) ||
+        std::any_of(tracker.prefixes.begin(), tracker.prefixes.end(), is_written)) {
+      out->all.push_back(id);
+    }
   }
 }
 

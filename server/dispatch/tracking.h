@@ -16,6 +16,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -111,13 +112,6 @@ class TrackingTable {
   [[nodiscard]] Counts counts();
 
  private:
-  struct Tracker {
-    ClientLoop* loop = nullptr;
-    bool no_loop = false;
-    std::uint64_t redirect = 0;
-    std::vector<std::string> prefixes;  ///< prefixes of a broadcasting client
-    bool broadcast = false;
-  };
   /// Engine keys, and the id of the client that wrote each; 0: none, or several.
   using WrittenKeys = std::map<std::string, std::uint64_t>;
   struct Prefix {
@@ -125,8 +119,16 @@ class TrackingTable {
     std::pair<const std::string, Prefix>* parent = nullptr;  ///< the longest of the prefixes that begin this one
     /// Keys written since the last broadcast whose longest prefix is this one. They are broadcast for its parents, too.
     WrittenKeys keys;
+    std::size_t key_bytes = 0;  ///< of `keys`
   };
   using Prefixes = std::map<std::string, Prefix, std::less<>>;
+  struct Tracker {
+    ClientLoop* loop = nullptr;
+    bool no_loop = false;
+    std::uint64_t redirect = 0;
+    bool broadcast = false;
+    std::vector<Prefixes::value_type*> prefixes = {};  ///< prefixes of a broadcasting client
+  };
   using NotedKeys = std::map<std::string, std::set<std::uint64_t>, std::less<>>;
   /// Engine keys to invalidate, by client id; nullopt: all keys.
   using Invalidations = std::map<std::uint64_t, std::optional<std::vector<std::shared_ptr<const std::string>>>>;
@@ -141,7 +143,7 @@ class TrackingTable {
   void invalidate_range(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void forget_notes();
   // Called with the lock held.
-  void add_prefix(std::uint64_t client_id, const std::string& prefix);
+  Prefixes::value_type* add_prefix(std::uint64_t client_id, const std::string& prefix);
   void remove_prefix(std::uint64_t client_id, const std::string& prefix);
   /// Returns the longest prefix that the text begins with; null if there is none.
   Prefixes::value_type* longest_prefix_of(Bytes text);
@@ -149,6 +151,8 @@ class TrackingTable {
   void note_written(Prefixes::value_type& prefix, Bytes key, std::uint64_t writer);
   /// Takes the keys that are to be broadcast, and finds their receivers.
   void take_broadcasts(Broadcasts* out);
+  /// Adds the clients that have one of these prefixes to `out->all`. A client with very many prefixes is not compared, and added.
+  void take_concerned(const std::unordered_map<const Prefixes::value_type*, std::size_t>& prefixes, Broadcasts* out) const;
   /// The encoded keys of an invalidation, as in Invalidation::keys.
   using EncodedKeys = std::shared_ptr<const std::string>;
   template <typename Keys>

@@ -317,6 +317,60 @@ TEST_CASE("keys have thousands of different lists of prefixes: all keys are inva
   CHECK(t.received() == invalidation("aab"));
 }
 
+TEST_CASE("pass has too many broadcasts: each client whose prefixes were written gets one, which invalidates all keys") {
+  constexpr std::size_t kClients = 60, kPrefixes = 1000;
+  Fixture t;
+  std::size_t messages = 0;
+  std::vector<Client> clients(kClients);
+  t.table.to_client = [&messages](std::uint64_t, const std::function<void(Client&)>&) { ++messages; };
+  Tracking tracking{.on = true, .broadcast = true, .redirect = 1};
+  WriteBatch batch;
+  for (std::size_t i = 0; i < kPrefixes; ++i) {
+    tracking.prefixes.push_back("p" + std::to_string(i) + ":");
+    batch.put(0, tracking.prefixes.back() + "key", "v");
+  }
+  for (std::size_t i = 0; i < kClients; ++i) {
+    clients[i].id = 100 + i;
+    clients[i].loop = &t.loop;
+    t.table.set(clients[i], tracking);
+  }
+  t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"other"}});
+  t.table.committed(batch, t.client, 1);
+  t.table.send_broadcasts(&t.loop);
+  CHECK(messages == kClients);
+  CHECK(t.received().empty());
+  t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"p1:", "x"}});
+  t.table.committed(batch, t.client, 2);
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received() == kInvalidateAll);
+  CHECK(t.client.seen_seq == 2);
+  t.write("p1:key", 3);
+  t.table.send_broadcasts(&t.loop);
+  CHECK(messages == 3 * kClients);
+  CHECK(t.received() == invalidation("p1:key"));
+}
+
+TEST_CASE("broadcasts have too many bytes: all keys are invalidated") {
+  constexpr std::size_t kClients = 200;
+  Fixture t;
+  std::vector<Client> clients(kClients);
+  Tracking tracking{.on = true, .broadcast = true};
+  WriteBatch batch;
+  for (std::size_t i = 0; i < 100; ++i) {
+    tracking.prefixes.push_back("p" + std::to_string(i) + ":");
+    batch.put(0, tracking.prefixes.back() + std::string(1000, 'k'), "v");
+  }
+  for (std::size_t i = 0; i < kClients; ++i) {
+    clients[i].id = 100 + i;
+    clients[i].loop = &t.loop;
+    t.table.set(clients[i], tracking);
+  }
+  t.table.set(t.client, tracking);
+  t.table.committed(batch, t.client, 1);
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received() == kInvalidateAll);
+}
+
 TEST_CASE("only the NOLOOP client itself wrote a key: the client's broadcast leaves the key out") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});
