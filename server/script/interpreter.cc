@@ -95,20 +95,24 @@ void Interpreter::work(lua_State* lua, std::uint64_t bytes) {
   if (!status.is_ok()) abandon(lua, std::move(status));
 }
 
-void Interpreter::on_count(lua_State* lua, lua_Debug*) {
-  Interpreter& self = of(lua);
-  ScriptRun& run = *self.run_;
-  if (!run.failure.is_ok()) self.abandon(lua, run.failure);
+void Interpreter::on_count(lua_State* lua, lua_Debug*) { of(lua).tick(lua, kHookInstructions * kInstructionWork); }
+
+void Interpreter::tick(lua_State* lua, std::uint64_t bytes) {
+  ScriptRun& run = *run_;
+  if (!run.failure.is_ok()) abandon(lua, run.failure);
   if (run.running && run.running->is_killed()) {
     if (run.calls != nullptr) run.calls->note_killed();
     lua_Debug at;
-    const bool known = lua_getstack(lua, 0, &at) != 0 && lua_getinfo(lua, "Sl", &at) != 0;
-    self.abandon(lua, Status::invalid_argument(
-                          "ERR Script killed by user with SCRIPT KILL... script: " + run.sha +
-                          (known ? ", on " + std::string(at.source) + ":" + std::to_string(at.currentline) : "") + "."));
+    bool known = false;  // a function of a library has no line
+    for (int i = 0; !known && lua_getstack(lua, i, &at) != 0; ++i) {
+      known = lua_getinfo(lua, "Sl", &at) != 0 && at.currentline > 0;
+    }
+    abandon(lua, Status::invalid_argument("ERR Script killed by user with SCRIPT KILL... script: " + run.sha +
+                                          (known ? ", on " + std::string(at.source) + ":" + std::to_string(at.currentline) : "") +
+                                          "."));
   }
-  if (self.on_loop() && env_of(*run.ctx).control->mono_nanos() - run.begun > kLoopNanos) self.work(lua, ~std::uint64_t{0});
-  self.work(lua, kHookInstructions * kInstructionWork);
+  if (on_loop() && env_of(*run.ctx).control->mono_nanos() - run.begun > kLoopNanos) work(lua, ~std::uint64_t{0});
+  work(lua, bytes);
 }
 
 Status Interpreter::open() {

@@ -74,6 +74,13 @@ class Interpreter {
   int abandon(lua_State* lua, Status why);
   /// Takes work (Ctx::work) of the run; abandons it if that fails.
   void work(lua_State* lua, std::uint64_t bytes);
+  /// Takes the work of so many instructions or steps, like work(). Abandons the run if it was killed, or is too long for a loop.
+  void tick(lua_State* lua, std::uint64_t bytes);
+  /// Counts steps of a library function, of about a nanosecond each. Some of the calls call tick().
+  void took_steps(lua_State* lua, std::uint64_t steps) {
+    steps_ += steps;
+    if (steps_ >= kStepsAtOnce) tick(lua, std::exchange(steps_, 0));
+  }
   [[nodiscard]] bool on_loop() const { return run_->ctx->off_loop == nullptr; }
 
  private:
@@ -95,6 +102,8 @@ class Interpreter {
   lua_State* lua_ = nullptr;
   std::unordered_map<std::string, int> compiled_;  ///< references to functions
   ScriptRun* run_ = nullptr;
+  static constexpr std::uint64_t kStepsAtOnce = 4096;
+  std::uint64_t steps_ = 0;
   std::size_t used_ = 0;  ///< memory of the state
   std::size_t charged_ = 0;
   MemoryCharge charge_;
@@ -123,6 +132,10 @@ void clear_script_global(lua_State* lua, const char* name);
 int load_text(lua_State* lua, Bytes text, const char* name);
 /// Makes the table on top of the stack a library that scripts see under this name, read-only.
 void add_library(lua_State* lua, const char* name);
+
+// patterns.cc
+/// Sets the functions of patterns in the table on top of the stack.
+void set_patterns(lua_State* lua);
 
 // redis_api.cc, bit.cc, cjson.cc
 void open_redis(lua_State* lua);

@@ -5,8 +5,6 @@
 // ...) are replaced by ones that know the proxies. getfenv, setfenv, newproxy, dofile, loadfile, print, require, debug, io and
 // package do not exist. load and loadstring refuse bytecode, and anchor the chunk's name, which the parser of Lua 5.1 forgets to
 // do (CVE-2025-49844). unpack checks its range without overflow (CVE-2025-46817).
-#include <cstring>
-
 #include "dispatch/random.h"
 #include "script/interpreter.h"
 
@@ -17,10 +15,6 @@ constexpr char kProxies[] = "ebbtide.proxies";  ///< registry: proxy -> real tab
 constexpr char kGlobals[] = "ebbtide.globals";  ///< registry: the real table of globals
 constexpr char kReadOnly[] = "Attempt to modify a readonly table";
 constexpr std::size_t kLongestChunk = std::size_t{64} << 20;
-/// Quantifiers of a pattern: each takes a frame of the C stack.
-constexpr std::size_t kMostQuantifiers = 1000;
-/// Steps that matching a pattern may take on a loop, by a rough estimate.
-constexpr double kLoopPatternSteps = 1e6;
 
 int refuse_write(lua_State* lua) { return luaL_error(lua, kReadOnly); }
 
@@ -128,24 +122,31 @@ int guard_table(lua_State* lua) {
   return lua_gettop(lua);
 }
 
-/// Calls a function of patterns. A match can take any time, and cannot be interrupted; so on a loop it has to be short.
-int guard_pattern(lua_State* lua) {
-  std::size_t length = 0, pattern_length = 0;
-  if (lua_isstring(lua, 1) != 0 && lua_isstring(lua, 2) != 0) {
-    lua_tolstring(lua, 1, &length);
-    const char* const pattern = lua_tolstring(lua, 2, &pattern_length);
-    std::size_t quantifiers = 0;
-    for (std::size_t i = 0; i < pattern_length; ++i) quantifiers += std::strchr("*+-?", pattern[i]) != nullptr ? 1 : 0;
-    if (quantifiers > kMostQuantifiers) return luaL_error(lua, "pattern too complex");
-    double steps = static_cast<double>(length) + 1;
-    for (std::size_t i = 0; i < quantifiers && steps < 1e18; ++i) steps *= static_cast<double>(length) + 1;
-    Interpreter& self = Interpreter::of(lua);
-    if (self.on_loop()) self.work(lua, steps > kLoopPatternSteps ? ~std::uint64_t{0} : length);
+/// Returns whether the first argument is less than the second; asks the function in the upvalue if there is one.
+int counted_less(lua_State* lua) {
+  Interpreter::of(lua).took_steps(lua, 16);
+  if (lua_isnil(lua, lua_upvalueindex(1))) {
+    lua_pushboolean(lua, lua_lessthan(lua, 1, 2));
+    return 1;
   }
   lua_pushvalue(lua, lua_upvalueindex(1));
   lua_insert(lua, 1);
-  lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
-  return lua_gettop(lua);
+  lua_call(lua, 2, 1);
+  return 1;
+}
+
+/// Calls table.sort, which is in the upvalue. In bad orders it compares all elements with one another. No hook is called in between
+/// unless it runs Lua code, so other comparisons are counted.
+int sandbox_sort(lua_State* lua) {
+  if (push_real(lua, 1)) return refuse_raw(lua);
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  if (!lua_isnoneornil(lua, 2)) luaL_checktype(lua, 2, LUA_TFUNCTION);
+  lua_settop(lua, 2);
+  if (lua_isnil(lua, 2) || lua_iscfunction(lua, 2) != 0) lua_pushcclosure(lua, counted_less, 1);
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_insert(lua, 1);
+  lua_call(lua, 2, 0);
+  return 0;
 }
 
 int sandbox_unpack(lua_State* lua) {
@@ -387,10 +388,11 @@ void open_sandbox(lua_State* lua) {
   lua_setfield(lua, LUA_REGISTRYINDEX, kGlobals);
 
   lua_getglobal(lua, LUA_TABLIBNAME);
-  for (const char* name : {"insert", "remove", "sort"}) wrap(lua, name, guard_table);
+  for (const char* name : {"insert", "remove"}) wrap(lua, name, guard_table);
+  wrap(lua, "sort", sandbox_sort);
   add_library(lua, LUA_TABLIBNAME);
   lua_getglobal(lua, LUA_STRLIBNAME);
-  for (const char* name : {"find", "match", "gmatch", "gfind", "gsub"}) wrap(lua, name, guard_pattern);
+  set_patterns(lua);
   add_library(lua, LUA_STRLIBNAME);
   lua_getglobal(lua, LUA_MATHLIBNAME);
   set(lua, "random", sandbox_random);

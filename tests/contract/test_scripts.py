@@ -12,6 +12,17 @@ from support.sockets import encode, receive_until
 redis = pytest.importorskip("redis")
 
 SPIN = "while true do end"
+# A match that tries all places for each '-'.
+BACKTRACK = "return string.find(string.rep('a', 100000), '.-.-.-.-.-b')"
+# The order that is worst for table.sort: each step finds the place of two elements.
+WORST_SORT = (
+    "local n, t = 2^19, {} "
+    "for i = 1, n do t[i] = i end "
+    "for low = n - 7, 1, -2 do "
+    "local middle = math.floor((low + n) / 2) "
+    "t[low], t[low + 1], t[n - 1], t[middle] = low, t[n - 1], t[middle], low + 0.5 end "
+    "table.sort(t)"
+)
 SLOW = "local x = 0 for i = 1, %d do x = x + i end "
 
 
@@ -212,6 +223,11 @@ def test_heavy_script_delays_no_other_client_of_its_loop(loops, client, script):
         "local s = string.rep('x', 1000) while true do s:gsub('x', function() end) end",
         "table.sort({1,2,3,4,5}, function() while true do end end)",
         "while true do cjson.decode(cjson.encode({1,2,{3}})) end",
+        BACKTRACK,
+        "return string.gsub(string.rep('a', 100000), '(.-)(.-)(.-)(.-)(.-)b', 'x')",
+        "return string.match(string.rep('a', 10000000), '^[' .. string.rep('b', 1000000) .. ']-[^a]')",
+        "for x in string.gmatch(string.rep('a', 10000000), '%ba ') do end",
+        WORST_SORT,
     ],
 )
 def test_script_cannot_escape_from_script_kill(loops, client, script):
@@ -222,9 +238,10 @@ def test_script_cannot_escape_from_script_kill(loops, client, script):
     assert client.eval("return 'fine'", 0) in ("fine", b"fine")
 
 
-def test_server_stops_while_an_endless_script_runs(fresh):
+@pytest.mark.parametrize("rest", ["while true do pcall(function() while true do end end) end", BACKTRACK])
+def test_server_stops_while_an_endless_script_runs(fresh, rest):
     fresh.start()
-    thread, outcome = in_background(fresh, "redis.call('set', 'k', 1) while true do pcall(function() while true do end end) end", 0)
+    thread, outcome = in_background(fresh, f"redis.call('set', 'k', 1) {rest}", 0)
     threads = fresh.client()
     wait_until(lambda: threads.info("commandstats") and not outcome, 30, "the server answers")
     assert fresh.stop() == 0
