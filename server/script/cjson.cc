@@ -3,28 +3,29 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 
-#include "script/interpreter.h"
+#include "script/packed_text.h"
 
 namespace ebbtide {
 namespace {
 
-JsonSettings& settings_of(lua_State* lua) { return Interpreter::of(lua).current().json; }
+/// Returns the settings of the called function: those of its library if cjson.new has made it, otherwise those of the run.
+JsonSettings& settings_of(lua_State* lua) {
+  void* const own = lua_touserdata(lua, lua_upvalueindex(1));
+  return own == nullptr ? Interpreter::of(lua).current().json : *static_cast<JsonSettings*>(own);
+}
 
 // --- encoding
 
 class Encoder {
  public:
-  explicit Encoder(lua_State* lua) : lua_(lua), self_(Interpreter::of(lua)), settings_(settings_of(lua)) {}
+  explicit Encoder(lua_State* lua) : lua_(lua), self_(Interpreter::of(lua)), settings_(settings_of(lua)), text_(lua) {}
 
   /// Appends the value on top of the stack.
   void value(int depth) {
-    if (out_.size() > worked_ + (64 << 10)) {
-      self_.work(lua_, out_.size() - worked_);
-      check_memory();
-      worked_ = out_.size();
-    }
+    text_.check();
     switch (lua_type(lua_, -1)) {
       case LUA_TSTRING:
         return string(-1);
@@ -48,18 +49,10 @@ class Encoder {
         fail("type not supported");
     }
   }
-  std::string& text() { return out_; }
+  void push() { text_.push(); }
 
  private:
   void fail(const char* why) { luaL_error(lua_, "Cannot serialise %s: %s", lua_typename(lua_, lua_type(lua_, -1)), why); }
-
-  /// Fails if the text needs more memory than the script may have. Lua's copy of the text is charged; so this asks for as much.
-  void check_memory() {
-    if (out_.size() > (std::size_t{1} << 20)) {
-      lua_newuserdata(lua_, out_.size());
-      lua_pop(lua_, 1);
-    }
-  }
 
   void string(int index) {
     std::size_t n = 0;
@@ -187,15 +180,15 @@ class Encoder {
   lua_State* lua_;
   Interpreter& self_;
   const JsonSettings& settings_;
-  std::string out_;
-  std::size_t worked_ = 0;
+  PackedText text_;
+  std::string& out_ = text_.bytes();
 };
 
 int encode(lua_State* lua) {
   luaL_argcheck(lua, lua_gettop(lua) == 1, 1, "expected 1 argument");
   Encoder encoder(lua);
   encoder.value(0);
-  lua_pushlstring(lua, encoder.text().data(), encoder.text().size());
+  encoder.push();
   return 1;
 }
 
@@ -547,9 +540,15 @@ int encode_keep_buffer(lua_State* lua) {
   return 1;
 }
 
-}  // namespace
+/// Pushes a table with the library. `own`: its settings are its own, and not those of the run.
+void push_library(lua_State* lua, bool own);
 
-void open_cjson(lua_State* lua) {
+int new_library(lua_State* lua) {
+  push_library(lua, true);
+  return 1;
+}
+
+void push_library(lua_State* lua, bool own) {
   static constexpr luaL_Reg kFunctions[] = {
       {"encode", encode},
       {"decode", decode},
@@ -560,18 +559,32 @@ void open_cjson(lua_State* lua) {
       {"encode_invalid_numbers", encode_invalid_numbers},
       {"decode_invalid_numbers", decode_invalid_numbers},
       {"encode_keep_buffer", encode_keep_buffer},
+      {"new", new_library},
   };
   lua_newtable(lua);
-  for (const luaL_Reg& function : kFunctions) {
-    lua_pushcfunction(lua, function.func);
-    lua_setfield(lua, -2, function.name);
+  if (own) {
+    new (lua_newuserdata(lua, sizeof(JsonSettings))) JsonSettings;
+  } else {
+    lua_pushnil(lua);
   }
+  for (const luaL_Reg& function : kFunctions) {
+    lua_pushvalue(lua, -1);
+    lua_pushcclosure(lua, function.func, 1);
+    lua_setfield(lua, -3, function.name);
+  }
+  lua_pop(lua, 1);
   lua_pushlightuserdata(lua, nullptr);
   lua_setfield(lua, -2, "null");
   lua_pushliteral(lua, "cjson");
   lua_setfield(lua, -2, "_NAME");
   lua_pushliteral(lua, "2.1.0");
   lua_setfield(lua, -2, "_VERSION");
+}
+
+}  // namespace
+
+void open_cjson(lua_State* lua) {
+  push_library(lua, false);
   add_library(lua, "cjson");
 }
 

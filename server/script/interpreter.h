@@ -137,10 +137,12 @@ void add_library(lua_State* lua, const char* name);
 /// Sets the functions of patterns in the table on top of the stack.
 void set_patterns(lua_State* lua);
 
-// redis_api.cc, bit.cc, cjson.cc
+// redis_api.cc, bit.cc, cjson.cc, cmsgpack.cc, struct.cc
 void open_redis(lua_State* lua);
 void open_bit(lua_State* lua);
 void open_cjson(lua_State* lua);
+void open_cmsgpack(lua_State* lua);
+void open_struct(lua_State* lua);
 /// Handles errors of a script: makes a table of any error, with its place.
 int script_error_handler(lua_State* lua);
 

@@ -409,6 +409,8 @@ void open_sandbox(lua_State* lua) {
   open_redis(lua);
   open_bit(lua);
   open_cjson(lua);
+  open_cmsgpack(lua);
+  open_struct(lua);
 
   // Strings find their methods through the proxy, and their metatable shows nothing else.
   lua_pushliteral(lua, "");

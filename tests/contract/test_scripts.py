@@ -195,6 +195,8 @@ def test_endless_script_leaves_other_clients_alone_and_can_be_killed(loops, clie
         "for i = 1, 100000 do redis.call('get', 'x') end",
         "for i = 1, 300 do collectgarbage() end",
         "local t = {} for i = 1, 300000 do t[i] = {i} end return #cjson.encode(t)",
+        "local t = {} for i = 1, 300000 do t[i] = {i} end return #cmsgpack.unpack(cmsgpack.pack(t))",
+        "for i = 1, 200 do struct.size(string.rep('b', 100000)) end",
         "for i = 1, 3000 do redis.sha1hex(string.rep('x', 100000)) end",
     ],
 )
@@ -228,6 +230,8 @@ def test_heavy_script_delays_no_other_client_of_its_loop(loops, client, script):
         "return string.match(string.rep('a', 10000000), '^[' .. string.rep('b', 1000000) .. ']-[^a]')",
         "for x in string.gmatch(string.rep('a', 10000000), '%ba ') do end",
         WORST_SORT,
+        "while true do cmsgpack.unpack(cmsgpack.pack({1,2,{3}})) end",
+        "while true do struct.unpack('i', struct.pack('i', 1)) end",
     ],
 )
 def test_script_cannot_escape_from_script_kill(loops, client, script):
@@ -288,6 +292,10 @@ BOMBS = [
     "while true do local ok = pcall(string.rep, 'x', 1e9) if not ok then error('no memory') end end",
     "local t = {} for i = 1, 1e6 do t[i] = string.rep('x', 1000) end return cjson.encode(t)",
     "return cjson.decode('[' .. string.rep('\"abcdefgh\",', 3e7) .. '1]')",
+    "local t = {} for i = 1, 1e6 do t[i] = string.rep('x', 1000) end return cmsgpack.pack(t)",
+    "local s = string.rep('x', 1e7) local t = {} for i = 1, 1000 do t[i] = s end return #cmsgpack.pack(t)",
+    "return cmsgpack.unpack('\\221\\1\\201\\195\\128' .. string.rep('\\144', 3e7))",
+    "local s = string.rep('x', 1e7) local t = {} for i = 1, 1000 do t[i] = s end return #struct.pack(string.rep('c0', 1000), unpack(t))",
     "local s = string.rep('a', 1e6) return (s:gsub('a', s))",
     "local s = string.rep('x', 1e7) redis.call('set', 'k', s) local t = {} for i = 1, 100 do t[i] = redis.call('get', 'k') .. i end",
 ]

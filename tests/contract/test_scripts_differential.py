@@ -5,6 +5,7 @@ replies differ on purpose, and why.
 """
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -32,8 +33,27 @@ WITH_OTHER_TEXT = {
 }
 
 
+# Functions for scripts about bytes and nested values. A table that is too deep for `deep` shows its depth.
+HELPERS = """
+local function hex(s) return (s:gsub('.', function(c) return string.format('%02x', c:byte()) end)) end
+local function depth(v) local n = 0 while type(v) == 'table' do n = n + 1 local _, inner = next(v) v = inner end return n end
+local function deep(v)
+  if type(v) == 'number' then return string.format('%.17g', v) end
+  if type(v) == 'string' then return '"' .. hex(v) .. '"' end
+  if type(v) ~= 'table' then return tostring(v) end
+  if depth(v) > 100 then return 'depth ' .. depth(v) end
+  local pairs_of = {}
+  for k, value in pairs(v) do table.insert(pairs_of, deep(k) .. '=' .. deep(value)) end
+  table.sort(pairs_of)
+  return '{' .. table.concat(pairs_of, ' ') .. '}'
+end
+"""
+
+
 def unescape(line):
     """Returns the script of a line."""
+    if "cmsgpack" in line or "struct" in line:
+        return HELPERS.replace("\n", " ") + line
     return line.replace("\\r", "\r").replace("\\n", "\n") if "cjson" not in line else line.replace("\\\\", "\\")
 
 
@@ -83,9 +103,47 @@ def compare(pair, scripts, command="EVAL"):
 
 
 @pytest.mark.parametrize("pair", [2, 3], indirect=True)
-@pytest.mark.parametrize("name", ["conversions", "errors", "sandbox", "libraries"])
+@pytest.mark.parametrize("name", ["conversions", "errors", "sandbox", "libraries", "messagepack", "struct"])
 def test_scripts_reply_as_in_redis(pair, name):
     compare(pair, snippets(name) + BYTECODE)
+
+
+def random_message(random):
+    """Returns bytes that often begin like MessagePack, with lengths that mostly fit."""
+    tags = [*range(0x80, 0xE4), 0, 1, 127, 255]
+    return b"".join(bytes([random.choice(tags)]) + random.randbytes(random.choice([0, 0, 1, 2, 4, 8])) for _ in range(random.randrange(1, 9)))
+
+
+def random_format(random):
+    return "".join(random.choice(list("xbBhHlLTiIfdsc<>! ") + ["c0", "Bc0", "i3", "I8", "i16", "!4", "!8"]) for _ in range(random.randrange(1, 7)))
+
+
+# Each returns the results of all arguments, or their errors.
+RANDOM_SCRIPTS = {
+    "return outcomes(function(text) return cmsgpack.unpack(text) end)": random_message,
+    "return outcomes(function(text) return cmsgpack.pack(cmsgpack.unpack(text)) end)": random_message,
+    "return outcomes(function(text, data) return struct.unpack(text, data) end, ARGV[1])": random_format,
+    "return outcomes(function(text, data) return struct.pack(text, 1, -2.5, 'abc', 3e9, 'x', 7) end)": random_format,
+    "return outcomes(function(text) return struct.size(text) end)": random_format,
+}
+OUTCOMES = HELPERS.replace("\n", " ") + (
+    "local function outcomes(f, data) local out = {} "
+    "for i = 2, #ARGV do out[i - 1] = deep({pcall(f, ARGV[i], data)}) end return out end "
+)
+
+
+@pytest.mark.parametrize("pair", [2], indirect=True)
+@pytest.mark.parametrize("script", RANDOM_SCRIPTS)
+def test_packed_data_at_random_gives_the_same_values_and_errors(pair, script):
+    random = Random(script)
+    for _ in range(10):
+        arguments = [RANDOM_SCRIPTS[script](random) for _ in range(500)]
+        data = random.randbytes(40)
+        ours, redis = pair.call("EVAL", OUTCOMES + script, 0, data, *arguments)
+        if ours != redis:
+            differing = [case for case in arguments if len(set(pair.call("EVAL", OUTCOMES + script, 0, data, case))) > 1]
+            case = differing[0]
+            raise AssertionError((case, data, pair.call("EVAL", OUTCOMES + script, 0, data, case)))
 
 
 @pytest.mark.parametrize("pair", [2], indirect=True)
