@@ -19,6 +19,7 @@ from support.server import ROOT, Server
 
 HERE = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "clients"
+PYTHON = "/usr/bin/python3"  # Debian's, which ./dev installs
 SCRIPT_SECONDS = 600  # time limit of a script; every script takes less than a tenth of it
 
 
@@ -60,6 +61,15 @@ def node_command(name):
     return ["node", str(HERE / name / "test.js")], {"NODE_PATH": str(folder / "node_modules")}
 
 
+def python_command(name):
+    folder, finish = fresh_copy(name, ["requirements.txt"])
+    if finish:
+        options = ["--no-deps", "--disable-pip-version-check", "--target", "lib", "--requirement", "requirements.txt"]
+        fetch(name, PYTHON, [PYTHON, "-m", "pip", "install", *options], folder)
+        finish()
+    return [PYTHON, str(HERE / name / "test.py")], {"PYTHONPATH": str(folder / "lib")}
+
+
 def go_command(name):
     folder, finish = fresh_copy(name, ["go.mod", "go.sum", "main.go"])
     if finish:
@@ -77,7 +87,7 @@ def java_command(name):
     return ["java", "-cp", f"{folder}/classes:{folder}/lib/*", "ClientTest"], {}
 
 
-KINDS = {"package.json": node_command, "go.mod": go_command, "pom.xml": java_command}
+KINDS = {"package.json": node_command, "requirements.txt": python_command, "go.mod": go_command, "pom.xml": java_command}
 
 
 def libraries():
@@ -94,7 +104,7 @@ def run(name, kind):
         print(why, flush=True)
         return 0, 1
     counts = None
-    with Server() as server:
+    with Server({"storage.fsync": "always"} if name.endswith("-programs") else None) as server:
         over = threading.Event()
 
         def keep_running():
