@@ -1,6 +1,8 @@
 """Tasks of Celery and jobs of RQ. Each run appends a line to the file EBBTIDE_RUNS, so that tests count the runs."""
 
 import os
+import time
+from pathlib import Path
 
 from celery import Celery
 
@@ -13,7 +15,7 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
-    broker_transport_options={"visibility_timeout": VISIBLE_SECONDS, "socket_timeout": 10},
+    broker_transport_options={"visibility_timeout": VISIBLE_SECONDS, "unacked_mutex_expire": VISIBLE_SECONDS, "socket_timeout": 10},
 )
 
 
@@ -28,6 +30,15 @@ def double(self, number, failures=0):
     if self.request.retries < failures:
         raise self.retry(countdown=0.1)
     return 2 * number
+
+
+@app.task
+def hold(number):
+    """Ends when there is a file EBBTIDE_GO."""
+    note(f"hold {number}")
+    while not Path(os.environ["EBBTIDE_GO"]).exists():
+        time.sleep(0.02)
+    return number
 
 
 @app.task
