@@ -20,6 +20,18 @@ async function kill() {
   await until(async () => id(await redis.info('server').catch(() => before)) !== id(before), 'the server is back');
 }
 
+/** Adds a job with this id, again if the server was still starting: Bull does not wait for that. */
+async function add(queue, id) {
+  for (;;) {
+    try {
+      return await queue.add({i: id}, {jobId: id});
+    } catch (error) {
+      if (!error.message.startsWith('LOADING')) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
 function queueOf(name) {
   const queue = new Bull(name, {redis: {port}, settings});
   queue.on('error', () => {});
@@ -98,7 +110,7 @@ test('Bull loses no job when the server is killed', async () => {
   const producers = [...Array(4).keys()].map(async (producer) => {
     for (let i = 0; i < 150 || !killed; ++i) {
       const name = `${producer}-${i}`;
-      await queue.add({i: name}, {jobId: name}); // waits for the server while it is down
+      await add(queue, name); // waits for the server while it is down
       sent += 1;
       if (i === 75 && producer === 0) {
         for (const job of active) inHand.add(job);
