@@ -1,7 +1,8 @@
-"""Tests client libraries of other languages against the real server: `./dev test-clients [NAME...]`.
+"""Tests client libraries and programs against the real server: `./dev test-clients [NAME...]`.
 
-Each folder here is one library. Its version is pinned by its package manager's files: package.json and package-lock.json for npm,
-go.mod and go.sum for Go, pom.xml for Maven. The library is installed into build/clients/NAME. Its script runs against a server of
+Each folder here is one library, or the programs of one language. Their versions are pinned by their package manager's files:
+package.json and package-lock.json for npm, go.mod and go.sum for Go, pom.xml for Maven, requirements.txt for pip. For programs the
+server syncs each write. The library is installed into build/clients/NAME. Its script runs against a server of
 its own. The server is restarted whenever it ends, since some tests kill it to see how the library reconnects. Every script ends
 with `N passed, N failed` within ten minutes. A library that cannot be installed is reported with the reason, and counts as one
 failed test.
