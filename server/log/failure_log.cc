@@ -181,7 +181,7 @@ void install_failure_log(const std::string& file, bool json) {
   if (::localtime_r(&now, &local) != nullptr) utc_offset_seconds = local.tm_gmtoff;
   struct sigaction action {};
   action.sa_handler = aborted;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  // Not SA_RESETHAND: a second thread that aborts would end the process while the first one writes its line.
   (void)::sigaction(SIGABRT, &action, nullptr);
   std::set_new_handler(allocation_failed);
   std::set_terminate(terminated);
