@@ -57,6 +57,7 @@ class Encoder {
   void string(int index) {
     std::size_t n = 0;
     const char* const text = lua_tolstring(lua_, index, &n);
+    text_.check(n);
     out_ += '"';
     for (std::size_t i = 0; i < n; ++i) {
       const char c = text[i];

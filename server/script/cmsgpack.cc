@@ -78,6 +78,7 @@ class Packer {
   void string() {
     std::size_t n = 0;
     const char* const text = lua_tolstring(lua_, -1, &n);
+    out_.check(n);
     if (n < 32) {
       byte(kShortStr | static_cast<unsigned>(n));
     } else if (n <= 0xff) {
@@ -172,7 +173,6 @@ int msgpack_pack(lua_State* lua) {
   const int arguments = lua_gettop(lua);
   if (arguments == 0) return luaL_argerror(lua, 0, "MessagePack pack needs input.");
   if (lua_checkstack(lua, arguments) == 0) return luaL_argerror(lua, 0, "Too many arguments for MessagePack pack.");
-  luaL_checkstack(lua, 1, "in function mp_pack");
   Packer packer(lua);
   for (int i = 1; i <= arguments; ++i) {
     lua_pushvalue(lua, i);

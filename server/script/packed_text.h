@@ -12,19 +12,21 @@ class PackedText {
  public:
   explicit PackedText(lua_State* lua) : lua_(lua), self_(Interpreter::of(lua)) {}
 
-  /// The bytes so far, to append to. Call check() before each value.
+  /// The bytes so far, to append to. Call check() before each value, and before each text of any length.
   std::string& bytes() { return bytes_; }
 
-  /// Takes the work of the new bytes, once there are many. Raises an error of Lua if the script may not have their memory.
-  void check() {
-    if (bytes_.size() <= checked_ + (64 << 10)) return;
-    self_.work(lua_, bytes_.size() - checked_);
+  /// Takes the work of the new bytes and of `more` that follow, once there are many. Raises an error of Lua if the script may not
+  /// have their memory.
+  void check(std::size_t more = 0) {
+    const std::size_t bytes = bytes_.size() + more;
+    if (bytes <= checked_ + (64 << 10)) return;
+    self_.work(lua_, bytes - checked_);
     // Lua's copy of the text is charged; so this asks for as much.
-    if (bytes_.size() > (std::size_t{1} << 20)) {
-      lua_newuserdata(lua_, bytes_.size());
+    if (bytes > (std::size_t{1} << 20)) {
+      lua_newuserdata(lua_, bytes);
       lua_pop(lua_, 1);
     }
-    checked_ = bytes_.size();
+    checked_ = bytes;
   }
 
   /// Pushes the text as a string of Lua.

@@ -171,6 +171,7 @@ int struct_pack(lua_State* lua) {
       std::size_t size = 0;
       const char* const text = luaL_checklstring(lua, argument++, &size);
       luaL_argcheck(lua, size >= format.size, argument, "string too short");
+      packed.check(size);
       out.append(text, format.size == 0 ? size : format.size);
       if (format.option == 's') out += '\0';
     } else {
