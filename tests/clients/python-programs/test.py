@@ -105,7 +105,7 @@ def rq_runs_jobs_and_keeps_those_that_wait_when_the_server_is_killed():
     def work():
         rq.SimpleWorker([queue], connection=redis.Redis(port=PORT)).work(burst=True, logging_level="ERROR")
 
-    # RQ stores results in streams; these jobs have none.
+    # RQ stores results and failures in streams; these jobs have neither.
     for i in range(10):
         queue.enqueue(tasks.job, f"job {i}", result_ttl=0)
     work()
