@@ -34,6 +34,8 @@ namespace {
 constexpr unsigned kShortThreads = 4, kLongThreads = 2;
 /// While the database is being opened, queued transactions of clients may use 1 / n of the memory budget.
 constexpr std::uint64_t kLoadingPart = 8;
+/// A database that opens within this time has served no -LOADING.
+constexpr std::chrono::milliseconds kQuickOpen{250};
 constexpr std::uint64_t kExpirySliceNanos = 5'000'000;  // on the thread that accepts connections
 constexpr std::uint64_t kIdCheckMs = 10'000;            // a check reads a file of one line
 constexpr std::uint64_t kStartMs = 120'000;  // the time that the service manager waits for each further step of a start
@@ -338,7 +340,11 @@ int Server::run() {
   wait_for_signals();
   if (!start_listening() || !start_admin()) return 1;
   banner();
-  listener_->start();
+  // Most databases open at once. Clients that connect meanwhile wait in the socket's queue, and see no -LOADING.
+  accept_timer_.expires_after(kQuickOpen);
+  accept_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error && !stopping_) listener_->start();
+  });
   if (const std::string why = service_manager_.starting("opening the database", kStartMs); !why.empty())
     log_->write(ServerLog::Level::kWarning, why + "; the service manager may get no reports");
   if (watchdog_ms_ != 0) beat();
@@ -569,6 +575,8 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
     log_->write(ServerLog::Level::kInfo,
                 "the system does not allow io_uring here: threads (storage.fetch_threads) read missing pages");
   }
+  // Nothing to cancel: the time is over, and connections are accepted.
+  if (accept_timer_.cancel() != 0) listener_->start();
   watch_expiries();
   service_manager_.ready();
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");

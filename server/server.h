@@ -226,6 +226,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   asio::steady_timer expiry_timer_{
       io_};  ///< checks for expired keys ten times a second, while a client listens to `expired` events
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
+  asio::steady_timer accept_timer_{io_};  ///< ends the time in which the server accepts no connection, since it opens the database
   asio::steady_timer watchdog_timer_{io_};
   std::shared_ptr<std::atomic<std::size_t>> loops_alive_;  ///< loops that answered since the last report; null: no report yet
   std::mutex pause_mutex_;

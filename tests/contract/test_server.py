@@ -96,7 +96,7 @@ def test_shutdown_command_stops_the_server(fresh):
 
 def test_server_that_replays_a_long_log_replies_loading_and_is_alive_but_not_ready(fresh):
     fresh.set("storage.fsync=no").start()
-    n = 400_000
+    n = 1_000_000
     with fresh.connect() as s:
         for begin in range(0, n, 20_000):
             s.sendall(b"".join(encode("SET", f"loading{i:06}", f"{i:020}") for i in range(begin, begin + 20_000)))
@@ -136,7 +136,25 @@ def test_server_that_replays_a_long_log_replies_loading_and_is_alive_but_not_rea
     assert [reply[:1] for reply in served] == [b"+", b"+", b"$", b"+", b"+", b"*"]
     fresh.wait_ready()
     assert fresh.client().config_get("slowlog-max-len") == {"slowlog-max-len": "77"}
-    assert fresh.client().get("loading399999") == b"%020d" % 399_999
+    assert fresh.client().get("loading999999") == b"%020d" % 999_999
+
+
+def test_client_that_connects_during_a_quick_start_waits_and_sees_no_loading(fresh):
+    fresh.start()
+    fresh.client().set("k", "v")
+    for _ in range(5):
+        fresh.kill()
+        fresh.start(wait=False)
+
+        def ask():
+            try:
+                with fresh.connect() as s:
+                    s.sendall(b"GET k\r\n")
+                    return s.recv(1000)
+            except ConnectionError:  # the port is not open yet
+                return b""
+
+        assert wait_until(ask, 30, "the port is open", interval=0.0005) == b"$1\r\nv\r\n"
 
 
 def test_second_server_on_the_same_directory_is_refused(fresh):
