@@ -616,8 +616,9 @@ Status read_entries(Ctx& ctx, std::span<const LookupKey> keys, SourceEntries* en
   for (auto& each : entries->found) {
     if (!each) continue;
     if (!is_collection(each->kind)) return wrong_type();
-    TRY(collection_work(ctx, each->length));
-    const Status status = ctx.strings().read(&*each);
+    if (is_large(each)) TRY(source_type(*each).status());
+    const Status status = read_whole(ctx, &*each);
+    if (ctx.too_long) return status;
     resident &= !status.is_not_resident();
     // The loop continues, since the pages that all keys miss are read together.
     if (!resident) continue;

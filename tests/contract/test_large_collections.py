@@ -8,6 +8,8 @@ import redis
 
 from support.server import Server
 
+redis = pytest.importorskip("redis")
+
 MANY = 20_000  # more than a small collection has
 SETTINGS = {"storage.memory_budget": "128MiB", "tree.deletes.deadline": "10s", "storage.fsync": "always"}
 
@@ -114,6 +116,33 @@ def test_commands_on_members_of_large_sets_and_sorted_sets(server):
     assert client.zpopmin("z", 2) == [(name(MANY - 1), float(1 - MANY)), (name(MANY - 2), float(2 - MANY))]
     assert len(list(client.sscan_iter("s", count=999))) == MANY - 1
     assert client.sinter("s", "s") == client.smembers("s")
+
+
+def test_large_sorted_sets_and_sets_are_combined(server):
+    client = server.client()
+    fill(client, "zset", "z")
+    fill(client, "set", "s", MANY + 5)
+    fill(client, "hash", "h")
+    client.zadd("small", {name(3): 10, b"other": 1})
+    assert client.zunionstore("union", ["z", "s", "small"]) == MANY + 6
+    assert client.zscore("union", name(3)) == -3 + 1 + 10
+    assert client.zunion(["z", "s"], withscores=True) == [(name(i), float(1 - i)) for i in reversed(range(MANY))] + [
+        (name(i), 1.0) for i in range(MANY, MANY + 5)
+    ]
+    assert client.zinter(["small", "z"], withscores=True) == [(name(3), 7.0)]
+    assert client.zinterstore("common", ["z", "s"], aggregate="MAX") == MANY
+    assert client.zscore("common", name(9)) == 1
+    assert client.execute_command("ZINTERCARD", 2, "z", "s") == MANY
+    assert client.execute_command("ZINTERCARD", 2, "z", "s", "LIMIT", 7) == 7
+    assert client.zdiff(["s", "z"]) == [name(i) for i in range(MANY, MANY + 5)]
+    assert client.zdiffstore("rest", ["z", "small"]) == MANY - 1
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        client.zunion(["z", "h"])
+    pipe = client.pipeline(transaction=True)
+    pipe.zadd("z", {b"new": 5})
+    pipe.execute_command("ZINTERCARD", 2, "z", "z")
+    pipe.zunionstore("z", ["z", "small"])
+    assert pipe.execute() == [1, MANY + 1, MANY + 2]
 
 
 def test_large_list_is_a_queue(server):
