@@ -449,7 +449,12 @@ ParserLimits EventLoop::limits_for(const Connection& c) const {
 
 void EventLoop::receive(Connection& c) {
   if (late_ && c.has_much_input(kLittle)) return put_off(c);
-  if (c.in_handshake() && !shake_hands(c)) return;
+  if (c.in_handshake()) {
+    if (late_) return put_off(c);
+    const bool done = shake_hands(c);
+    late_ = env_->mono_ns() >= part_end_ns_;  // a signature takes milliseconds
+    if (!done) return;
+  }
   const std::uint64_t before = counters_.bytes_in.get();
   const Connection::Io io = c.receive(limits_for(c), scratch_, counters_);
   if (io == Connection::Io::kError) return close(c);

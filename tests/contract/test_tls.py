@@ -208,6 +208,33 @@ def test_slow_handshake_succeeds_byte_by_byte(tls, authority):
             incoming.write(link.recv(1 << 16))
 
 
+def test_many_handshakes_at_once_delay_no_other_client(tls, authority, tmp_path):
+    """A signature with this key takes milliseconds. 250 of them in one round of the loop would take a second and more."""
+    cert, key = tmp_path / "rsa.crt", tmp_path / "rsa.key"
+    openssl("req", "-x509", "-newkey", "rsa:4096", "-nodes", "-subj", "/CN=localhost", "-keyout", key, "-out", cert)
+    tls.set("server.threads=1", f"server.tls.cert_file={cert}", f"server.tls.key_file={key}").start()
+    outgoing = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context_of(authority).wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
+    hello, client = outgoing.read(), tls.client()
+
+    def worst_ping():
+        with contextlib.ExitStack() as stack:
+            address = ("127.0.0.1", tls.tls_port)
+            links = [stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(250)]
+            client.ping()
+            for link in links:
+                link.sendall(hello)
+            worst, end = 0, time.monotonic() + 1
+            while time.monotonic() < end:
+                start = time.monotonic()
+                client.ping()
+                worst = max(worst, time.monotonic() - start)
+            return worst
+
+    assert min(worst_ping() for _ in range(3)) < 0.3
+
+
 def test_renegotiation_is_refused(tls):
     tls.start()
     line = [OPENSSL, "s_client", "-connect", f"127.0.0.1:{tls.tls_port}", "-tls1_2"]
