@@ -402,9 +402,7 @@ void merge_and_lose_power(const Layout& layout) {
 
 TEST_CASE("power is lost while collections expire: no element outlives its deadline") { lose_power_often(); }
 
-TEST_CASE(
-    "power is lost after a merge of a dead header, before the deletes of its elements are synced: no element outlives its "
-    "deadline") {
+TEST_CASE("power is lost between a merge and the sync of the reaper's deletes: no element outlives its deadline") {
   for (const std::uint64_t turn : turns()) {
     INFO(text_of(layout_of(turn)));
     merge_and_lose_power(layout_of(turn));
