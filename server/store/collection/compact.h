@@ -28,10 +28,11 @@ namespace ebbtide {
 /// The numbers are part of the format.
 enum class CollectionType : std::uint8_t { kHash = 1, kSet = 2, kSortedSet = 3, kList = 4 };
 
-/// The largest collection in this form. From about there on, a write of one element costs more than in the other form, while a read
-/// of the whole costs half as much (decision 0058). Earlier versions wrote larger ones, which stay until they are written to.
-inline constexpr std::size_t kMaxCompactBytes = std::size_t{2} << 10;
-inline constexpr std::size_t kMaxCompactElements = 128;
+/// The largest collection in this form: rewriting one takes about a millisecond of its event loop, and a megabyte of the log. Lower
+/// limits would make writes cheaper, and walks pass over the tombstones of removed elements (decision 0058).
+inline constexpr std::size_t kMaxCompactBytes = std::size_t{1} << 20;
+/// The most elements. A decoded element takes at most 32 bytes, so all of them together take half a megabyte.
+inline constexpr std::size_t kMaxCompactElements = 16'384;
 
 /// Returns the type's name in the reply of TYPE: "hash", "set", "zset", "list".
 Bytes collection_name(CollectionType type);
