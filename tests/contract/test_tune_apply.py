@@ -256,7 +256,7 @@ def test_cost_of_operations_falls_to_the_prediction(fresh):
             time.sleep(0.5)
         return last
 
-    def measured(count=30_000):
+    def measured(count=90_000):  # the merges of a whole cycle of the levels
         before = at_rest()
         work(count)
         return (at_rest() - before) / count
@@ -269,8 +269,8 @@ def test_cost_of_operations_falls_to_the_prediction(fresh):
     then = measured()
     nominal = dict(zip(*[iter(advice[b"nominal"])] * 2, strict=True))
     predicted = float(nominal[b"mean-cost"])
-    assert then < first / 2
-    assert predicted / 2 < then < predicted * 2, f"{first:.2f} pages before, {predicted:.2f} predicted, {then:.2f} measured"
+    assert then < first * 2 / 3
+    assert predicted / 1.5 < then < predicted * 1.5, f"{first:.2f} pages before, {predicted:.2f} predicted, {then:.2f} measured"
 
 
 def test_only_users_with_the_right_may_apply(fresh):
