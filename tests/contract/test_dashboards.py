@@ -260,6 +260,9 @@ class Causes:
         while time.monotonic() < end:
             self.write(client, "u", 1500)
             time.sleep(0.3)
+        for _ in range(4):  # windows of reads alone, so that the mix differs whatever window the reads above were in
+            client.mget([f"u{i:06}" for i in range(5000)])
+            time.sleep(0.7)
         client.execute_command("TUNE.ADVISE", "RHO", "0", "WORKLOAD", "0.01", "0.01", "0", "0.98")
         client.execute_command("TUNE.APPLY")
         time.sleep(2)
