@@ -192,10 +192,8 @@ ListDifference ListDifference::of(const List& before, const List& after) {
          before[before.size() - 1 - d.same_at_tail] == after[after.size() - 1 - d.same_at_tail]) {
     ++d.same_at_tail;
   }
-  d.moves_head = d.same_at_head < d.same_at_tail;
-  if (before.size() != after.size()) return d;
-  // No end moves: both keep their positions, and what is between them is written.
-  d.moves_head = false;
+  // If the number of elements stays the same, both ends keep their positions.
+  d.moves_head = before.size() != after.size() && d.same_at_head < d.same_at_tail;
   return d;
 }
 
