@@ -230,6 +230,7 @@ def test_heavy_script_delays_no_other_client_of_its_loop(loops, client, script):
         "return string.match(string.rep('a', 10000000), '^[' .. string.rep('b', 1000000) .. ']-[^a]')",
         "for x in string.gmatch(string.rep('a', 10000000), '%ba ') do end",
         WORST_SORT,
+        WORST_SORT.replace("2^19", "2000").replace("table.sort(t)", "while true do table.sort({unpack(t)}) end"),
         "while true do cmsgpack.unpack(cmsgpack.pack({1,2,{3}})) end",
         "while true do struct.unpack('i', struct.pack('i', 1)) end",
     ],
