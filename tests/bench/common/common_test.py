@@ -11,10 +11,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import deletes
 import growth
-import secondary_delete
 from common import fio, load, plots, proc, programs, redis_benchmark, report, resp
+from papers import fade, kiwi
 from support.sockets import ReplyError, read_reply
 
 CSV = '''"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
@@ -127,22 +126,22 @@ class Computes(unittest.TestCase):
 
     def test_late_tombstones_are_those_older_than_the_age(self):
         figure = {"tombstones_by_age": [[0, 100], [1, 60], [2, 7], [3, 0]]}
-        self.assertEqual([deletes.late_after(figure, seconds) for seconds in (0, 1, 1.5, 3, 9)], [100, 60, 7, 0, 0])
+        self.assertEqual([fade.late_after(figure, seconds) for seconds in (0, 1, 1.5, 3, 9)], [100, 60, 7, 0, 0])
 
     def test_time_line_counts_as_clean_after_its_last_rise(self):
         of = lambda *values: {"timeline": [[at, value] for at, value in enumerate(values)]}  # noqa: E731
-        self.assertEqual([deletes.clean_at(of(*values), 1) for values in ((5, 3, 0, 0), (5, 0, 2, 0), (0, 0), (5, 1))], [2, 3, 0, None])
+        self.assertEqual([fade.clean_at(of(*values), 1) for values in ((5, 3, 0, 0), (5, 0, 2, 0), (0, 0), (5, 1))], [2, 3, 0, None])
 
     def test_bytes_over_time_are_relative_to_the_other_run(self):
         run = lambda per_second: {"asked": {"seconds": 30}, "timeline": [[at / 2, per_second * at / 2] for at in range(1, 61)]}  # noqa: E731
-        ratios = deletes.relative(run(300), run(200))
+        ratios = fade.relative(run(300), run(200))
         self.assertEqual(len(ratios), 15)
         for at, ratio in ratios:
             self.assertAlmostEqual(ratio, 1.5)
 
     def test_best_way_of_rocksdb_is_the_one_with_the_least_io(self):
         figures = [{"engine": engine, "read_bytes": read, "written_bytes": 5} for engine, read in (("ebbtide", 1), ("rocksdb", 9), ("rocksdb", 7))]
-        self.assertEqual(secondary_delete.best_of_rocksdb(figures)["read_bytes"], 7)
+        self.assertEqual(kiwi.best_of_rocksdb(figures)["read_bytes"], 7)
 
 
 class Prints(unittest.TestCase):

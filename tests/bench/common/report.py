@@ -199,6 +199,11 @@ def defaults_by_size(options):
     return default
 
 
+def sized(options, quick, default, full):
+    """Returns the value for --quick, for --full, or for neither."""
+    return quick if options.quick else full if options.full else default
+
+
 def count_list(text, least=1):
     """Parses "1M,10M" or "1_000_000,..." into [1000000, 10000000]. Used by argparse."""
     factors = {"k": 1_000, "K": 1_000, "M": 1_000_000}

@@ -46,6 +46,8 @@ struct EngineSetup {
   std::uint64_t periodic_seconds = 0;  ///< 0: its default
   bool delete_collector = false;       ///< CompactOnDeletionCollector
   bool dynamic_levels = false;         ///< level_compaction_dynamic_level_bytes
+  std::vector<int>
+      multipliers{};  ///< factors of the capacities of level 1, level 2 ... (max_bytes_for_level_multiplier_additional)
 };
 
 /// Counters of an engine since it was opened.

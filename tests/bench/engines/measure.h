@@ -20,13 +20,14 @@ namespace ebbtide::bench {
 /// Returns the seconds of a monotonic clock.
 double now_seconds();
 
-/// Returns once `busy` was false so many times in a row, at checks every 10 ms. Then no job runs and none is planned.
-inline constexpr int kRestLooks = 20;
-inline constexpr double kRestSeconds = kRestLooks * 0.01;
+/// Returns once `busy` was false so many times in a row, at checks every 2 ms. Then no job runs and none is planned.
+inline constexpr std::chrono::milliseconds kLookInterval{2};
+inline constexpr int kRestLooks = 100;
+inline constexpr double kRestSeconds = kRestLooks * 0.002;
 template <typename Busy>
 void wait_for_rest(int looks, Busy busy) {
   for (int quiet = 0; quiet < looks; ++quiet) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(kLookInterval);
     if (busy()) quiet = -1;
   }
 }

@@ -76,6 +76,11 @@ rocksdb::Options options_of(const EngineSetup& setup) {
     options.max_bytes_for_level_base = static_cast<std::uint64_t>(first * static_cast<double>(setup.memtable_bytes));
     options.target_file_size_base = setup.memtable_bytes;
   }
+  if (!setup.multipliers.empty()) {  // RocksDB does not use the first
+    options.max_bytes_for_level_base *= static_cast<std::uint64_t>(setup.multipliers.front());
+    options.max_bytes_for_level_multiplier_additional = setup.multipliers;
+    options.max_bytes_for_level_multiplier_additional.resize(static_cast<std::size_t>(options.num_levels), 1);
+  }
   if (setup.file_bytes != 0) options.target_file_size_base = setup.file_bytes;
   if (setup.ttl_seconds != 0) options.ttl = setup.ttl_seconds;
   if (setup.periodic_seconds != 0) options.periodic_compaction_seconds = setup.periodic_seconds;

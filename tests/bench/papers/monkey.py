@@ -1,175 +1,257 @@
-"""Counts pages read by lookups of absent and existing keys at 0 to 16 filter bits a key, while the data doubles several times
-(Monkey, TODS 2018, section 5). The variants distribute the filters' memory in these ways:
+"""Monkey (Dayan et al., TODS 2018), section 5: pages that lookups read with filters by Monkey, with uniform filters, and in RocksDB.
 
-    monkey            by Monkey, for lookups of absent keys
-    monkey, measured  by Monkey, for the measured lookups
-    uniform           the same bits for every key
-    rocksdb           the same bits for every key, RocksDB's filters
+Trees are leveling with size ratio 2 and a small memtable, so that they have 8 to 12 levels: with filter memory by Monkey, levels save
+reads, bytes do not. Entries have 116 bytes, or 1 KB where the paper's update cost matters; filters have 5 bits a key where nothing
+else is said; there is hardly any block cache. Monkey's and the uniform filters are compared on one tree. RocksDB has level 0, which
+the others do not have, and its own levels.
 
-With --navigate, the program instead measures trees with given policies and size ratios, with Monkey for the measured lookups,
-beside leveling with T = 10 and uniform filters. The paper's navigation chooses policy, size ratio and memory by its model. Here
-you choose the trees, and the table shows the cost of each, writes included.
-
-The size ratio is 2 and memtables have 1 MiB, as in the paper; level 0 is empty, and the block cache is tiny; filters are always
-in memory. An existing key costs one page at least. Pages beyond that, and all pages of an absent key, are false positives. "bits"
-is the configured number per key, "in memory" the actual number.
+A lookup of an absent key reads only false positives. One of an existing key reads a page more.
 """
 
-import argparse
-import signal
-import sys
+import json
+import math
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
-from common import plots, programs, report
+from common import headlines, plots, programs, report
+from common.headlines import judged
+from support.server import binary
 
+FIGURES = ("12A", "12B", "12C", "12E", "13A", "13B", "13C", "13E", "14")
+ENTRY_BYTES = 116
+BITS = (0, 4, 5, 6, 8, 10)
+MIXES = (0, 0.2, 0.5, 0.7, 0.9, 1)
+VALUES = (48, 112, 240, 496, 1008)
 VARIANTS = {
-    "monkey": {"engine": "ebbtide", "monkey": True},
-    "monkey, measured": {"engine": "ebbtide", "monkey": True, "measured": True},
-    "uniform": {"engine": "ebbtide"},
+    "monkey": {"monkey": True},
+    "monkey, measured": {"monkey": True, "measured": True},
+    "uniform": {},
     "rocksdb": {"engine": "rocksdb"},
 }
-BITS = (0, 2, 4, 5, 6, 8, 10, 12, 14, 16)
-UNNAVIGATED = "leveling T=10, uniform"
+# Trees of Figure 13 C, from few reads to few writes.
+TREES = (("leveling", 8), ("leveling", 4), ("leveling", 2), ("tiering", 3), ("tiering", 4), ("tiering", 8))
 
 
-def trees(text):
-    found = []
-    for item in text.split(","):
-        policy, _, ratio = item.partition(":")
-        if not policy or not ratio.isdigit():
-            raise argparse.ArgumentTypeError(f"{item}: not a policy and its size ratio, such as leveling:4")
-        found.append((policy, int(ratio)))
-    return found
+class Bench:
+    """Measures trees, each once: several figures use the same tree."""
+
+    def __init__(self, options, result):
+        self.options, self.result, self.done = options, result, {}
+        self.entries = report.sized(options, quick=30_000, default=300_000, full=2_400_000)
+        self.reads = report.sized(options, quick=5_000, default=30_000, full=100_000)
+        self.memtable = 16 << 10
+        self.doublings = 1 if options.quick else 3
+        self.levels = range(int(math.log2(self.entries * ENTRY_BYTES / self.memtable)) + 1)
+        self.kinds = ("absent", "existing", *(f"mix:{share}" for share in MIXES), *(f"age:{level}" for level in self.levels))
+
+    def setup(self, variant, **setup):
+        return {"entries": self.entries, "reads": self.reads, "memtable": self.memtable, "bits": 5, "doublings": 0, **VARIANTS[variant], **setup}
+
+    def measure(self, wanted):
+        """Measures the trees [(variant, setup)] that are not measured yet, two at a time: pages do not depend on what else runs."""
+        missing = {}
+        for variant, changes in wanted:
+            setup = self.setup(variant, **changes)
+            if (key := json.dumps(setup, sort_keys=True)) not in self.done:
+                missing[key] = variant, setup, changes
+        with ThreadPoolExecutor(2) as pool:
+            for (key, (variant, setup, changes)), found in zip(missing.items(), pool.map(self.tree, missing.values())):
+                self.done[key] = found
+                for figure in found:
+                    self.result.add(variant=variant, **{name: setup[name] for name in setup if name not in figure and name != "lookups"}, **figure)
+
+    @staticmethod
+    def tree(wanted):
+        variant, setup, changes = wanted
+        said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changes.items() if name not in ("lookups", "doublings"))
+        return programs.figures("monkey", f"{variant}, {said}", **setup)
+
+    def figures(self, variant, **setup):
+        """Returns the figures of a tree with the filters of a variant."""
+        self.measure([(variant, setup)])
+        return self.done[json.dumps(self.setup(variant, **setup), sort_keys=True)]
+
+    # --- the trees of Figures 12 A, C, E and 13 A, B: one for each variant and each number of bits
+
+    def by_bits(self, bits):
+        """Returns the set-up of these trees."""
+        kinds = self.kinds if bits == 5 else self.kinds[:2]
+        return {"bits": bits, "lookups": ",".join(kinds), "doublings": self.doublings if bits in (5, 10) else 0}
+
+    def last(self, variant, bits):
+        """Returns the figures of the largest tree by kind of lookup."""
+        return {figure["lookups"]: figure for figure in self.figures(variant, **self.by_bits(bits))}
+
+    def false_positives(self, variant, bits, lookups):
+        return self.last(variant, bits)[lookups]["pages"] - (lookups == "existing")
 
 
-def navigated(chosen):
-    variants = {UNNAVIGATED: {"engine": "ebbtide", "policy": "leveling", "size_ratio": 10}}
-    for policy, ratio in chosen:
-        variants[f"{policy} T={ratio}, monkey"] = {"engine": "ebbtide", "policy": policy, "size_ratio": ratio, "monkey": True, "measured": True}
-    return variants
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(prog="./dev bench filters", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="200 thousand entries, 0, 5 and 10 bits: to check that everything works")
-    parser.add_argument("--entries", type=report.count, help="entries of 116 bytes at the end; default 2M")
-    parser.add_argument("--doublings", type=int, help="doublings of the data, with lookups counted before each; default 4")
-    parser.add_argument("--reads", type=report.count, help="lookups of each kind after each doubling; default 100k")
-    parser.add_argument("--bits", type=lambda text: report.count_list(text, least=0), metavar="N,...", help="filter bits per key; default " + ",".join(map(str, BITS)))
-    parser.add_argument("--size-ratio", type=int, default=2, help="default 2")
-    parser.add_argument("--only", choices=list(VARIANTS), action="append", help="variants; default all")
-    parser.add_argument("--navigate", type=trees, metavar="POLICY:T,...", help="compare these trees instead, for instance leveling:4,lazy_leveling:8")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/filters.json"), help="file for the figures; plots go beside it")
-    options = parser.parse_args()
-    options.entries = options.entries or (200_000 if options.quick else 2_000_000)
-    options.doublings = options.doublings if options.doublings is not None else (2 if options.quick else 4)
-    options.reads = options.reads or (10_000 if options.quick else 100_000)
-    options.bits = options.bits or ([0, 5, 10] if options.quick else list(BITS))
-    if options.navigate and options.only:
-        parser.error("--only does not apply to --navigate")
-    options.variants = navigated(options.navigate) if options.navigate else VARIANTS
-    options.only = options.only or list(options.variants)
-    return options
-
-
-def run_all(options, result):
-    memtable = max(options.entries * (1 << 20) // 2_000_000, 256 << 10)
-    for bits in options.bits:
-        for variant in options.only:
-            setup = {"size_ratio": options.size_ratio, **options.variants[variant]}
-            done = programs.figures("filters", f"{bits} bits, {variant}", bits=bits, entries=options.entries, reads=options.reads, memtable=memtable,
-                                    doublings=options.doublings, **setup)  # fmt: skip
-            for step, figure in enumerate(done):
-                result.add(variant=variant, bits=bits, step=step, **figure)
-
-
-def at(figures, variant, bits, step):
-    return next((one for one in figures if (one["variant"], one["bits"], one["step"]) == (variant, bits, step)), None)
-
-
-def pages(figures, kind, variant, bits, step):
-    """Returns the false-positive pages that a lookup reads."""
-    one = at(figures, variant, bits, step)
-    return None if one is None else one[kind]["pages"] - (kind == "existing")
-
-
-def show(figures, options):
-    rows = []
-    last = options.doublings
-    for bits in options.bits:
-        for variant in options.only:
-            one, first = at(figures, variant, bits, last), at(figures, variant, bits, 0)
-            rows.append([f"{bits}, {variant}", f"{one['runs']}", f"{one['write_amplification']:.1f}", f"{one['bits_in_memory']:.2f}",
-                         f"{first['absent']['pages']:.4f}", f"{one['absent']['pages']:.4f}",
-                         f"{first['existing']['pages']:.4f}", f"{one['existing']['pages']:.4f}", f"{one['absent']['cpu_ns']:,.0f}",
-                         f"{one['existing']['cpu_ns']:,.0f}"])  # fmt: skip
-    few, many = (f"{one['entries']:,}" for one in (at(figures, options.only[0], options.bits[0], step) for step in (0, last)))
-    print(f"\nPages read by a lookup, of {few} and of {many} entries")
-    print(report.table(rows, ["bits", "runs", "write amp", "in memory", "absent, few", "many", "there, few", "many", "cpu ns, absent", "there"]))
-
-
-def fewest_bits(figures, options, kind, variant):
-    """Returns the fewest bits with which `variant` reads no more false-positive pages than RocksDB with 10 bits."""
-    rival = pages(figures, kind, "rocksdb", 10, options.doublings)
-    if rival is None:
-        return None
-    enough = [bits for bits in options.bits if (mine := pages(figures, kind, variant, bits, options.doublings)) is not None and mine <= rival]
-    return min(enough, default=None)
-
-
-def judge(figures, options, result):
-    last = options.doublings
-
-    def spared(bits, rival):
-        mine, theirs = (pages(figures, "absent", variant, bits, last) for variant in ("monkey", rival))
-        return None if mine is None or not theirs else 1 - mine / theirs
-
-    chosen = [variant for variant in options.only if variant != UNNAVIGATED]
-    for kind in ("absent", "existing") if options.navigate and UNNAVIGATED in options.only else ():
-        for bits in options.bits:
-            before = pages(figures, kind, UNNAVIGATED, bits, last)
-            costs = {variant: pages(figures, kind, variant, bits, last) for variant in chosen}
-            best = min(costs, key=costs.get)
-            if before:
-                spared_by_best = 1 - costs[best] / before
-                result.target(f"{kind} keys, {bits} bits: false-positive pages that {best} saves against {UNNAVIGATED}", spared_by_best, 0.5, at_most=False)
-    for rival in ("uniform", "rocksdb"):
-        gains = [gain for bits in options.bits if 4 <= bits <= 10 and (gain := spared(bits, rival)) is not None]
-        if gains:
-            result.target(f"absent keys: pages that monkey saves against {rival}, at best of 4 to 10 bits", max(gains), 0.6, at_most=False)
-    if at(figures, "rocksdb", 10, last):
-        result.target("absent keys: bits of monkey that equal RocksDB's 10", fewest_bits(figures, options, "absent", "monkey"), 6)
-        result.target("existing keys: bits of monkey, measured, that equal RocksDB's 10", fewest_bits(figures, options, "existing", "monkey, measured"), 4)
-    for bits in (5, 10):
-        first, end = (pages(figures, "absent", "monkey", bits, step) for step in (0, last))
-        if first and end:
-            result.target(f"absent keys, {bits} bits: pages of monkey after {last} doublings, to before", end / first, 1.1)
-
-
-def plot(figures, options, path):
-    last = options.doublings
-    by_bits = {kind: plots.Panel(f"pages, {kind}", log_y=kind == "absent") for kind in ("absent", "existing")}
-    growth = plots.Panel("pages, absent, as data grows" + (", 5 bits" if 5 in options.bits else ""), log_x=True)
-    for variant in options.only:
-        for kind, panel in by_bits.items():
-            panel.lines[variant] = [(bits, at(figures, variant, bits, last)[kind]["pages"]) for bits in options.bits]
-        if 5 in options.bits:
-            growth.lines[variant] = [(one["entries"], one["absent"]["pages"]) for step in range(last + 1) if (one := at(figures, variant, 5, step))]
-    plots.draw(path, "Pages read by a lookup, by bits a key", "bits a key", list(by_bits.values()))
-    if growth.lines:
-        plots.draw(path.with_name(f"{path.name}-growth"), "Pages read by a lookup, as data grows", "entries", [growth])
-
-
-def main():
-    options = parse_arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    result = report.Result("filters", options.json, vars(options), rocksdb=report.package_version("librocksdb-dev"))
-    run_all(options, result)
-    show(result.figures, options)
+def run(options, result):
+    bench = Bench(options, result)
+    parts = {"12A": growth, "12B": entry_sizes, "12C": absent_keys, "12E": existing_keys, "13A": mixes, "13B": ages, "13C": trade_off,
+             "13E": navigation, "14": caches}  # fmt: skip
+    found = [one for name, part in parts.items() if options.only in (None, name) for one in part(bench)]
     print()
-    judge(result.figures, options, result)
-    plot(result.figures, options, result.path.with_suffix(""))
-    result.finish()
+    headlines.show(found, result)
 
 
-if __name__ == "__main__":
-    main()
+def draw(bench, figure, title, x_label, *panels):
+    plots.draw(bench.result.path.with_name(f"{bench.result.path.stem}-{figure}"), f"Monkey, Figure {figure}: {title}", x_label, list(panels))
+
+
+def growth(bench):
+    names = ("monkey", "uniform", "rocksdb")
+    bench.measure([(name, bench.by_bits(bits)) for bits in (5, 10) for name in names])
+    for bits in (5, 10):
+        absent = {name: [one for one in bench.figures(name, **bench.by_bits(bits)) if one["lookups"] == "absent"] for name in names}
+        grown = {name: found[-1]["pages"] / found[0]["pages"] for name, found in absent.items()}
+        runs = f"{absent['monkey'][0]['runs']} to {absent['monkey'][-1]['runs']} runs"
+        yield judged(f"absent keys, {bits} bits: pages after {bench.doublings} doublings / before, {runs}", "5, Fig. 12A", 1, grown["monkey"],
+                     grown["monkey"] <= 1.1, f"uniform filters: {grown['uniform']:.2f}, RocksDB: {grown['rocksdb']:.2f}")  # fmt: skip
+        if bits == 5:
+            lines = {name: [(one["entries"], one["pages"]) for one in found] for name, found in absent.items()}
+            draw(bench, "12A", "as data grow", "entries", plots.Panel("pages, absent keys, 5 bits", lines=lines, log_x=True))
+
+
+def entry_sizes(bench):
+    entries = bench.entries // 5
+    panel = plots.Panel(f"pages, absent keys, {entries:,} entries")
+    setups = {size: {"entries": entries, "value_bytes": size, "lookups": "absent"} for size in VALUES}
+    bench.measure([(name, setup) for name in ("monkey", "uniform") for setup in setups.values()])
+    for name in ("monkey", "uniform"):
+        panel.lines[name] = [(size + 16, bench.figures(name, **setup)[0]["pages"]) for size, setup in setups.items()]
+    saved = [1 - mine / theirs for (_, mine), (_, theirs) in zip(panel.lines["monkey"], panel.lines["uniform"])]
+    yield judged("absent keys: the saving is larger with larger entries: at 1 KB / at 64 bytes", "5, Fig. 12B", None, saved[-1] / saved[0], saved[-1] > saved[0], f"savings: {saved}")
+    draw(bench, "12B", "by the size of an entry", "bytes of an entry", panel)
+
+
+def absent_keys(bench):
+    panel = plots.Panel("pages, absent keys", log_y=True)
+    bench.measure([(name, bench.by_bits(bits)) for bits in BITS for name in ("monkey", "uniform", "rocksdb")])
+    for name in ("monkey", "uniform", "rocksdb"):
+        panel.lines[name] = [(bits, bench.false_positives(name, bits, "absent")) for bits in BITS]
+    mine, uniform, rocksdb = (dict(panel.lines[name]) for name in ("monkey", "uniform", "rocksdb"))
+    why = f"{bench.last('monkey', 5)['absent']['runs']} runs"
+    for name, theirs in (("uniform filters", uniform), ("RocksDB", rocksdb)):
+        saved = {bits: 1 - mine[bits] / theirs[bits] for bits in BITS if 4 <= bits <= 10}
+        best = max(saved, key=saved.get)
+        yield judged(f"absent keys: pages fewer than {name}, at most ({best} bits)", "5, up to 60 %", 0.6, saved[best], saved[best] >= 0.595, why)
+    yield fewest_bits(mine, uniform, "absent keys: bits for the pages of 10 uniform bits", 6, why)
+    yield fewest_bits(mine, rocksdb, "absent keys: bits for the pages of RocksDB with 10", 6, why)
+    draw(bench, "12C", "by memory of filters", "bits a key", panel)
+
+
+def existing_keys(bench):
+    panel = plots.Panel("pages beyond the key's own, existing keys", log_y=True)
+    bench.measure([(name, bench.by_bits(bits)) for bits in BITS for name in VARIANTS])
+    for name in VARIANTS:
+        panel.lines[name] = [(bits, bench.false_positives(name, bits, "existing")) for bits in BITS]
+    general, uniform = dict(panel.lines["monkey, measured"]), dict(panel.lines["uniform"])
+    yield fewest_bits(general, uniform, "existing keys: bits for the pages of 10 uniform bits", 4, "")
+    zero = dict(panel.lines["monkey"])
+    saved = {bits: 1 - (1 + general[bits]) / (1 + zero[bits]) for bits in BITS}
+    best = max(saved, key=saved.get)
+    yield judged(f"existing keys: pages fewer than with filters for absent keys, at most ({best} bits)", "5, about 10 %", 0.1, saved[best], saved[best] >= 0.095, "")
+    draw(bench, "12E", "existing keys by memory of filters", "bits a key", panel)
+
+
+def fewest_bits(mine, theirs, what, paper, why):
+    enough = [bits for bits in BITS if mine[bits] <= theirs[10] * 1.02]
+    ours = min(enough, default=None)
+    return judged(what, "5, Fig. 12", paper, ours, ours is not None and ours <= paper, why)
+
+
+def mixes(bench):
+    panel = plots.Panel("pages")
+    bench.measure([(name, bench.by_bits(5)) for name in VARIANTS])
+    for name in VARIANTS:
+        panel.lines[name] = [(share, bench.last(name, 5)[f"mix:{share}"]["pages"]) for share in MIXES]
+    lines = {name: dict(line) for name, line in panel.lines.items()}
+    dominated = [share for share in MIXES if min(lines["monkey"][share], lines["monkey, measured"][share]) <= lines["uniform"][share]]
+    yield judged("mixes of absent and existing keys where Monkey reads the fewest pages, of 6", "5, Fig. 13A", 6, len(dominated), len(dominated) == 6, "")
+    saved = {share: 1 - lines["monkey, measured"][share] / lines["monkey"][share] for share in MIXES}
+    best = max(saved, key=saved.get)
+    yield judged(f"filters for the mix: pages fewer than with filters for absent keys, at most (mix {best})", "4.4, up to 20 %", 0.2, saved[best], saved[best] >= 0.1, "")
+    draw(bench, "13A", "by the share of existing keys", "share of existing keys", panel)
+
+
+def ages(bench):
+    panel = plots.Panel("pages beyond the key's own")
+    bench.measure([(name, bench.by_bits(5)) for name in VARIANTS])
+    for name in VARIANTS:
+        panel.lines[name] = [(level, max(0, bench.last(name, 5)[f"age:{level}"]["pages"] - 1)) for level in bench.levels]
+    middle = {name: line[len(line) // 2][1] for name, line in panel.lines.items()}
+    oldest = {name: line[-1][1] for name, line in panel.lines.items()}
+    ours = middle["monkey"] / middle["uniform"]
+    yield judged("keys of middle age: false positives with Monkey / with uniform filters", "5, Fig. 13B: hardly any", None, ours, ours < 0.2, "")
+    ours = oldest["monkey, measured"] / oldest["monkey"]
+    yield judged("oldest keys: false positives with filters for them / for absent keys", "5, Fig. 13B: fewer", None, ours, ours < 1, "")
+    draw(bench, "13B", "by the age of a key", "level of that age", panel)
+
+
+def trade_off(bench):
+    entries = bench.entries // 5
+    names = ("monkey", "uniform")
+    setups = [{"policy": policy, "size_ratio": ratio, "lookups": "absent", "value_bytes": 1008, "entries": entries, "memtable": bench.memtable * 4} for policy, ratio in TREES]
+    bench.measure([(name, setup) for name in names for setup in setups])
+    lines = {}
+    for name in names:
+        lines[name] = []
+        for setup in setups:
+            (one,) = bench.figures(name, **setup)
+            lines[name].append((one["write_pages"], one["pages"]))
+    saved = [1 - mine / theirs for (_, mine), (_, theirs) in zip(lines["monkey"], lines["uniform"])]
+    yield judged("absent keys: pages fewer than uniform filters on the same tree, at most of six trees", "5, Fig. 13C: up to 50 %", 0.5, max(saved), max(saved) >= 0.495, f"savings: {', '.join(f'{one:.2f}' for one in saved)}")
+    traded = [1 - write / before for before, pages in lines["uniform"] for write, reads in lines["monkey"] if reads <= pages]
+    yield judged("update cost less at the same lookup cost, at most", "5, Fig. 13C: up to 70 %", 0.7, max(traded), max(traded) >= 0.695, "")
+    draw(bench, "13C", "lookups and updates of six trees", "pages an update", plots.Panel("pages an absent lookup", lines={name: sorted(line) for name, line in lines.items()}, joined=False))
+
+
+def advice(bench, entries, memory, absent_share):
+    shares = f"{absent_share},0,0,{1 - absent_share}"
+    command = [str(binary("ebbtide-tune")), "advise", "--entries", str(entries), "--entry-size", "1KiB", "--memory", str(memory), "--workload", shares,
+               "--layouts", "leveling,tiering", "--smallest-buffer", "16KiB", "--size-ratios", "2,32", "--format", "json"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def navigation(bench):
+    entries = bench.entries // 3
+    buffer = max(entries, 32 << 10)  # 1 MB for a million entries of 1 KB
+    memory = buffer + entries * 5 // 8
+    common = {"entries": entries, "value_bytes": 1008, "lookups": "absent"}
+    lines = {"fixed, uniform": [], "fixed, monkey": [], "navigated": []}
+    for percent in (10, 30, 50, 70, 90):
+        share = percent / 100
+        best = advice(bench, entries, memory, share)
+        chosen = {"policy": best["policy"], "size_ratio": best["size_ratio"], "bits": round(best["filter_bits_per_entry"], 2), "memtable": int(best["buffer_bytes"])}
+        report.progress(f"{percent} % lookups: {best['policy']}, T = {best['size_ratio']}, {chosen['bits']} bits, memtable of {chosen['memtable'] >> 10} KiB")
+        setups = {"fixed, uniform": ("uniform", {"memtable": buffer, **common}), "fixed, monkey": ("monkey", {"memtable": buffer, **common}),
+                  "navigated": ("monkey", {**chosen, **common})}  # fmt: skip
+        bench.measure(list(setups.values()))
+        for name, (variant, setup) in setups.items():
+            (one,) = bench.figures(variant, **setup)
+            lines[name].append((percent, 1 / (share * one["pages"] + (1 - share) * one["write_pages"])))
+    gains = [after / before for (_, before), (_, after) in zip(lines["fixed, uniform"], lines["navigated"])]
+    yield judged("absent keys and updates: operations for the same pages, least of five mixes / fixed tree with uniform filters", "5, Fig. 13E: at least 1.5", 1.5, min(gains),
+                 min(gains) >= 1.5, f"by share of lookups from 10 to 90 %: {', '.join(f'{gain:.2f}' for gain in gains)}")  # fmt: skip
+    best = 1 - 1 / max(gains)
+    yield judged("the same: pages less, at most", "abstract, 50 to 80 %", 0.8, best, best >= 0.5, "")
+    draw(bench, "13E", "policy, T and memory by Algorithms 1 and 5", "% of operations that are lookups", plots.Panel("operations a page", lines=lines))
+
+
+def caches(bench):
+    hot, names = (0.1, 0.3, 0.5), ("monkey", "uniform")
+    setups = {share: {"cache_share": share, "lookups": ",".join(f"hot:{one}" for one in hot), "entries": bench.entries // 2} for share in (0.2, 0.4)}
+    bench.measure([(name, setup) for setup in setups.values() for name in names])
+    panels = []
+    for share, setup in setups.items():
+        panel = plots.Panel(f"pages, cache of {share:.0%} of the data")
+        for name in names:
+            panel.lines[name] = [(part, one["pages"]) for part, one in zip(hot, bench.figures(name, **setup))]
+        saved = [1 - mine / theirs for (_, mine), (_, theirs) in zip(panel.lines["monkey"], panel.lines["uniform"])]
+        yield judged(f"existing keys, block cache of {share:.0%}: Monkey reads fewer pages at all of three skews: least saving", "E, Fig. 14", None, min(saved), min(saved) > 0, "")
+        panels.append(panel)
+    draw(bench, "14", "with a block cache", "newest share of keys that the others' share of lookups asks for", *panels)

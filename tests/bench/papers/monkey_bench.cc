@@ -1,19 +1,20 @@
-// One variant of filters.py: pages read by lookups of absent and existing keys while the data doubles several times.
+// One tree of papers/monkey.py: pages that lookups read while the data doubles several times.
 //
-// After each doubling merges come to rest and lookups are counted. The block cache is tiny (a thousandth of the data), so each
-// page that a lookup visits is read; indexes and filters stay in memory. Absent keys are scattered over the range of every file.
+// After each doubling merges come to rest and lookups are counted. Without --cache-share the block cache is tiny (a thousandth of
+// the data), so each page that a lookup visits is read; indexes and filters stay in memory. Absent keys are scattered over the
+// range of every file.
 //
-// Trees are alike without --policy (engines/engine.h: size_ratio): level 0 is merged down at four runs, and every further level
-// is size_ratio times the level before. Two sources of chance are removed. Level 0 would have none to three runs at rest, which
-// cost lookups, so before each count runs are added until level 0 has none. The places of files would depend on which merge ends
-// first, which changes the number of runs with a file for a key by a fifth. So each run of half a memtable waits for the merges
-// of the run before, and one thread merges. Then all variants of Ebbtide have the same tree.
+// Two sources of chance are removed. Level 0 would have none to three runs at rest, which cost lookups, so before each count runs
+// are added until level 0 has none. The places of files would depend on which merge ends first, which changes the number of runs
+// with a file for a key by a fifth. So each run of half a memtable waits for the merges of the run before, and one thread merges.
+// Then all variants of Ebbtide have the same tree.
 //
 // --measured: Monkey uses the measured lookups. Before each count there are four times as many lookups of its kind, with a run
 // after each quarter, which makes the engine choose the filters in memory again. Without --measured only the runs are added. A
 // file's filters on disk stay as they were written.
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -27,50 +28,74 @@ namespace {
 using namespace ebbtide;
 using namespace ebbtide::bench;
 
-constexpr int kFillLooks = 3;  // there are hundreds of runs
+constexpr int kFillLooks = 3;  // there are thousands of runs
+constexpr double kPageBytes = 4096;
+
+/// Which keys a lookup asks for.
+struct Lookups {
+  enum class Keys { kAbsent, kMixed, kAged, kHot };
+  std::string name;
+  Keys keys = Keys::kAbsent;
+  double number = 0;
+
+  /// Parses absent, existing, mix:SHARE, age:LEVEL or hot:SHARE. Returns false for another text.
+  static bool parse(const std::string& text, Lookups* parsed) {
+    *parsed = {text, Keys::kMixed, 1};
+    if (text == "existing") return true;
+    if (text == "absent") {
+      parsed->keys = Keys::kAbsent;
+      return true;
+    }
+    const std::size_t colon = text.find(':');
+    if (colon == std::string::npos) return false;
+    const std::string kind = text.substr(0, colon);
+    if (kind == "age") {
+      parsed->keys = Keys::kAged;
+    } else if (kind == "hot") {
+      parsed->keys = Keys::kHot;
+    } else if (kind != "mix") {
+      return false;
+    }
+    const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), parsed->number);
+    const double most = parsed->keys == Keys::kAged ? 64 : 1;
+    return error == std::errc() && end == text.data() + text.size() && parsed->number >= 0 && parsed->number <= most;
+  }
+};
 
 struct Parameters {
   std::uint64_t entries = 2'000'000;
   std::uint64_t reads = 100'000;
   int doublings = 3;
   double size_ratio = 2;
-  std::string policy = "one_leveling";
+  std::string policy = "leveling";
   std::size_t value_bytes = 100;
   std::uint64_t memtable_bytes = std::uint64_t{1} << 20;
   unsigned background = 1;  // with two threads, chance decides which files a merge overlaps
+  double cache_share = 0;   // of the data
   double bits = 10;
   std::string engine = "ebbtide";
   bool monkey = false, measured = false;
+  std::vector<std::string> lookups = {"absent", "existing"};
   std::string dir;
 
-  [[nodiscard]] std::uint64_t data_bytes() const { return entries * (Key::kBytes + value_bytes); }
-};
-
-/// Counts lookups of one kind.
-struct Reads {
-  double pages = 0;  ///< per lookup
-  PerOperation took;
-};
-
-struct Row {
-  std::uint64_t entries = 0;
-  std::uint64_t runs = 0;
-  double write_amplification = 0;  ///< bytes written by flushes and merges, divided by those of flushes
-  double bits_in_memory = 0;       ///< per key
-  Reads absent, existing;
+  [[nodiscard]] std::uint64_t entry_bytes() const { return Key::kBytes + value_bytes; }
+  [[nodiscard]] std::uint64_t data_bytes() const { return entries * entry_bytes(); }
 };
 
 class Bench {
  public:
-  explicit Bench(const Parameters& p) : p_(p), values_(p.value_bytes) {}
+  Bench(const Parameters& p, const std::vector<Lookups>& lookups) : p_(p), lookups_(lookups), values_(p.value_bytes) {}
 
   void run() {
     EngineSetup setup;
     setup.dir = p_.dir;
     setup.memtable_bytes = p_.memtable_bytes;
-    setup.cache_bytes = std::max<std::uint64_t>(p_.data_bytes() / 1000, 64 << 10);
+    const double share = p_.cache_share > 0 ? p_.cache_share : 0.001;
+    setup.cache_bytes =
+        std::max<std::uint64_t>(static_cast<std::uint64_t>(share * static_cast<double>(p_.data_bytes())), 64 << 10);
     setup.entries = p_.entries;
     setup.merge_threads = p_.background;
+    setup.file_bytes = std::max<std::uint64_t>(p_.memtable_bytes, 64 << 10);  // the smallest that the engine takes
     setup.size_ratio = p_.size_ratio;
     setup.policy = p_.policy;
     setup.filter_bits = p_.bits;
@@ -80,8 +105,8 @@ class Bench {
     for (int left = p_.doublings; left >= 0; --left) {
       fill(*engine, p_.entries >> left);
       even_out(*engine);
-      const Reads absent = count(*engine, false), existing = count(*engine, true);
-      print({written_, runs_of(*engine), write_amplification(*engine), engine->filter_bits_per_key(), absent, existing});
+      const std::size_t kinds = left == 0 ? lookups_.size() : std::min<std::size_t>(lookups_.size(), 2);
+      for (std::size_t i = 0; i < kinds; ++i) count(*engine, lookups_[i]);
     }
   }
 
@@ -94,7 +119,7 @@ class Bench {
     }
   }
   void add_run(Engine& engine, int looks = kRestLooks) {
-    const std::uint64_t half = std::max<std::uint64_t>(1, p_.memtable_bytes / (Key::kBytes + p_.value_bytes) / 2);
+    const std::uint64_t half = std::max<std::uint64_t>(1, p_.memtable_bytes / p_.entry_bytes() / 2);
     for (std::uint64_t i = 0; i < half; ++i, ++written_) engine.put(Key::scattered(written_).view(), values_.at(written_));
     engine.settle_after(looks);
   }
@@ -103,10 +128,11 @@ class Bench {
     for (const LevelCounts& level : engine.levels()) runs += level.runs;
     return runs;
   }
-  static double write_amplification(Engine& engine) {
+  /// Returns the pages that flushes and merges have read and written for each entry.
+  [[nodiscard]] double write_pages(Engine& engine) const {
     const EngineCounters done = engine.counters();
-    return 1 +
-           static_cast<double>(done.merged_bytes_written) / static_cast<double>(std::max<std::uint64_t>(done.flushed_bytes, 1));
+    return static_cast<double>(done.flushed_bytes + done.merged_bytes_read + done.merged_bytes_written) / kPageBytes /
+           static_cast<double>(written_);
   }
   /// Adds runs until level 0 has none.
   void even_out(Engine& engine) {
@@ -119,45 +145,67 @@ class Bench {
     }
   }
 
-  [[nodiscard]] Reads count(Engine& engine, bool existing) {
+  /// Counts lookups of one kind, and prints the figure.
+  void count(Engine& engine, const Lookups& lookups) {
     for (int i = 0; i < 4; ++i) {  // shares are averaged with those before
-      if (p_.measured) (void)look_up(engine, existing);
+      if (p_.measured) (void)look_up(engine, lookups);
       add_run(engine);
     }
     even_out(engine);
-    return look_up(engine, existing);
+    if (p_.cache_share > 0) (void)look_up(engine, lookups);
+    const double pages = look_up(engine, lookups);
+    JsonLine()
+        .add("lookups", lookups.name)
+        .add("pages", pages)
+        .add("entries", written_)
+        .add("runs", runs_of(engine))
+        .add("write_pages", write_pages(engine))
+        .add("bits_in_memory", engine.filter_bits_per_key())
+        .print();
   }
-  [[nodiscard]] Reads look_up(Engine& engine, bool existing) const {
-    Random random(existing ? 41 : 43);
-    std::uint64_t hits = 0;
+  /// Returns the pages that a lookup reads.
+  [[nodiscard]] double look_up(Engine& engine, const Lookups& lookups) const {
+    Random random(43);
+    std::uint64_t hits = 0, present = 0;
     const std::uint64_t pages = engine.pages_read();
-    const Stopwatch watch;
     for (std::uint64_t i = 0; i < p_.reads; ++i) {
-      const std::uint64_t number = existing ? random.uniform(written_) : 2 * p_.entries + random.uniform(std::uint64_t{1} << 40);
+      const std::uint64_t number = choose(lookups, random);
+      present += number < written_ ? 1 : 0;
       hits += engine.get(Key::scattered(number).view()) ? 1 : 0;
     }
-    Reads reads;
-    reads.took = watch.stop(p_.reads);
-    reads.pages = static_cast<double>(engine.pages_read() - pages) / static_cast<double>(p_.reads);
-    if (hits != (existing ? p_.reads : 0)) die(std::to_string(hits) + " of " + std::to_string(p_.reads) + " were found");
-    return reads;
+    if (hits != present) die(std::to_string(hits) + " keys of " + std::to_string(present) + " were found");
+    return static_cast<double>(engine.pages_read() - pages) / static_cast<double>(p_.reads);
   }
-
-  static void print(const Row& row) {
-    const auto line_of = [](const Reads& reads) {
-      return JsonLine().add("pages", reads.pages).add("per_second", reads.took.per_second).add("cpu_ns", reads.took.cpu_ns);
+  /// Returns the number of a key; numbers from written_ on are absent.
+  [[nodiscard]] std::uint64_t choose(const Lookups& lookups, Random& random) const {
+    const auto by_age = [&](double least, double most) {
+      const auto entries = static_cast<double>(written_);
+      const std::uint64_t low = static_cast<std::uint64_t>(std::min(least, entries - 1));
+      const std::uint64_t high = static_cast<std::uint64_t>(std::max(std::min(most, entries), static_cast<double>(low + 1)));
+      return written_ - 1 - low - random.uniform(high - low);
     };
-    JsonLine()
-        .add("entries", row.entries)
-        .add("runs", row.runs)
-        .add("write_amplification", row.write_amplification)
-        .add("bits_in_memory", row.bits_in_memory)
-        .add("absent", line_of(row.absent))
-        .add("existing", line_of(row.existing))
-        .print();
+    switch (lookups.keys) {
+      case Lookups::Keys::kAbsent:
+        break;
+      case Lookups::Keys::kMixed:
+        if (lookups.number < 1 && static_cast<double>(random.uniform(1'000'000)) >= lookups.number * 1e6) break;
+        return random.uniform(written_);
+      case Lookups::Keys::kAged: {
+        const double youngest = static_cast<double>(p_.memtable_bytes) / static_cast<double>(p_.entry_bytes()) *
+                                std::pow(p_.size_ratio, lookups.number);
+        return by_age(youngest, youngest * p_.size_ratio);
+      }
+      case Lookups::Keys::kHot: {
+        const double newest = lookups.number * static_cast<double>(written_);
+        const bool hot = static_cast<double>(random.uniform(1'000'000)) >= lookups.number * 1e6;
+        return hot ? by_age(0, newest) : by_age(newest, static_cast<double>(written_));
+      }
+    }
+    return 2 * p_.entries + random.uniform(std::uint64_t{1} << 40);
   }
 
   const Parameters& p_;
+  const std::vector<Lookups>& lookups_;
   const Values values_;
   std::uint64_t written_ = 0;
 };
@@ -166,24 +214,37 @@ class Bench {
 
 int main(int argc, char** argv) {
   Parameters p;
-  CLI::App app{"One run of ./dev bench filters; its --help explains more"};
+  CLI::App app{"One tree of ./dev bench paper monkey, whose --help explains more"};
   app.add_option("--engine", p.engine)->check(CLI::IsMember({"ebbtide", "rocksdb"}));
   app.add_flag("--monkey", p.monkey, "Ebbtide: filter memory by Monkey instead of uniform");
   app.add_flag("--measured", p.measured, "Monkey for the measured lookups instead of absent keys");
-  app.add_option("--bits", p.bits, "filter bits per key")->check(CLI::Range(0, 32));
+  app.add_option("--bits", p.bits, "filter bits per key")->check(CLI::Range(0.0, 32.0));
   app.add_option("--entries", p.entries, "entries at the end")
       ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
-  app.add_option("--reads", p.reads, "lookups of each kind after each doubling")
+  app.add_option("--value-bytes", p.value_bytes, "bytes of a value; keys have 16")->check(CLI::Range(0, 1 << 20));
+  app.add_option("--reads", p.reads, "lookups of each kind at each count")
       ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
-  app.add_option("--doublings", p.doublings, "doublings of the data, with lookups counted before each")->check(CLI::Range(0, 10));
-  app.add_option("--size-ratio", p.size_ratio)->check(CLI::Range(2, 32))->capture_default_str();
-  app.add_option("--policy", p.policy, "Ebbtide's policy, with a size ratio and merges out of level 0")
+  app.add_option(
+         "--lookups", p.lookups,
+         "kinds of lookups, counted one after the other: absent; existing; mix:S, a share S of existing keys; age:I, keys "
+         "written as long ago as level I is large; hot:C, a share 1 - C of lookups for the newest share C of keys. All "
+         "but the first two are counted after the last doubling only")
+      ->delimiter(',');
+  app.add_option("--doublings", p.doublings, "doublings of the data, with lookups counted before each")->check(CLI::Range(0, 12));
+  app.add_option("--size-ratio", p.size_ratio)->check(CLI::Range(2, 1024))->capture_default_str();
+  app.add_option("--policy", p.policy, "Ebbtide's policy")
       ->check(CLI::IsMember({"one_leveling", "leveling", "tiering", "lazy_leveling", "klsm", "garnering"}))
       ->capture_default_str();
   app.add_option("--memtable", p.memtable_bytes, "bytes of a memtable")->capture_default_str();
+  app.add_option("--cache-share", p.cache_share, "block cache / data; lookups of a kind then warm it first")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--background", p.background, "merge threads")->capture_default_str();
   app.add_option("--dir", p.dir, "directory for the database, removed at the end");
   CLI11_PARSE(app, argc, argv);
-  in_empty_dir(&p.dir, 4 * p.data_bytes() + (std::uint64_t{1} << 28), [&] { Bench(p).run(); });
+  std::vector<Lookups> lookups(p.lookups.size());
+  for (std::size_t i = 0; i < p.lookups.size(); ++i) {
+    if (!Lookups::parse(p.lookups[i], &lookups[i])) die("--lookups: '" + p.lookups[i] + "' is no kind of lookup; see --help");
+  }
+  in_empty_dir(&p.dir, 4 * p.data_bytes() + (std::uint64_t{1} << 28), [&] { Bench(p, lookups).run(); });
   return 0;
 }

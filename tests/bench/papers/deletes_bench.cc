@@ -1,4 +1,4 @@
-// One run of `./dev bench deletes` on one engine: makes writes with deletes, and counts the deleted data that is left at the end.
+// One run of papers/fade.py on one engine: makes writes with deletes, and counts the deleted data that is left at the end.
 //
 //   ingest  Keys are inserted in random order at a fixed rate; a part of the writes deletes existing keys, and a part overwrites
 //           them. At the end merges stop, and every version in the tables is checked: the program knows for each key whether and
@@ -395,7 +395,7 @@ class Run {
 
 int main(int argc, char** argv) {
   Parameters p;
-  CLI::App app{"One run of ./dev bench deletes; its --help explains more"};
+  CLI::App app{"One run of ./dev bench paper lethe; its --help explains more"};
   app.add_option("--engine", p.engine)->check(CLI::IsMember({"ebbtide", "rocksdb"}));
   app.add_option("--scenario", p.scenario)->check(CLI::IsMember({"ingest", "cold", "empty"}));
   app.add_option("--seconds", p.seconds, "duration of an ingest");

@@ -1,4 +1,4 @@
-// Makes one run of partitioning.py: the time of writes and the work of merges under a stack policy, by where files end.
+// Makes one run of chapter 5 of papers/mao.py: the time of writes and the work of merges under a stack policy, by where files end.
 //
 // The experiments are those of Mao's thesis, section 5.5: entries of 1 KiB, each key written once, with these kinds of keys:
 //
@@ -218,7 +218,7 @@ void print(const Row& row) {
 
 int main(int argc, char** argv) {
   Parameters p;
-  CLI::App app{"One run of ./dev bench partitioning; its --help explains more"};
+  CLI::App app{"One run of ./dev bench paper mao; its --help explains more"};
   app.add_option("--entries", p.entries, "entries of 1 KiB")
       ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--reads", p.reads)->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));

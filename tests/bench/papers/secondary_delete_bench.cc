@@ -1,4 +1,4 @@
-// Measures one database of `./dev bench secondary-delete`. It is built once and read. Then, on a copy of its files for each
+// Measures one database of papers/kiwi.py. It is built once and read. Then, on a copy of its files for each
 // selectivity, all entries with a stamp below a bound are deleted.
 //
 // Keys are scattered over their domain and written in the order of their numbers. Stamps are the key's place in the domain
@@ -220,7 +220,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   Parameters p;
-  CLI::App app{"One database of ./dev bench secondary-delete; its --help explains more"};
+  CLI::App app{"One database of ./dev bench paper lethe; its --help explains more"};
   app.add_option("--engine", p.engine)->check(CLI::IsMember({"ebbtide", "rocksdb"}));
   app.add_option("--entries", p.entries)->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--value-bytes", p.value_bytes)->check(CLI::Range(std::size_t{8}, std::size_t{60'000}));

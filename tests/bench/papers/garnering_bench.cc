@@ -1,11 +1,12 @@
-// Runs one engine with one merge policy in a process of its own: Autumn's measurements (Zhao et al., section 4). garnering.py has
-// the order of runs, tables and targets.
+// Runs one engine with one merge policy in a process of its own: Autumn's measurements (Zhao et al., section 4). autumn.py has
+// the order of runs, tables and headlines.
 //
-//   db_bench   A fill in random order; then reads without filters: existing keys, absent keys, seeks, seeks with 10 and 100 steps.
+//   db_bench   A fill in random order; then reads: existing keys, absent keys, seeks, seeks with 10 and 100 steps.
+//   scans      The fill, and seeks with 10 steps.
 //   ycsb       A load in random order; then YCSB's core workloads, A B C F D E in YCSB's own order.
 //
-// As in the paper there are no compression, no filters, and hardly any block cache (a thousandth of the data; pages are in the
-// system's page cache). Both engines have the same memtable, level 0 is merged down at four runs, and the first level has at
+// As in the paper there are no compression, no filters unless asked for, and hardly any block cache (a thousandth of the data; pages
+// are in the system's page cache). Both engines have the same memtable, level 0 is merged down at four runs, and the first level has at
 // least four memtables (engines/engine.h).
 //
 // At rest level 0 would have none to three runs by chance, which cost reads more than the compared levels do. So before each part
@@ -35,6 +36,8 @@ struct Parameters {
   std::uint64_t entries = 2'000'000, operations = 1'000'000;
   std::size_t value_bytes = 50;
   std::uint64_t memtable_bytes = std::uint64_t{2} << 20;
+  bool monkey = false;
+  std::vector<int> multipliers;
   unsigned background = 1;
 
   [[nodiscard]] std::uint64_t data_bytes() const { return entries * (Key::kBytes + value_bytes); }
@@ -84,6 +87,8 @@ class Bench {
     setup.merge_threads = p.background;
     setup.size_ratio = p.size_ratio;
     setup.filter_bits = p.filter_bits;
+    setup.monkey = p.monkey;
+    setup.multipliers = p.multipliers;
     setup.policy = "garnering";
     setup.policy_parameters = {{"scaling_ratio", p.scaling_ratio}};
     engine_ = open_engine(p.engine, setup);
@@ -91,14 +96,11 @@ class Bench {
 
   void run() {
     load();
+    if (p_.part == "scans") return scans(10);
     if (p_.part == "db_bench") {
       reads("read", [&] { expect(engine_->get(key(random_.uniform(written_)).view()), true); });
       reads("read absent", [&] { expect(engine_->get(absent().view()), false); });
-      for (const std::size_t steps : {0, 10, 100}) {
-        // A seek without steps reads the entry that it finds.
-        reads(steps == 0 ? "seek" : "seek and " + std::to_string(steps) + " next",
-              [&] { engine_->scan(key(random_.uniform(written_)).view(), steps + 1); });
-      }
+      for (const std::size_t steps : {0, 10, 100}) scans(steps);
       return;
     }
     workload("A", {.reads = 50, .updates = 50});
@@ -168,6 +170,11 @@ class Bench {
     line->add("levels", rows).add("table_bytes", bytes).add("entries", written_);
   }
 
+  /// Seeks; without steps a seek reads the entry that it finds.
+  void scans(std::size_t steps) {
+    reads(steps == 0 ? "seek" : "seek and " + std::to_string(steps) + " next",
+          [&] { engine_->scan(key(random_.uniform(written_)).view(), steps + 1); });
+  }
   void reads(const std::string& what, const std::function<void()>& operation) {
     even_out();
     engine_->renew_scan();
@@ -253,12 +260,16 @@ class Bench {
 
 int main(int argc, char** argv) {
   Parameters p;
-  CLI::App app{"One engine under Autumn's loads; ./dev bench garnering runs it for all variants"};
+  CLI::App app{"One engine under Autumn's loads; ./dev bench paper autumn runs it for all variants"};
   app.add_option("--engine", p.engine)->check(CLI::IsMember({"ebbtide", "rocksdb"}));
-  app.add_option("--part", p.part)->check(CLI::IsMember({"db_bench", "ycsb"}));
-  app.add_option("--size-ratio", p.size_ratio, "T of both engines")->check(CLI::Range(2, 32));
+  app.add_option("--part", p.part)->check(CLI::IsMember({"db_bench", "scans", "ycsb"}));
+  app.add_option("--size-ratio", p.size_ratio, "T of both engines")->check(CLI::Range(2, 1024));
   app.add_option("--scaling-ratio", p.scaling_ratio, "c of Ebbtide; 1 is leveling")->check(CLI::Range(0.25, 1.0));
-  app.add_option("--filter-bits", p.filter_bits, "filter bits per key")->check(CLI::Range(0, 32));
+  app.add_option("--filter-bits", p.filter_bits, "filter bits per key")->check(CLI::Range(0.0, 32.0));
+  app.add_flag("--monkey", p.monkey, "Ebbtide: filter memory by Monkey instead of uniform");
+  app.add_option("--multipliers", p.multipliers, "RocksDB: factors of the capacity of level 1 and of T for each further level")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1000));
   app.add_option("--entries", p.entries)->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--operations", p.operations, "operations of each kind of read, or of each workload")
       ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
