@@ -1,8 +1,7 @@
 // Advice for one database from its history and its tree (engine/tuner.h).
 //
-// A change of settings is advised only if it pays. Its cost is that of rewriting all data once, which the merges do in the course
-// of their work; its gain is the difference of the costs of an operation, times the operations of a day. The nominal tuning is
-// judged at the mean workload. The robust tuning is judged at the worst workload of each tuning, since it is chosen for that one.
+// A change of settings is advised only if it pays. Its cost is that of the merges that bring the tree into its new shape; its gain is
+// the difference of the costs of an operation, times the operations of a day. The nominal tuning is judged at the mean workload. The robust tuning is judged at the worst workload of each tuning, since it is chosen for that one.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -69,19 +68,14 @@ std::string why_none(const Workload& workload, const RecommendOptions& options, 
 
 /// `before` and `after`: cost of an operation under today's settings and under the advice. `at`: the workload of these costs.
 void judge(const Recommendation& all, double before, double after, const std::string& at, Proposal* proposal) {
-  const TunerSettings& now = all.settings;
-  const TunerAdvice& advice = proposal->advice;
-  const bool rewrites = advice.policy.name != now.policy.name || advice.policy.parameters != now.policy.parameters ||
-                        advice.filter_bits_per_key > now.filter_bits_per_key + kSameBits;
-  const double cost = rewrites ? all.apply_cost : 0;
   proposal->saved_per_day = (before - after) * all.summary.operations_per_day;
   const std::string costs = "an operation costs " + short_text(after) + " page reads instead of " + short_text(before) + " " + at;
-  const std::string price =
-      "rewriting the data costs " + short_text(cost) + " page reads, and a day saves " + short_text(proposal->saved_per_day);
+  const std::string price = "the merges to their shape cost " + short_text(proposal->change_cost) +
+                            " page reads, and a day saves " + short_text(proposal->saved_per_day);
   if (before - after < kLeastGain * before) {
     proposal->verdict = "keep the settings: with the best ones " + costs + ", which is a gain of less than " +
                         short_text(100 * kLeastGain) + " %, within the model's error";
-  } else if (proposal->saved_per_day <= cost) {
+  } else if (proposal->saved_per_day <= proposal->change_cost) {
     proposal->verdict = "keep the settings: with the best ones " + costs + ", but " + price;
   } else {
     proposal->worthwhile = true;
@@ -105,14 +99,19 @@ Result<Proposal> propose(const Recommendation& all, bool robust) {
   TunerQuestion later = all.question;
   if (!robust) later.rho = 0;
   TRY_ASSIGN(best, best_settings(later));
-  TRY_ASSIGN(now, compared_costs(all.question, {best.policy, best.memtable_bytes, best.filter_bits_per_key}));
+  const TunerSettings chosen{best.policy, best.memtable_bytes, best.filter_bits_per_key};
+  TRY_ASSIGN(now, compared_costs(all.question, chosen));
   Proposal proposal;
   proposal.advice = std::move(now);
   proposal.advice.layout = best.layout;
   if (!all.today) {
     proposal.verdict = "not compared: the model has no formula for today's policy " + all.settings.policy.name +
                        "; `ebbtide-tune explain --policy` simulates it";
-  } else if (robust) {
+    return proposal;
+  }
+  TRY_ASSIGN(price, change_cost(all.question, all.settings, chosen));
+  proposal.change_cost = price;
+  if (robust) {
     judge(all, all.today->worst_cost, proposal.advice.worst_cost, "at the worst workload within rho", &proposal);
   } else {
     judge(all, all.today->mean_cost, proposal.advice.mean_cost, "on average", &proposal);
@@ -182,8 +181,6 @@ Result<Recommendation> recommend(const Workload& workload, const RecommendOption
   auto today = compared_costs(out.question, out.settings);
   if (!today.is_ok() && today.status().code() != Code::kUnsupported) return today.status();
   if (today.is_ok()) out.today = std::move(today).value();
-  out.apply_cost = out.question.sequential_cost * (1 + out.question.write_asymmetry) * out.question.entries *
-                   out.question.entry_bytes / out.question.page_bytes;
   TRY_ASSIGN(nominal, propose(out, false));
   out.verdict = nominal.verdict;
   out.nominal = std::move(nominal);

@@ -278,7 +278,7 @@ std::string recommendation_json(const Workload& workload, const Recommendation& 
   out.add("workload", figures_json(advice.question.workload)).raw("rho", json_number(advice.question.rho));
   out.raw("memory", json_number(advice.question.memory_bytes));
   out.raw("operations-per-day", json_number(advice.summary.operations_per_day));
-  out.raw("apply-cost", json_number(advice.apply_cost));
+  out.raw("apply-cost", json_number(advice.judged() != nullptr ? advice.judged()->change_cost : 0));
   out.raw("today", advice.today ? advice_json(*advice.today).str() : "null");
   out.raw("nominal", proposal_json(workload, advice, advice.nominal));
   out.raw("robust", proposal_json(workload, advice, advice.robust));

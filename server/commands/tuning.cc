@@ -180,7 +180,7 @@ Status tune_advise(Ctx& ctx) {
   reply_field(reply, "rho", advice->question.rho);
   reply_field(reply, "memory", advice->question.memory_bytes);
   reply_field(reply, "operations-per-day", advice->summary.operations_per_day);
-  reply_field(reply, "apply-cost", advice->apply_cost);
+  reply_field(reply, "apply-cost", advice->judged() != nullptr ? advice->judged()->change_cost : 0);
   reply.bulk("today");
   if (advice->today) {
     reply.map(kAdviceFields);

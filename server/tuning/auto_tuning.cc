@@ -16,9 +16,12 @@ std::string settings_text(DatabaseId database, const TunerAdvice& advice) {
 KeptAdvice kept(const Workload& workload, const AutoTuner::Decision& decision, Millis now) {
   Recommendation out;
   out.settings = settings_now(workload);
-  out.apply_cost = decision.change_cost;
   out.verdict = decision.why;
-  out.nominal = Proposal{.advice = decision.advice, .saved_per_day = 0, .worthwhile = true, .verdict = decision.why};
+  out.nominal = Proposal{.advice = decision.advice,
+                         .change_cost = decision.change_cost,
+                         .saved_per_day = 0,
+                         .worthwhile = true,
+                         .verdict = decision.why};
   return {std::move(out), now};
 }
 

@@ -120,6 +120,8 @@ struct RecommendOptions {
 /// One tuning, compared with today's settings.
 struct Proposal {
   TunerAdvice advice;
+  /// Page reads of the merges that applying it causes (change_cost()); 0 if the model has no formula for today's policy.
+  double change_cost = 0;
   double saved_per_day = 0;  ///< page reads: for rho 0 at the mean workload, else at the worst one of each tuning; 0 if unknown
   bool worthwhile = false;   ///< applying it costs less than it saves in a day, and an operation costs at least a tenth less
   std::string verdict;       ///< one sentence: whether it is worth it, and why
@@ -131,10 +133,12 @@ struct Recommendation {
   TunerQuestion question;            ///< the inputs of the model; rho is that of `robust`
   TunerSettings settings;            ///< today's
   std::optional<TunerAdvice> today;  ///< costs of today's settings; empty: the model has no formula for the policy
-  double apply_cost = 0;             ///< page reads of rewriting all data once, the most that a change of settings causes
   std::optional<Proposal> nominal;   ///< the cheapest settings for the mean workload
   std::optional<Proposal> robust;    ///< the settings with the lowest worst cost within rho; empty if rho is 0
   std::string verdict;
+
+  /// Returns the proposal that `verdict` judges; nullptr if there is none.
+  [[nodiscard]] const Proposal* judged() const { return robust ? &*robust : nominal ? &*nominal : nullptr; }
 };
 
 /// Advises settings for a database from its history. Bounds the bytes on disk during a merge by kMostTransientSpace. Takes up to

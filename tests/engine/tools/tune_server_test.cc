@@ -108,8 +108,8 @@ TEST_CASE("advice is worth a change: text and JSON have the verdict, the costs a
 }
 
 TEST_CASE("advice is not worth a change, or there is none: no settings are printed") {
-  Workload workload = *workload_of(reply());
-  for (WorkloadWindow& w : workload.windows) w.counts = {.reads = 10, .writes = 600};
+  Workload workload = *workload_of(reply({"policy", map_of({{"name", text("tiering")}, {"size_ratio", text("10")}})}));
+  for (WorkloadWindow& w : workload.windows) w.counts = {.reads = 600, .writes = 10};
   const auto dear = recommend(workload, {});
   REQUIRE(dear.is_ok());
   CHECK(says(recommendation_text(workload, *dear), "Nominal: keep the settings"));
