@@ -108,7 +108,7 @@ def checksum(content, file, offset=0):
     return xxhash(bytes(content), len(content), (file * 0x9E3779B97F4A7C15 & (1 << 64) - 1) ^ offset)
 
 
-@pytest.mark.parametrize(("kind", "header"), [("MANIFEST-*", 16), ("*.wal", 24)])
+@pytest.mark.parametrize(("kind", "header"), [("MANIFEST-*", 16), ("*.wal", 24), ("*.meta", 24)])
 def test_file_has_a_newer_format_the_start_is_refused_with_both_versions_and_changes_nothing(kind, header, tmp_path):
     data = unpack(HOME / RELEASES[-1], tmp_path / "data")
     newest = max(data.glob(kind), key=lambda path: path.stat().st_size)
