@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <map>
 #include <random>
+#include <set>
 
 #include <engine/seeded_hash.h>
 #include <engine/verify_checkpoint.h>
@@ -154,7 +155,7 @@ class ExpirySweep final : public OffloadWork {
       std::vector<ExpiringKey> keys;
       const auto reached = db_.expiring_keys(database, sweep_.after, *until, ExpiryWatch::kMaxKeys, &keys);
       until = reached.is_ok() ? std::optional(*reached) : std::nullopt;
-      for (const ExpiringKey& key : keys) watch_.found(database, key.key, key.expiry);
+      watch_.found(database, keys);
     }
     watch_.end_sweep(until);
   }
@@ -929,12 +930,14 @@ void Server::keep_id() {
 void Server::report_expiries() {
   const Slice slice([end = mono_nanos_now() + kExpirySliceNanos] { return mono_nanos_now() >= end; });
   reporting_expiries_ = true;
+  std::set<std::pair<DatabaseId, std::string>> hashes;  // those whose fields have expired: each gets one event in a slice
   while (expired_events_.send(slice) && !slice.over()) {
     const auto key = observers_.expiries.take_first_due(db_->now());
     if (!key) {
       reporting_expiries_ = false;
       return;
     }
+    if (const auto hash = ExpiryWatch::hash_of_field(key->key); hash && !hashes.emplace(key->database, *hash).second) continue;
     observers_.expired(key->database, key->key, nullptr, &expired_events_);
   }
   asio::post(io_, [this] { report_expiries(); });

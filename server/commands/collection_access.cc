@@ -8,6 +8,7 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "commands/expiring_fields.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/growing_charge.h"
@@ -39,6 +40,16 @@ Status read_whole(Ctx& ctx, Found* found) {
   }
   TRY_ASSIGN(header, header_of(*found));
   return load_elements(ctx, header.type, {}, found);
+}
+
+Result<Bytes> encoding_of(Ctx& ctx, Found* found) {
+  if (!is_collection(found->kind)) return string_encoding(*found);
+  if (found->kind == EntryKind::kHeader) {
+    TRY_ASSIGN(header, header_of(*found));
+    if (!header.expiries || header.count > kMostPackedFields) return large_encoding(found->value);
+  }
+  TRY(read_whole(ctx, found));
+  return collection_encoding(found->value);
 }
 
 namespace {
@@ -194,6 +205,13 @@ Status prepare_collection(Ctx& ctx, std::size_t bytes) {
   return ctx.reserve(bytes);
 }
 
+/// Returns false for a hash that must be large whatever its size.
+bool may_be_small(const Hash& hash) { return !has_expiries(hash); }
+template <typename Elements>
+bool may_be_small(const Elements& /*elements*/) {
+  return true;
+}
+
 /// `changes` writes the changes of a large collection, `grow` a collection that becomes large.
 template <typename Elements, typename Encode, typename Changes, typename Grow>
 Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Elements& elements, Change change,
@@ -205,7 +223,7 @@ Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, cons
     return Status::ok();
   }
   const std::size_t bytes = encoded_bytes(elements);
-  if (!fits_compact(elements.size(), bytes)) return grow();
+  if (!fits_compact(elements.size(), bytes) || !may_be_small(elements)) return grow();
   TRY(prepare_collection(ctx, bytes));
   collections.modify(key, old, encoded(), change, &ctx.charge);
   return Status::ok();
@@ -284,10 +302,10 @@ Result<std::uint64_t> pop_count_option(ArgCursor& cursor) {
   return count;
 }
 
-Result<std::uint64_t> element_count(const Found& found, CollectionType type) {
+Result<std::uint64_t> element_count(Ctx& ctx, const Found& found, CollectionType type) {
   if (found.kind == EntryKind::kHeader) {
     TRY_ASSIGN(header, header_of(found));
-    return header.count;
+    return live_count(ctx, found, header);
   }
   TRY_ASSIGN(reader, CompactReader::open(found.value, type));
   return std::uint64_t{reader.count()};
@@ -298,7 +316,7 @@ Status reply_count(Ctx& ctx, CollectionType type) {
   TRY(locate_collection(ctx, ctx.key(), type, &found));
   std::uint64_t count = 0;
   if (found) {
-    TRY_ASSIGN(size, element_count(*found, type));
+    TRY_ASSIGN(size, element_count(ctx, *found, type));
     count = size;
   }
   ctx.reply.integer(static_cast<std::int64_t>(count));
@@ -370,7 +388,7 @@ Result<RandomChoice> choose_random(Ctx& ctx, const RandomCount& wanted, Collecti
   // Each element of the reply has a place of its own choice, so all elements are read.
   const bool large = found->kind == EntryKind::kHeader;
   if (large && wanted.repeats) TRY(read_collection(ctx, type, found));
-  TRY_ASSIGN(count, element_count(*found, type));
+  TRY_ASSIGN(count, element_count(ctx, *found, type));
   RandomChoice choice{.size = static_cast<std::size_t>(count), .places = {}};
   if (wanted.repeats) return choice;
   std::uint64_t random = ctx.random;

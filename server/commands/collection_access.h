@@ -40,6 +40,10 @@ Status read_collection(Ctx& ctx, CollectionType type, Found* found, const Wanted
 /// Reads a located collection of any type as a whole.
 Status read_whole(Ctx& ctx, Found* found);
 
+/// Returns the encoding that Redis would use for a located entry. Reads a small collection, and a large hash that may have a small
+/// encoding.
+Result<Bytes> encoding_of(Ctx& ctx, Found* found);
+
 /// Reads the entry that a command pops from, if there is one. WRONGTYPE for another type; a command that has waited ignores such
 /// an entry, which is then reset.
 Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
@@ -82,8 +86,9 @@ Result<ArgCursor> after_popped_keys(const Ctx& ctx);
 /// Parses the only option of these commands, COUNT, at the cursor; 1 without it.
 Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
 
-/// Returns the number of elements of a located collection. A small one must have been read.
-Result<std::uint64_t> element_count(const Found& found, CollectionType type);
+/// Returns the number of elements of a located collection. A small one must have been read. Of a hash with expired fields it visits
+/// the fields with an expiry (live_count).
+Result<std::uint64_t> element_count(Ctx& ctx, const Found& found, CollectionType type);
 /// HLEN, SCARD, ZCARD, LLEN.
 Status reply_count(Ctx& ctx, CollectionType type);
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "commands/collection_access.h"
 #include "commands/families.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
@@ -79,14 +80,7 @@ Status object(Ctx& ctx) {
   TRY(ctx.strings().locate_any({key, hash_key(key)}, &found));
   ctx.client->seen_seq = std::max(ctx.client->seen_seq, ctx.view.seq());  // dispatch treats DEBUG as a command that reads no data
   if (!found) return reply_error("ERR no such key");
-  Bytes encoding = string_encoding(*found);
-  if (found->kind == EntryKind::kHeader) {
-    encoding = large_encoding(found->value);
-  } else if (found->kind == EntryKind::kCompact) {
-    TRY(ctx.strings().read(&*found));
-    TRY_ASSIGN(of_collection, collection_encoding(found->value));
-    encoding = of_collection;
-  }
+  TRY_ASSIGN(encoding, encoding_of(ctx, &*found));
   ctx.reply.simple("Value at:0x0 refcount:1 encoding:" + std::string(encoding) +
                    " serializedlength:" + std::to_string(found->length + 1) + " lru:0 lru_seconds_idle:0");
   return Status::ok();

@@ -16,6 +16,7 @@
 #include "store/dump.h"
 #include "store/dump_collections.h"
 #include "store/expiry.h"
+#include "store/hashes.h"
 #include "store/strings.h"
 
 namespace ebbtide {
@@ -99,7 +100,7 @@ Result<std::int64_t> expiry_argument(const Ctx& ctx, bool absolute) {
 struct Target {
   std::optional<Found> old;  ///< the key's entry before
   Millis expiry = 0;         ///< absolute, in ms; 0 = never
-  bool is_expired = false;   ///< the expiry has passed, so nothing is stored
+  bool is_expired = false;   ///< the expiry has passed, or that of all fields of a hash, so nothing is stored
 };
 
 Status bad_format() { return reply_error("ERR Bad data format"); }
@@ -114,20 +115,32 @@ Status restore_string(Ctx& ctx, const Target& target) {
   return ctx.strings().set(ctx.key(), {}, target.expiry, ctx.share(std::move(*value)));
 }
 
-Status restore_collection(Ctx& ctx, const Target& target) {
+/// Drops the expired fields of a hash.
+Status drop_expired(Ctx& ctx, std::string* value, Target* target) {
+  if (collection_type_of(*value) != CollectionType::kHash) return Status::ok();
+  TRY_ASSIGN(hash, decode_hash(*value));
+  if (!has_expiries(hash)) return Status::ok();
+  const Hash left = without_expired(hash, ctx.now);
+  target->is_expired |= left.empty();
+  if (left.size() != hash.size()) *value = encode(left);
+  return Status::ok();
+}
+
+Status restore_collection(Ctx& ctx, Target* target) {
   TRY(collection_work(ctx, ctx.arg(3).size()));
   TRY_ASSIGN(value, load_collection(ctx.arg(3), [&](std::uint64_t bytes) {
                TRY(collection_work(ctx, bytes));
                return ctx.reserve(bytes);
              }));
-  if (target.is_expired) return Status::ok();
-  return replace_collection(ctx, ctx.view, ctx.key(), target.old, std::move(value), {.expiry = target.expiry});
+  TRY(drop_expired(ctx, &value, target));
+  if (target->is_expired) return Status::ok();
+  return replace_collection(ctx, ctx.view, ctx.key(), target->old, std::move(value), {.expiry = target->expiry});
 }
 
-Status restore_value(Ctx& ctx, const Target& target) {
+Status restore_value(Ctx& ctx, Target* target) {
   switch (dumped_type(ctx.arg(3))) {
     case DumpedType::kString:
-      return restore_string(ctx, target);
+      return restore_string(ctx, *target);
     case DumpedType::kCollection:
       return restore_collection(ctx, target);
     case DumpedType::kUnsupported:
@@ -149,7 +162,7 @@ Status restore(Ctx& ctx) {
   target.is_expired = expiry != 0 && has_passed(expiry, ctx.now);
   TRY(ctx.work(ctx.arg(3).size()));
   if (!dump_is_sound(ctx.arg(3))) return reply_error("ERR DUMP payload version or checksum are wrong");
-  TRY(restore_value(ctx, target));
+  TRY(restore_value(ctx, &target));
   if (target.is_expired && target.old) strings.remove(ctx.key(), *target.old);
   ctx.reply.ok();
   return Status::ok();

@@ -21,6 +21,7 @@ std::span<const CommandSpec> bitmap_commands();        ///< bitmaps.cc
 std::span<const CommandSpec> bitfield_commands();      ///< bitfields.cc
 std::span<const CommandSpec> hyperloglog_commands();   ///< hyperloglog.cc
 std::span<const CommandSpec> hash_commands();          ///< hashes.cc
+std::span<const CommandSpec> field_expiry_commands();  ///< field_expiry.cc: fields of hashes that expire
 std::span<const CommandSpec> set_commands();           ///< sets.cc
 std::span<const CommandSpec> sorted_set_commands();    ///< zsets.cc
 std::span<const CommandSpec> geo_commands();           ///< geo.cc: places in sorted sets

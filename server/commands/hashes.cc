@@ -2,7 +2,7 @@
 //
 // A small hash is one entry, which each write replaces as a whole (store/collections.h); of a large one, commands read and write the
 // fields that they name (commands/large_access.h). Removing a field counts as a delete, with a
-// delete debt; giving a field another value does not.
+// delete debt; giving a field another value does not. A field that HSET writes loses its expiry (field_expiry.cc).
 #include <cmath>
 #include <optional>
 #include <string>
@@ -85,14 +85,16 @@ Status hincrby(Ctx& ctx) {
   OpenHash hash;
   TRY(open(ctx, 1, Wanted::one(2), &hash));
   std::int64_t value = 0;
-  if (const auto text = hash.editor->find(ctx.arg(2))) {
-    const auto number = parse_integer(*text);
+  const HashField* old = hash.editor->look_up(ctx.arg(2));
+  const Millis expiry = old == nullptr ? 0 : old->expiry;
+  if (old != nullptr) {
+    const auto number = parse_integer(old->value);
     if (!number) return reply_error("ERR hash value is not an integer");
     value = *number;
   }
   if (__builtin_add_overflow(value, delta, &value)) return reply_error("ERR increment or decrement would overflow");
   const std::string text = to_text(value);
-  hash.editor->set(ctx.arg(2), text);
+  hash.editor->set(ctx.arg(2), text, expiry);
   TRY(close(ctx, hash, Change::kKeeps));
   ctx.reply.integer(value);
   return Status::ok();
@@ -104,15 +106,17 @@ Status hincrbyfloat(Ctx& ctx) {
   OpenHash hash;
   TRY(open(ctx, 1, Wanted::one(2), &hash));
   long double value = 0;
-  if (const auto text = hash.editor->find(ctx.arg(2))) {
-    const auto number = parse_long_double(*text);
+  const HashField* old = hash.editor->look_up(ctx.arg(2));
+  const Millis expiry = old == nullptr ? 0 : old->expiry;
+  if (old != nullptr) {
+    const auto number = parse_long_double(old->value);
     if (!number) return reply_error("ERR hash value is not a float");
     value = *number;
   }
   value += delta;
   if (std::isnan(value) || std::isinf(value)) return reply_error("ERR increment would produce NaN or Infinity");
   const std::string text = to_text(value);
-  hash.editor->set(ctx.arg(2), text);
+  hash.editor->set(ctx.arg(2), text, expiry);
   TRY(close(ctx, hash, Change::kKeeps));
   ctx.reply.bulk(text);
   return Status::ok();
@@ -312,7 +316,7 @@ constexpr CommandSpec kHashes[] = {
      .flags = kReadOnly | kFast,
      .run = hlen,
      .since = "2.0.0",
-     .complexity = "O(1)",
+     .complexity = "O(1). Once a field has expired, O(N) where N is the number of fields with an expiry.",
      .summary = "Returns the number of fields in a hash.",
      .group = Group::kHash,
      .arguments = kHlenArguments},

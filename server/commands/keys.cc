@@ -131,7 +131,7 @@ Status expire_generic(Ctx& ctx, ExpiryForm form) {
   Strings strings = ctx.strings();
   std::optional<Found> found;
   TRY(strings.locate_any_for_update(ctx.key(), &found));
-  if (!found || !conditions.allow(found->expiry, *expiry)) {
+  if (!found || !conditions.allow(key_expiry(*found), *expiry)) {
     ctx.reply.integer(0);
     return Status::ok();
   }
@@ -159,7 +159,7 @@ Status pexpireat(Ctx& ctx) { return expire_generic(ctx, kAtMilli); }
 Status ttl_generic(Ctx& ctx, ExpiryForm form) {
   std::optional<Found> found;
   TRY(ctx.strings().locate_any(ctx.key(), &found));
-  ctx.reply.integer(found ? describe_expiry(found->expiry, form, ctx.now) : -2);
+  ctx.reply.integer(found ? describe_expiry(key_expiry(*found), form, ctx.now) : -2);
   return Status::ok();
 }
 
@@ -172,7 +172,7 @@ Status persist(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> found;
   TRY(strings.locate_any_for_update(ctx.key(), &found));
-  const bool had_expiry = found && found->expiry != 0;
+  const bool had_expiry = found && key_expiry(*found) != 0;
   if (had_expiry) {
     TRY(ctx.work(found->length));
     TRY(strings.read(&*found));

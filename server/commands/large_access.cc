@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "commands/expiring_fields.h"
 #include "commands/large_part.h"
 
 namespace ebbtide {
@@ -83,6 +84,19 @@ Status put_difference(Ctx& ctx, const LookupKey& key, const Found& old, const El
     write_changes(writer, before, after);
   }
   return put_count(ctx, key, old, header, count, change);
+}
+
+/// Like put_difference(), for a hash with fields that expire, or of which fields get an expiry.
+Status put_expiring(Ctx& ctx, const LookupKey& key, const Found& old, LargeHeader header, const Hash& before, const Hash& after,
+                    Change change) {
+  TRY(check_names(key, longest_name(after)));
+  TRY(ctx.work(kWriteWork * (before.size() + after.size())));
+  TRY(note_changed_fields(ctx, old, before, after, &header));
+  if (header.count != 0) {
+    ElementWriter writer = ctx.collections().elements(key, header.generation);
+    write_changes(writer, before, after);
+  }
+  return put_count(ctx, key, old, header, header.count, change);
 }
 
 template <typename Element>
@@ -179,7 +193,9 @@ Status load_elements(Ctx& ctx, CollectionType type, const Wanted& wanted, Found*
   TRY(prepare_walk(ctx, header.count));
   LargePart part(ctx, *found, header);
   TRY(part.walk({.which = ordered_class(type)}));
-  if (part.count() != header.count) return Status::corruption("the header of a collection counts another number of elements");
+  const bool exact = !header.counts_expired(ctx.view.now());
+  if (exact ? part.count() != header.count : part.count() > header.count)
+    return Status::corruption("the header of a collection counts another number of elements");
   part.give(found);
   return Status::ok();
 }
@@ -207,6 +223,8 @@ Status load_element(Ctx& ctx, CollectionType type, Bytes name, Found* found) {
 
 Status load_places(Ctx& ctx, CollectionType type, std::span<const std::size_t> places, Found* found) {
   TRY_ASSIGN(header, open_header(*found, type));
+  TRY_ASSIGN(count, live_count(ctx, *found, header));
+  header.count = count;
   LargePart part(ctx, *found, header);
   TRY(part.walk_to(places));
   part.give(found);
@@ -232,6 +250,8 @@ Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* 
 
 Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, const Hash& after, Change change) {
   TRY_ASSIGN(before, decode_hash(old.value));
+  TRY_ASSIGN(header, header_of(old));
+  if (header.expiries || has_expiries(after)) return put_expiring(ctx, key, old, header, before, after, change);
   return put_difference(ctx, key, old, before, after, longest_name(after), change);
 }
 
@@ -266,10 +286,11 @@ namespace {
 /// `write` writes all elements.
 template <typename Elements, typename Write>
 Status grow(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type, const Elements& elements,
-            std::size_t longest, Write write) {
+            std::size_t longest, Write write, std::optional<FieldExpiries> expiries = {}) {
   TRY(prepare_build(ctx, key, elements.size(), encoded_bytes(elements), longest));
   Collections collections = ctx.collections();
-  const LargeHeader header = new_header(type, collections.next_generation(), elements.size());
+  LargeHeader header = new_header(type, collections.next_generation(), elements.size());
+  header.expiries = expiries;
   collections.put_header(key, old, header, Change::kKeeps);
   ElementWriter writer = collections.elements(key, header.generation);
   write(writer);
@@ -279,7 +300,9 @@ Status grow(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, Col
 }  // namespace
 
 Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash) {
-  return grow(ctx, key, old, CollectionType::kHash, hash, longest_name(hash), [&](ElementWriter& to) { add_all(to, hash); });
+  return grow(
+      ctx, key, old, CollectionType::kHash, hash, longest_name(hash), [&](ElementWriter& to) { add_all(to, hash); },
+      expiries_of(hash));
 }
 
 Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const SortedSet& members) {
@@ -300,13 +323,20 @@ Status replace_collection(Ctx& ctx, const ReadView& view, const LookupKey& key, 
   if (!type) return Status::corruption("collection: byte 0: unknown type");
   TRY_ASSIGN(reader, CompactReader::open(value, *type));
   Collections collections = ctx.collections_in(view);
-  if (fits_compact(reader.count(), value.size())) {
+  std::optional<FieldExpiries> expiries;
+  if (reader.has_expiries()) {
+    TRY_ASSIGN(hash, decode_hash(value));
+    expiries = expiries_of(hash);
+    if (!expiries) return replace_collection(ctx, view, key, old, encode(hash), options);
+  }
+  if (!expiries && fits_compact(reader.count(), value.size())) {
     collections.replace(key, old, std::move(value), &ctx.charge, options);
     return Status::ok();
   }
   TRY_ASSIGN(longest, longest_name_in(*type, value));
   TRY(prepare_build(ctx, key, reader.count(), value.size(), longest));
-  const LargeHeader header = new_header(*type, collections.next_generation(), reader.count());
+  LargeHeader header = new_header(*type, collections.next_generation(), reader.count());
+  header.expiries = expiries;
   collections.replace_header(key, old, header, options);
   ElementWriter writer = collections.elements(key, header.generation);
   return write_all(writer, *type, value);

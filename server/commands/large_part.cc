@@ -76,7 +76,11 @@ Result<Bytes> ElementWalk::value() {
 // --- parts
 
 LargePart::LargePart(Ctx& ctx, const Found& found, const LargeHeader& header)
-    : ctx_(ctx), header_(header), keys_(found.key, header.generation), builder_(header.type), charge_(ctx) {}
+    : ctx_(ctx),
+      header_(header),
+      keys_(found.key, header.generation),
+      builder_(header.type, header.expiries.has_value()),
+      charge_(ctx) {}
 
 void LargePart::set_elements(std::string elements, Found* found) {
   struct Loaded {
@@ -103,7 +107,7 @@ Status LargePart::look_up(ElementClass which, Bytes name, bool may_be_absent) {
   if (status.is_not_resident()) return Status::ok();
   TRY(status);
   if (!element) return may_be_absent ? Status::ok() : Status::corruption("a list lacks an element that its header counts");
-  return resident_ ? add(name, element->value) : Status::ok();
+  return resident_ ? add(name, element->value, element->expiry) : Status::ok();
 }
 
 Status LargePart::walk(const ElementRange& range) {
@@ -113,7 +117,7 @@ Status LargePart::walk(const ElementRange& range) {
   if (range.from_end) return add_backward(walk, range.limit);
   for (std::uint64_t i = 0; i < range.limit && walk.valid(); ++i) {
     TRY_ASSIGN(value, walk.value());
-    TRY(add(walk.name(), value));
+    TRY(add(walk.name(), value, walk.expiry()));
     if (i + 1 < range.limit) TRY(walk.next());
   }
   return Status::ok();
@@ -145,7 +149,7 @@ Status LargePart::walk_to(std::span<const std::size_t> places) {
     }
     if (!walk.valid()) return Status::corruption("the header of a collection counts too many elements");
     TRY_ASSIGN(value, walk.value());
-    TRY(add(walk.name(), value));
+    TRY(add(walk.name(), value, walk.expiry()));
   }
   return Status::ok();
 }
@@ -155,7 +159,7 @@ Result<std::optional<std::string>> LargePart::walk_names(Bytes from, std::uint64
   TRY(walk.begin());
   while (walk.valid() && builder_.count() < count && builder_.bytes() <= bytes) {
     TRY_ASSIGN(value, walk.value());
-    TRY(add(walk.name(), value));
+    TRY(add(walk.name(), value, walk.expiry()));
     TRY(walk.next());
   }
   return walk.valid() ? std::optional(std::string(walk.key())) : std::nullopt;
@@ -183,12 +187,12 @@ Result<std::uint64_t> LargePart::place_of(Bytes name) {
   }
 }
 
-Status LargePart::add(Bytes name, Bytes value) {
+Status LargePart::add(Bytes name, Bytes value, Millis expiry) {
   TRY(ctx_.work(name.size() + value.size()));
   TRY(charge_.add(2 * (name.size() + value.size()) + kOverheadBytes));
   switch (header_.type) {
     case CollectionType::kHash:
-      builder_.add(HashField{name, value});
+      builder_.add(HashField{name, value, expiry});
       return Status::ok();
     case CollectionType::kSet:
       builder_.add(name);

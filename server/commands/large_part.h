@@ -45,6 +45,8 @@ class ElementWalk {
   /// Valid until next().
   [[nodiscard]] Bytes name() const { return keys_.name_of(walk_->key()); }
   Result<Bytes> value();
+  /// The expiry of the element; 0: none.
+  [[nodiscard]] Millis expiry() const { return walk_->expiry(); }
   /// The key of the element.
   [[nodiscard]] Bytes key() const { return walk_->key(); }
 
@@ -91,7 +93,7 @@ class LargePart {
 
  private:
   Status look_up(ElementClass which, Bytes name, bool may_be_absent);
-  Status add(Bytes name, Bytes value);
+  Status add(Bytes name, Bytes value, Millis expiry = 0);
   Status add_scored(Bytes name, Bytes value);
   Status add_backward(ElementWalk& walk, std::uint64_t limit);
 

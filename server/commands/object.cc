@@ -4,6 +4,7 @@
 // 1, and IDLETIME is 0, since the server does not record when a key was read.
 #include <optional>
 
+#include "commands/collection_access.h"
 #include "commands/families.h"
 #include "commands/help_spec.h"
 #include "commands/keys_docs.h"
@@ -26,15 +27,7 @@ Status encoding(Ctx& ctx) {
   std::optional<Found> found;
   TRY(look_up(ctx, &found));
   if (!found) return Status::ok();
-  Bytes name = string_encoding(*found);
-  if (found->kind == EntryKind::kHeader) {
-    name = large_encoding(found->value);
-  } else if (found->kind == EntryKind::kCompact) {
-    TRY(ctx.work(found->length));
-    TRY(ctx.strings().read(&*found));
-    TRY_ASSIGN(encoding, collection_encoding(found->value));
-    name = encoding;
-  }
+  TRY_ASSIGN(name, encoding_of(ctx, &*found));
   ctx.reply.bulk(name);
   return Status::ok();
 }

@@ -13,6 +13,7 @@
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
 #include "dispatch/value_pieces.h"
+#include "store/collections.h"
 #include "store/expiry.h"
 #include "store/strings.h"
 
@@ -153,7 +154,7 @@ Status set_value(Ctx& ctx, std::size_t value_arg, DeleteKey stamp) {
     if (!options.get) ctx.reply.null();
     return Status::ok();
   }
-  if (options.expiry == ExpiryOption::kKeepTtl && old) expiry = static_cast<std::int64_t>(old->expiry);
+  if (options.expiry == ExpiryOption::kKeepTtl && old) expiry = static_cast<std::int64_t>(key_expiry(*old));
   TRY(write_value(ctx, strings, value_arg, expiry, stamp));
   if (!options.get) ctx.reply.ok();
   return Status::ok();

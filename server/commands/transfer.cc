@@ -39,7 +39,7 @@ Status put_copy(Ctx& ctx, const ReadView& view, const LookupKey& to, Found* valu
   std::optional<Found> old;
   TRY(target.locate_any_for_update(to, &old));
   TRY(read_whole(ctx, value));
-  WriteBatch::PutOptions options{.expiry = value->expiry};
+  WriteBatch::PutOptions options{.expiry = key_expiry(*value)};
   const bool explicit_stamps = source.stamp_mode() == StampMode::kExplicit && target.stamp_mode() == StampMode::kExplicit;
   if (explicit_stamps) options.stamp = value->stamp;
   return replace_collection(ctx, view, to, old, std::string(value->value), options);

@@ -200,7 +200,7 @@ Status rank_generic(Ctx& ctx, bool reverse) {
   std::optional<RankedScore> place;
   std::size_t count = 0;
   if (found) {
-    TRY_ASSIGN(size, element_count(*found, CollectionType::kSortedSet));
+    TRY_ASSIGN(size, element_count(ctx, *found, CollectionType::kSortedSet));
     count = static_cast<std::size_t>(size);
     TRY_ASSIGN(read, is_large(found) ? rank_member(ctx, ctx.arg(2), &*found) : find_member(found->value, ctx.arg(2)));
     place = read;
@@ -333,7 +333,7 @@ struct MembersRead {
 Status load_range(Ctx& ctx, const RangeRequest& request, Found* found, bool* all) {
   *all = false;
   if (request.by == RangeBy::kRank) {
-    TRY_ASSIGN(size, element_count(*found, CollectionType::kSortedSet));
+    TRY_ASSIGN(size, element_count(ctx, *found, CollectionType::kSortedSet));
     return load_members(ctx, ranks_of(request, static_cast<std::size_t>(size)), found);
   }
   if (request.offset < 0) return load_members(ctx, Places{}, found);
@@ -479,7 +479,7 @@ Result<MembersRead> read_end(Ctx& ctx, bool highest, std::uint64_t count, std::o
   if (!*found) return read;
   const bool large = is_large(*found);
   if (large) {
-    TRY_ASSIGN(size, element_count(**found, CollectionType::kSortedSet));
+    TRY_ASSIGN(size, element_count(ctx, **found, CollectionType::kSortedSet));
     TRY(load_members(ctx, places_at_end(static_cast<std::size_t>(size), highest, count), &**found));
   }
   TRY_ASSIGN(decoded, decode_sorted_set((*found)->value));

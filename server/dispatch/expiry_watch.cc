@@ -2,7 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
+
+#include <engine/collection_keys.h>
+#include <engine/db.h>
+#include <engine/read_view.h>
+
+#include "store/collection/large.h"
 
 namespace ebbtide {
 namespace {
@@ -25,7 +32,20 @@ ExpiryWatch::Key key_of(const std::string& id) {
   return {static_cast<DatabaseId>(byte(0) << 8 | byte(1)), id.substr(2)};
 }
 
+/// Returns true if the header's entry expires because the last field of the hash does.
+bool ends_with_fields(const WriteBatch::Op& op) {
+  if (op.expiry == 0) return false;
+  const auto header = LargeHeader::decode(op.value);
+  return header.is_ok() && header->expiries && header->expiries->key_expiry != op.expiry;
+}
+
 }  // namespace
+
+std::string ExpiryWatch::end_of_fields(Bytes key) { return element_range(key).start; }
+
+std::optional<Bytes> ExpiryWatch::hash_of_field(Bytes key) {
+  return is_field_expiry(key) ? std::optional(main_key_of(key)) : std::nullopt;
+}
 
 void ExpiryWatch::set_mode(bool on, bool sweeping, Millis now) {
   std::lock_guard lock(mutex_);
@@ -79,6 +99,16 @@ void ExpiryWatch::seen(DatabaseId database, Bytes key, Millis expiry) {
   const std::string id = id_of(database, key);
   std::lock_guard lock(mutex_);
   if (on()) add(id, expiry, horizon_);
+}
+
+void ExpiryWatch::seen(DatabaseId database, Bytes key, const Found& found, Millis now) {
+  constexpr Millis kUnknown = 1000;
+  if (found.kind != EntryKind::kHeader) return seen(database, key, found.expiry);
+  const auto header = LargeHeader::decode(found.value);
+  if (!header.is_ok() || !header->expiries) return seen(database, key, found.expiry);
+  seen(database, key, header->expiries->key_expiry);
+  const Millis due = header->counts_expired(now) ? now + kUnknown : header->expiries->soonest;
+  seen(database, element_range(key, header->generation).start, due);
 }
 
 void ExpiryWatch::range_deleted(DatabaseId database, Bytes start, Bytes end) {
@@ -152,6 +182,23 @@ void ExpiryWatch::found(DatabaseId database, const std::string& key, Millis expi
   if (on() && !stale_ && !touched_.contains(id)) add(id, expiry, horizon_);
 }
 
+// A hash whose last field expires together with the hash's own entry ends with its fields.
+void ExpiryWatch::found(DatabaseId database, const std::vector<ExpiringKey>& keys) {
+  std::map<Bytes, Millis> last;
+  for (const ExpiringKey& key : keys) {
+    const auto hash = hash_of_field(key.key);
+    if (!hash) continue;
+    last[*hash] = std::max(last[*hash], key.expiry);
+    found(database, key.key, key.expiry);
+  }
+  for (const ExpiringKey& key : keys) {
+    if (main_key_of(key.key).size() != key.key.size()) continue;
+    const auto fields = last.find(key.key);
+    const bool with_fields = fields != last.end() && fields->second == key.expiry;
+    found(database, with_fields ? end_of_fields(key.key) : key.key, key.expiry + (with_fields ? 1 : 0));
+  }
+}
+
 void ExpiryWatch::end_sweep(std::optional<Millis> until) {
   std::lock_guard lock(mutex_);
   under_way_ = false;
@@ -166,10 +213,17 @@ void ExpiryWatch::end_sweep(std::optional<Millis> until) {
 
 bool ExpiryWatch::committed(const CommittedCommand& commit, DatabaseId target, std::size_t* cursor, const Slice& slice) {
   for (WriteBatch::Op op; commit.batch.next_op(cursor, &op);) {
-    if (op.element) continue;
+    if (op.element && !is_field_expiry(op.key)) continue;
     switch (op.kind) {
+      case OpKind::kHeader: {
+        const bool with_fields = ends_with_fields(op);
+        if (collection_type_of(op.value) == CollectionType::kHash) {
+          written(target, end_of_fields(op.key), with_fields ? op.expiry + 1 : 0, commit.time);
+        }
+        written(target, op.key, with_fields ? 0 : op.expiry, commit.time);
+        break;
+      }
       case OpKind::kPut:
-      case OpKind::kHeader:
         written(target, op.key, op.expiry, commit.time);
         break;
       case OpKind::kTombstone:

@@ -6,6 +6,10 @@
 // whenever the horizon comes near, and from every write in between. Each expiration is reported once: when its time has come, or
 // when a command accesses the key, whichever is first. The old expiry of a key that was written again is not reported.
 //
+// Fields of hashes expire, too. The watch knows them by the keys of their elements 'x' (store/collection/large.h). The entry of a
+// hash that ends with its last field expires then. It is known as end_of_fields(), one ms later, so that its event comes last. What a
+// client has read of a hash is known by the start of the keys of its elements; it has no event.
+//
 // The watch holds kMaxKeys in kMaxBytes at most. Beyond that it drops the latest keys, and moves the horizon back before them.
 // (If too many keys expire at one moment, some are not reported.) If only client-side caches need the watch, there is no sweep,
 // since only keys that were read matter to them; then the horizon is the end of time.
@@ -32,6 +36,9 @@
 
 namespace ebbtide {
 
+struct ExpiringKey;  // engine/db.h
+struct Found;        // engine/read_view.h
+
 /// Thread-safe. Keys are engine keys.
 class ExpiryWatch {
  public:
@@ -44,6 +51,10 @@ class ExpiryWatch {
     DatabaseId database = 0;
     std::string key;
   };
+  /// Returns the key under which the watch knows the end of a hash with its last field.
+  static std::string end_of_fields(Bytes key);
+  /// If a known key stands for a field, returns the key of the hash.
+  static std::optional<Bytes> hash_of_field(Bytes key);
   struct Sweep {
     Millis after = 0, until = 0;
   };
@@ -66,6 +77,9 @@ class ExpiryWatch {
   bool committed(const CommittedCommand& commit, DatabaseId target, std::size_t* cursor, const Slice& slice);
   /// Notes that the key was read, and has this expiry.
   void seen(DatabaseId database, Bytes key, Millis expiry);
+  /// Like the other seen(), for an entry, and for the fields of a hash: what a client knows of it is due when the first of them expires.
+  /// Once one has expired, the time of the next is unknown here: it is due after a second.
+  void seen(DatabaseId database, Bytes key, const Found& found, Millis now);
   /// Notes that all keys of a range were deleted; an empty `end` is the end of the database.
   void range_deleted(DatabaseId database, Bytes start, Bytes end);
   /// Notes that databases were emptied or swapped. The known keys are dropped, and a sweep is due.
@@ -82,6 +96,8 @@ class ExpiryWatch {
   std::optional<Sweep> begin_sweep(Millis now);
   /// Notes a key that the sweep has found. Called between begin_sweep() and end_sweep().
   void found(DatabaseId database, const std::string& key, Millis expiry);
+  /// Notes the keys and elements of collections that the sweep has found in one database.
+  void found(DatabaseId database, const std::vector<ExpiringKey>& keys);
   /// Ends a sweep that has found every key that expires up to `until`; nullopt: the sweep failed.
   void end_sweep(std::optional<Millis> until);
 

@@ -5,6 +5,7 @@
 
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_keys.h"
+#include "dispatch/expiry_watch.h"
 #include "dispatch/table.h"
 #include "store/collection/large.h"
 #include "store/numbers.h"
@@ -79,14 +80,44 @@ bool zadd_increments(const Args& args) {
   return false;
 }
 
+/// Returns true if a command on the expiry of fields names a time that has passed at `now`, so that it has deleted the fields.
+/// `word`: the option before the time in argument `at`; empty: the command's name says its form.
+bool has_deleted_fields(Bytes command, Bytes word, Bytes time, Millis now) {
+  const auto number = parse_integer(time);
+  if (!number) return false;
+  const bool absolute = word.empty() ? command.ends_with("at") : word.size() == 4;  // EXAT, PXAT
+  if (!absolute) return *number == 0;
+  const bool seconds = word.empty() ? command == "hexpireat" : equal_ignoring_case(word, "EXAT");
+  return static_cast<Millis>(*number) * (seconds ? 1000 : 1) <= now;
+}
+
 /// The events for a key that a command on elements has changed: usually one.
 struct ElementEvents {
   Bytes first, second = {};
 };
 
-ElementEvents element_events(const CommandSpec& spec, const Args& args, const std::string& key) {
+/// The events of the commands on the expiry of fields.
+ElementEvents field_events(const CommandSpec& spec, const Args& args, Millis now) {
+  const Bytes name = spec.name;
+  constexpr Bytes kExpired = "hdel", kExpires = "hexpire";
+  if (name.starts_with("hexpire") || name.starts_with("hpexpire")) {
+    return {has_deleted_fields(name, {}, args[2], now) ? kExpired : kExpires};
+  }
+  constexpr Bytes kTimes[] = {"ex", "px", "exat", "pxat"};
+  for (std::size_t i = 2; i + 1 < args.size() && !equal_ignoring_case(args[i], "fields"); ++i) {
+    const auto is = [&](Bytes word) { return equal_ignoring_case(args[i], word); };
+    if (name == "hgetex" && is("persist")) return {"hpersist"};
+    if (std::none_of(std::begin(kTimes), std::end(kTimes), is)) continue;
+    const Bytes event = has_deleted_fields(name, args[i], args[i + 1], now) ? kExpired : kExpires;
+    return name == "hsetex" ? ElementEvents{spec.event.name, event} : ElementEvents{event};
+  }
+  return {spec.event.name};
+}
+
+ElementEvents element_events(const CommandSpec& spec, const Args& args, const std::string& key, Millis now) {
   const Bytes name = spec.name;
   const auto is = [&args](std::size_t i, Bytes word) { return equal_ignoring_case(args[i], word); };
+  if (name == "hgetex" || name == "hsetex" || spec.event.name == "hexpire") return field_events(spec, args, now);
   if (name == "zadd" && zadd_increments(args)) return {"zincr"};
   if (name == "smove" && key != args[1]) return {"sadd"};
   if (name == "lmpop" || name == "zmpop" || name == "blmpop" || name == "bzmpop") {
@@ -175,8 +206,13 @@ void Notifications::notify(std::uint32_t type, Bytes event, Bytes key, DatabaseI
 }
 
 bool Notifications::expired(DatabaseId database, Bytes engine_key, ClientLoop* here, Outbox* outbox) {
-  notify(kNotifyExpired, "expired", user_key(engine_key), database, here, 0, outbox);
-  return (flags() & kNotifyExpired) != 0;
+  // The watch knows fields, and the end of a hash with its last field, by keys of their own (ExpiryWatch).
+  const Bytes main = main_key_of(engine_key);
+  const bool field = is_field_expiry(engine_key), last_field = engine_key == ExpiryWatch::end_of_fields(main);
+  if (!field && !last_field && main.size() != engine_key.size()) return false;
+  const std::uint32_t type = field ? kNotifyHash : last_field ? kNotifyGeneric : kNotifyExpired;
+  notify(type, field ? "hexpired" : last_field ? "del" : "expired", user_key(main), database, here, 0, outbox);
+  return (flags() & type) != 0;
 }
 
 bool Notifications::missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
@@ -244,7 +280,7 @@ bool Notifications::elements_changed(const CommittedCommand& commit, ClientLoop*
     const bool is_new = !deletes && !commit.had.contains(op.key);
     if (is_new && (flags() & kNotifyNew) != 0) send(kNotifyNew, "new");
     if (!deletes || spec.event.before_delete) {
-      const ElementEvents events = element_events(spec, commit.args, key);
+      const ElementEvents events = element_events(spec, commit.args, key, commit.time);
       send(type, events.first);
       if (!events.second.empty()) send(type, events.second);
     }

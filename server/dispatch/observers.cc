@@ -1,5 +1,7 @@
 #include "dispatch/observers.h"
 
+#include <engine/collection_keys.h>
+
 #include "dispatch/command_keys.h"
 #include "dispatch/table.h"
 
@@ -30,13 +32,13 @@ bool Observers::announce(const CommittedCommand& commit, const Origin& origin, P
 
 void Observers::expired(DatabaseId database, Bytes engine_key, ClientLoop* here, Notifications::Outbox* outbox) {
   const bool published = notifications.expired(database, engine_key, here, outbox);
-  const bool invalidated = tracking.expired(engine_key, here);
+  const bool invalidated = tracking.expired(main_key_of(engine_key), here);
   if (published || invalidated) expired_reported_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Observers::refresh_expiries(Millis now) {
   std::lock_guard lock(mode_mutex_);  // no client may begin tracking before the mode is set
-  const bool events = (notifications.flags() & kNotifyExpired) != 0;
+  const bool events = (notifications.flags() & (kNotifyExpired | kNotifyHash)) != 0;
   expiries.set_mode(events || switches.has(Switches::kTracking), events, now);
 }
 

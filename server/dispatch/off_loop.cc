@@ -83,7 +83,7 @@ void OffLoopWork::look_after(const ReadView& view) {
   for (const LookupKey& key : keys) {
     if (!tracks || !observers.expiries.on()) break;
     Found found;
-    if (view.has_tree() && view.locate(key, &found).is_ok()) observers.expiries.seen(database, key.key, found.expiry);
+    if (view.has_tree() && view.locate(key, &found).is_ok()) observers.expiries.seen(database, key.key, found, view.now());
   }
   if ((observers.notifications.flags() & kNotifyMiss) == 0) return;
   effects.push_back([this, progress = Notifications::Misses()](const Origin& origin, const Slice& slice) mutable {

@@ -178,7 +178,7 @@ void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId
   for (const LookupKey& key : keys) {
     Found found;
     if (view.has_tree() && view.locate({key.key, key.hash}, &found).is_ok())
-      env_.observers->expiries.seen(database, key.key, found.expiry);
+      env_.observers->expiries.seen(database, key.key, found, now_);
   }
 }
 

@@ -90,6 +90,7 @@ std::string rdb_type_name(unsigned type) {
 }
 
 bool rdb_type_is_supported(unsigned type) {
+  if (type >= kHashExpiringOld && type <= kHashListpackExpiring) return true;
   return type <= kSetListpack && type != kOldModule && type != kModule && type != 8 && type != kStream && type != kStream2;
 }
 

@@ -43,7 +43,10 @@ Status RdbWriter::begin(unsigned version) {
   return write(magic);
 }
 
+// A hash whose fields expire has a newer version than other payloads. The file keeps the older one, which more servers load: one
+// that does not know the hash's type refuses that entry in any case.
 Status RdbWriter::add(const RdbEntry& entry, unsigned version) {
+  if (version == kFieldExpiryRdbVersion) version = kWrittenRdbVersion;
   if (version_ == 0) TRY(begin(version));
   if (version != version_) {
     return Status::invalid_argument("the server's payloads have RDB versions " + std::to_string(version_) + " and " +

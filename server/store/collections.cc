@@ -9,7 +9,7 @@ namespace ebbtide {
 namespace {
 
 // Redis's default settings: hash-max-listpack-entries and so on. A list is one listpack up to list-max-listpack-size, 8 KiB.
-constexpr std::size_t kPackedFields = 512, kPackedMembers = 128, kPackedIntegers = 512, kPackedItemBytes = 64;
+constexpr std::size_t kPackedMembers = 128, kPackedIntegers = 512, kPackedItemBytes = 64;
 constexpr std::size_t kPackedListBytes = 8192;
 
 bool is_short(Bytes item) { return item.size() <= kPackedItemBytes; }
@@ -21,7 +21,8 @@ Result<Bytes> hash_encoding(Bytes value) {
   TRY_ASSIGN(hash, decode_hash(value));
   const bool all_short =
       std::all_of(hash.begin(), hash.end(), [](const HashField& f) { return is_short(f.field) && is_short(f.value); });
-  return Bytes(hash.size() <= kPackedFields && all_short ? "listpack" : "hashtable");
+  if (hash.size() > kMostPackedFields || !all_short) return Bytes("hashtable");
+  return Bytes(has_expiries(hash) ? "listpackex" : "listpack");
 }
 
 Result<Bytes> set_encoding(Bytes value) {
@@ -58,6 +59,13 @@ Bytes large_encoding(Bytes header) {
       break;
   }
   return "hashtable";
+}
+
+Millis key_expiry(const Found& found) {
+  if (found.kind != EntryKind::kHeader) [[likely]]
+    return found.expiry;
+  const auto header = LargeHeader::decode(found.header.empty() ? found.value : found.header);
+  return header.is_ok() && header->expiries ? header->expiries->key_expiry : found.expiry;
 }
 
 Status check_collection(const Found& found, CollectionType type) {
@@ -117,25 +125,35 @@ void Collections::replace(const LookupKey& key, const std::optional<Found>& old,
   put(key, std::move(value), put_options, charge);
 }
 
+namespace {
+
+/// Writes a header; `options` has the expiry of the key.
+void write_header(WriteBatch& batch, DatabaseId database, Bytes key, LargeHeader header, WriteBatch::PutOptions options) {
+  if (header.expiries) header.expiries->key_expiry = options.expiry;
+  options.expiry = header.entry_expiry(options.expiry);
+  options.kind = EntryKind::kHeader;
+  batch.put(database, key, header.encode(), options);
+}
+
+}  // namespace
+
 void Collections::put_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header, Change change) {
   WriteBatch::PutOptions options;
-  options.kind = EntryKind::kHeader;
   options.shrinks = change == Change::kRemoves;
   options.debt = old && old->kind == EntryKind::kCompact;  // its elements leave that entry
   if (old) {
     if (strings_.stamp_mode() == StampMode::kExplicit) options.stamp = old->stamp;
-    options.expiry = old->expiry;
+    options.expiry = key_expiry(*old);
   }
-  batch_.put(view_.database(), key.key, header.encode(), options);
+  write_header(batch_, view_.database(), key.key, header, options);
 }
 
 void Collections::replace_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header,
                                  const WriteBatch::PutOptions& options) {
   if (old && old->kind == EntryKind::kHeader) delete_elements(batch_, view_.database(), key.key);
   WriteBatch::PutOptions put = options;
-  put.kind = EntryKind::kHeader;
   put.debt = old && old->kind == EntryKind::kCompact;
-  batch_.put(view_.database(), key.key, header.encode(), put);
+  write_header(batch_, view_.database(), key.key, header, put);
 }
 
 Generation Collections::next_generation() const {

@@ -30,6 +30,13 @@ Result<Bytes> collection_encoding(Bytes value);
 
 /// Returns the encoding that Redis would use for a large collection, whose header this is.
 Bytes large_encoding(Bytes header);
+/// A large hash of at most so many fields, some of which expire, may have Redis's small encoding "listpackex". It must be read to
+/// learn this: collection_encoding() then returns it.
+inline constexpr std::uint64_t kMostPackedFields = 512;
+
+/// Returns the expiry that commands gave the key of a located entry; 0: none. The entry itself may expire earlier
+/// (LargeHeader::entry_expiry).
+Millis key_expiry(const Found& found);
 
 /// The effect of a put on the elements that the collection had.
 enum class Change : std::uint8_t {

@@ -60,8 +60,8 @@ std::string begin_dump(std::uint64_t length) {
   return out;
 }
 
-void end_dump(std::string* payload) {
-  append_little(payload, kWrittenRdbVersion, 2);
+void end_dump(std::string* payload, unsigned version) {
+  append_little(payload, version, 2);
   append_little(payload, crc64(*payload), kCrcBytes);
 }
 

@@ -14,8 +14,10 @@ namespace ebbtide {
 /// The RDB version of the payloads that DUMP writes, that of Redis 4.0: the oldest version with all forms that DUMP uses. A
 /// server refuses payloads of newer versions than its own, so an older version is accepted by more servers.
 inline constexpr unsigned kWrittenRdbVersion = 8;
-/// The newest version that is read: that of Redis 7.2.
-inline constexpr unsigned kNewestRdbVersion = 11;
+/// The version of the payload of a hash with fields that expire: that of Redis 7.4, which is the first to have them.
+inline constexpr unsigned kFieldExpiryRdbVersion = 12;
+/// The newest version that is read: that of Redis 7.4 and 8.0.
+inline constexpr unsigned kNewestRdbVersion = 12;
 
 /// Returns the CRC-64 as Redis computes it (Jones's polynomial, reflected, from 0). "123456789" gives 0xe9c6d914c4b8d9ca. `before`: the
 /// CRC of the bytes before `data`.
@@ -27,7 +29,7 @@ std::string dump_string(Bytes value);
 /// after it. Require length > kMaxIntegerText, since shorter strings may have another form.
 inline constexpr std::size_t kMaxIntegerText = 20;
 std::string begin_dump(std::uint64_t length);
-void end_dump(std::string* payload);
+void end_dump(std::string* payload, unsigned version = kWrittenRdbVersion);
 inline constexpr std::size_t kDumpOverheadBytes = 20;
 
 /// True if a payload ends with a supported version and the right checksum.

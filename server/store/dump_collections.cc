@@ -40,6 +40,10 @@ enum Type : unsigned char {
   kStream2 = 19,
   kSetListpack = 20,
   kStream3 = 21,
+  kExpiringAbsolute = 22,
+  kExpiringListpackBare = 23,
+  kExpiring = 24,
+  kExpiringListpack = 25,
   kOldFunction = 246,
   kFunction = 245
 };
@@ -51,6 +55,8 @@ struct Form {
   CollectionType collection;
   Layout layout;
   PackedForm packed = PackedForm::kListpack;
+  bool expires = false;      ///< fields have expiries
+  bool has_soonest = false;  ///< begins with the soonest expiry
 };
 
 constexpr Form kForms[] = {
@@ -69,6 +75,10 @@ constexpr Form kForms[] = {
     {kSortedSetListpack, CollectionType::kSortedSet, Layout::kPacked},
     {kListpacks, CollectionType::kList, Layout::kParts},
     {kSetListpack, CollectionType::kSet, Layout::kPacked},
+    {kExpiringAbsolute, CollectionType::kHash, Layout::kStrings, PackedForm::kListpack, true, false},
+    {kExpiringListpackBare, CollectionType::kHash, Layout::kPacked, PackedForm::kListpack, true, false},
+    {kExpiring, CollectionType::kHash, Layout::kStrings, PackedForm::kListpack, true, true},
+    {kExpiringListpack, CollectionType::kHash, Layout::kPacked, PackedForm::kListpack, true, true},
 };
 
 const Form* form_of(unsigned char type) {
@@ -102,6 +112,25 @@ Result<std::string> dump_as(Type type, Bytes collection, CollectionType expected
   for (Element element{}; reader.next(&element);) append_element(&out, element);
   TRY(reader.status());
   end_dump(&out);
+  return out;
+}
+
+Result<std::string> dump_expiring_hash(Bytes collection) {
+  TRY_ASSIGN(hash, decode_hash(collection));
+  Millis soonest = ~Millis{0};
+  for (const HashField& field : hash) {
+    if (field.expiry != 0) soonest = std::min(soonest, field.expiry);
+  }
+  std::string out;
+  out.reserve(most_dump_bytes(collection.size()));
+  out.push_back(static_cast<char>(kExpiring));
+  append_little(&out, soonest, sizeof(soonest));
+  append_rdb_length(&out, hash.size());
+  for (const HashField& field : hash) {
+    append_rdb_length(&out, field.expiry == 0 ? 0 : field.expiry - soonest + 1);
+    append_element(&out, field);
+  }
+  end_dump(&out, kFieldExpiryRdbVersion);
   return out;
 }
 
@@ -139,6 +168,8 @@ class Loader {
   Status load_parts(RdbSource& source);
   Status add(Bytes item);
   Status add_score(std::optional<double> score);
+  Status add_expiry(std::optional<std::uint64_t> expiry);
+  [[nodiscard]] std::optional<std::uint64_t> take_expiry(RdbSource& source) const;
   /// Returns the text of a stored string, which lives as long as the loader.
   Status text_of(const RdbString& stored, Bytes* text);
   Status text_of(const PackedItem& item, Bytes* text);
@@ -148,6 +179,8 @@ class Loader {
   Result<std::string> finish(const Elements& elements, Encode encode_elements);
 
   [[nodiscard]] std::size_t items_per_element() const { return form_.collection == CollectionType::kHash ? 2 : 1; }
+  /// True if the packed form goes on with the expiry of the last field.
+  [[nodiscard]] bool expiry_is_next() const { return form_.expires && items_.size() == 2 * (expiries_.size() + 1); }
   [[nodiscard]] bool has_scores() const { return form_.collection == CollectionType::kSortedSet; }
 
   const Form& form_;
@@ -155,9 +188,11 @@ class Loader {
   std::uint64_t needed_ = 0, reserved_ = kLargeValueBytes;
   std::uint64_t unpacked_ = 0;       // bytes of texts_
   std::uint64_t least_encoded_ = 0;  // the fewest bytes that the items can take when encoded
+  Millis soonest_ = 0;
   std::deque<std::string> texts_;
   std::vector<Bytes> items_;
-  std::vector<double> scores_;  // the scores of the items, if the collection has scores
+  std::vector<double> scores_;    // the scores of the items, if the collection has scores
+  std::vector<Millis> expiries_;  // the expiries of the fields, if the form has them
 };
 
 Status Loader::grow(std::uint64_t bytes) {
@@ -206,6 +241,14 @@ Status Loader::add_score(std::optional<double> score) {
   return Status::ok();
 }
 
+Status Loader::add_expiry(std::optional<std::uint64_t> expiry) {
+  constexpr Millis kLatest = (Millis{1} << 48) - 1;  // as in Redis
+  if (!expiry || *expiry > kLatest) return bad_format();
+  TRY(grow(3 * sizeof(Millis)));  // while the vector grows, it has both buffers
+  expiries_.push_back(*expiry);
+  return Status::ok();
+}
+
 Status Loader::load_string(RdbSource& source) {
   const auto stored = source.take_string();
   if (!stored) return bad_format();
@@ -236,12 +279,21 @@ std::optional<double> take_score(RdbSource& source) {
   return std::bit_cast<double>(*bits);
 }
 
+/// Takes the expiry of a field; nullopt if it is damaged.
+std::optional<std::uint64_t> Loader::take_expiry(RdbSource& source) const {
+  auto expiry = source.take_length();
+  if (!expiry || *expiry == 0 || !form_.has_soonest) return expiry;
+  if (__builtin_add_overflow(*expiry - 1, soonest_, &*expiry)) return std::nullopt;
+  return expiry;
+}
+
 Status Loader::load_strings(RdbSource& source) {
   const auto count = source.take_length();
   // Each element takes a byte at least.
   if (!count || *count > source.left()) return bad_format();
   if (*count > kMaxBuiltElements) return check_built_size(*count, 0);
   for (std::uint64_t i = 0; i < *count; ++i) {
+    if (form_.expires) TRY(add_expiry(take_expiry(source)));
     for (std::size_t item = 0; item < items_per_element(); ++item) TRY(load_string(source));
     if (has_scores()) TRY(add_score(form_.type == kScores ? take_score(source) : take_text_score(source)));
   }
@@ -255,6 +307,11 @@ Status Loader::load_packed(RdbSource& source) {
   TRY(text_of(*stored, &packed));
   PackedReader reader(form_.packed, packed);
   for (PackedItem item; reader.next(&item);) {
+    if (expiry_is_next()) {
+      if (!item.number || *item.number < 0) return bad_format();
+      TRY(add_expiry(static_cast<std::uint64_t>(*item.number)));
+      continue;
+    }
     if (has_scores() && scores_.size() < items_.size()) {
       TRY(add_score(item.number ? static_cast<double>(*item.number) : parse_score(item.text)));
       continue;
@@ -285,6 +342,11 @@ Status Loader::load_parts(RdbSource& source) {
 }
 
 Status Loader::load(RdbSource source) {
+  if (form_.has_soonest) {
+    const auto soonest = source.take_little(sizeof(soonest_));
+    if (!soonest) return bad_format();
+    soonest_ = *soonest;
+  }
   switch (form_.layout) {
     case Layout::kStrings:
       TRY(load_strings(source));
@@ -316,13 +378,13 @@ Result<std::string> Loader::encoded() {
       if (std::adjacent_find(items_.begin(), items_.end()) != items_.end()) return bad_format();
       return finish(items_, [&] { return encode(CollectionType::kSet, items_); });
     case CollectionType::kHash: {
-      if (items_.size() % 2 != 0) return bad_format();
+      if (items_.size() % 2 != 0 || (form_.expires && 2 * expiries_.size() != items_.size())) return bad_format();
       Hash hash;
       std::vector<Bytes> names;
       hash.reserve(items_.size() / 2);
       names.reserve(items_.size() / 2);
       for (std::size_t i = 0; i < items_.size(); i += 2) {
-        hash.push_back({items_[i], items_[i + 1]});
+        hash.push_back({items_[i], items_[i + 1], form_.expires ? expiries_[i / 2] : 0});
         names.push_back(items_[i]);
       }
       if (has_duplicates(std::move(names))) return bad_format();
@@ -343,16 +405,19 @@ Result<std::string> Loader::encoded() {
 }  // namespace
 
 std::uint64_t most_dump_bytes(std::uint64_t bytes) {
-  // A length takes a byte more than in a compact collection from 64 bytes on, and two from 16 KiB on.
-  return bytes + bytes / 64 + kDumpOverheadBytes;
+  // A length takes a byte more than in a compact collection from 64 bytes on, and two from 16 KiB on. An expiry takes up to nine
+  // bytes, with a field of ten bytes at least.
+  return bytes + bytes / 10 + 2 * kDumpOverheadBytes;
 }
 
 Result<std::string> dump_collection(Bytes collection) {
   const auto type = collection_type_of(collection);
   if (!type) return Status::corruption("collection: byte 0: unknown type");
   switch (*type) {
-    case CollectionType::kHash:
-      return dump_as<HashField>(kHash, collection, *type);
+    case CollectionType::kHash: {
+      TRY_ASSIGN(reader, CompactReader::open(collection, *type));
+      return reader.has_expiries() ? dump_expiring_hash(collection) : dump_as<HashField>(kHash, collection, *type);
+    }
     case CollectionType::kSet:
       return dump_as<Bytes>(kSet, collection, *type);
     case CollectionType::kSortedSet:

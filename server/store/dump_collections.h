@@ -1,12 +1,16 @@
 // Hashes, sets, sorted sets and lists in the form of DUMP's payloads (dump.h).
 //
 // DUMP writes one form of each type: a count, then the elements as strings, scores as f64. Redis changes it into the encoding
-// that it has for such a value. RESTORE reads all forms that Redis 7.2 reads:
+// that it has for such a value. RESTORE reads all forms that Redis 7.4 reads:
 //
 //   1 list, 2 set, 4 hash                count, strings
 //   3, 5 sorted set                      count, (string, score as text or f64)*
 //   9 zipmap, 10 ziplist, 11 intset ...  the whole collection as one string in a packed form (packed.h)
 //   14, 18 list                          count, parts of the list: ziplists, or listpacks and large elements
+//   22, 24 hash                          24: soonest expiry u64; count, (expiry, field, value)*: DUMP writes 24 if fields expire
+//   23, 25 hash                          25: soonest expiry u64; a listpack of fields, values and expiries in turns
+//
+// The expiry of a field is absolute, in ms, 0 for none; in type 24 it counts from the soonest, which is 1.
 //
 // A payload may come from anyone, so nothing in it is trusted: a checksum is easily computed. Beyond what Redis checks, elements
 // must be different, scores must be numbers, and no bytes may follow the collection.

@@ -1,5 +1,7 @@
 #include "store/hashes.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ebbtide {
@@ -11,6 +13,14 @@ Result<std::optional<Bytes>> find_field(Bytes hash, Bytes field) {
   }
   TRY(reader.status());
   return std::optional<Bytes>();
+}
+
+Hash without_expired(const Hash& hash, Millis now) {
+  Hash left;
+  left.reserve(hash.size());
+  std::copy_if(hash.begin(), hash.end(), std::back_inserter(left),
+               [now](const HashField& field) { return field.expiry == 0 || field.expiry > now; });
+  return left;
 }
 
 HashEditor::HashEditor(Hash hash, std::size_t changes) : fields_(std::move(hash)), indexed_(changes > kFewChanges) {
@@ -30,19 +40,25 @@ std::size_t HashEditor::place_of(Bytes field) const {
   return kNowhere;
 }
 
-std::optional<Bytes> HashEditor::find(Bytes field) const {
+const HashField* HashEditor::look_up(Bytes field) const {
   const std::size_t place = place_of(field);
-  return place == kNowhere ? std::nullopt : std::optional(fields_[place].value);
+  return place == kNowhere ? nullptr : &fields_[place];
 }
 
-bool HashEditor::set(Bytes field, Bytes value) {
+std::optional<Bytes> HashEditor::find(Bytes field) const {
+  const HashField* found = look_up(field);
+  return found == nullptr ? std::nullopt : std::optional(found->value);
+}
+
+bool HashEditor::set(Bytes field, Bytes value, Millis expiry) {
   const std::size_t place = place_of(field);
   if (place != kNowhere) {
     fields_[place].value = value;
+    fields_[place].expiry = expiry;
     return false;
   }
   if (indexed_) index_.emplace(field, fields_.size());
-  fields_.push_back({field, value});
+  fields_.push_back({field, value, expiry});
   if (!gone_.empty()) gone_.push_back(false);
   return true;
 }

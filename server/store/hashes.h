@@ -13,6 +13,9 @@ namespace ebbtide {
 /// Looks for a field in the bytes of a hash, without decoding them. kCorruption if they are damaged up to the field.
 Result<std::optional<Bytes>> find_field(Bytes hash, Bytes field);
 
+/// Returns a hash without the fields that have expired by `now`.
+Hash without_expired(const Hash& hash, Millis now);
+
 /// Changes a decoded hash. New fields come last, as in Redis. Views of fields and values must outlive it.
 class HashEditor {
  public:
@@ -21,8 +24,10 @@ class HashEditor {
   HashEditor(Hash hash, std::size_t changes);
 
   [[nodiscard]] std::optional<Bytes> find(Bytes field) const;
-  /// Gives a field a value. Returns true if the field is new.
-  bool set(Bytes field, Bytes value);
+  /// Returns a field; null if there is none. Valid until the next change.
+  [[nodiscard]] const HashField* look_up(Bytes field) const;
+  /// Gives a field a value and an expiry (0: none). Returns true if the field is new.
+  bool set(Bytes field, Bytes value, Millis expiry = 0);
   /// Returns false if there is no such field.
   bool remove(Bytes field);
   /// Returns the number of fields.

@@ -7,6 +7,7 @@
 #include <engine/collection_keys.h>
 
 #include "store/collection/compact.h"
+#include "store/collection/large.h"
 #include "store/numbers.h"
 
 namespace ebbtide {
@@ -172,6 +173,14 @@ void Strings::set_expiry(const LookupKey& key, const Found& old, Millis expiry) 
   options.stamp = kept_stamp(old);
   options.expiry = expiry;
   options.kind = old.kind;
+  if (old.kind == EntryKind::kHeader) {
+    auto header = LargeHeader::decode(old.value);
+    if (header.is_ok() && header->expiries) {
+      header->expiries->key_expiry = expiry;
+      options.expiry = header->entry_expiry(expiry);
+      return batch_.put(view_.database(), key.key, header->encode(), options);
+    }
+  }
   put(key, old, options);
 }
 

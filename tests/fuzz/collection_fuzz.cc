@@ -6,8 +6,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace ebbtide;
   const Bytes bytes(reinterpret_cast<const char*>(data), size);
   if (const auto hash = decode_hash(bytes); hash.is_ok()) {
-    FUZZ_CHECK(encode(*hash) == bytes);
-    FUZZ_CHECK(encoded_bytes(*hash) == size);
+    const bool needless_expiries = bytes[1] != 0 && !has_expiries(*hash);  // all are 0, and are not encoded
+    FUZZ_CHECK(needless_expiries || encode(*hash) == bytes);
+    FUZZ_CHECK(needless_expiries || encoded_bytes(*hash) == size);
   }
   if (const auto set = decode_set(bytes); set.is_ok()) FUZZ_CHECK(encode(CollectionType::kSet, *set) == bytes);
   if (const auto list = decode_list(bytes); list.is_ok()) FUZZ_CHECK(encode(CollectionType::kList, *list) == bytes);

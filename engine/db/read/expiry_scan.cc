@@ -1,5 +1,5 @@
-// Finds versions that expire in the given time: iterates over the memtables, and over the pages that have such expiries. A
-// version counts if, apart from its expiry, it is the current entry of its key: there is no newer version, and no delete covers
+// Finds versions that expire in the given time, those of elements of collections included: iterates over the memtables, and over the
+// pages that have such expiries. A version counts if, apart from its expiry, it is the current entry of its key: there is no newer version, and no delete covers
 // it.
 #include "db/read/expiry_scan.h"
 
@@ -59,14 +59,12 @@ Result<Millis> expiring_keys(const ReadView& view, Millis after, Millis until, s
     const auto walk = memtable->new_iterator();
     for (walk->seek_to_first(); walk->valid(); walk->next()) {
       const Entry& entry = walk->entry();
-      if (entry.seq <= view.seq() && !entry.element && entry.expiry > after && entry.expiry <= until) found.add(entry);
+      if (entry.seq <= view.seq() && entry.expiry > after && entry.expiry <= until) found.add(entry);
     }
   }
   for (const RunView& run : tree.tables->runs) {
     for (std::size_t i = 0; i < run.tables().size(); ++i) {
-      TRY(run.reader(i).visit_expiring(after, until, [&](const Entry& entry) {
-        if (!entry.element) found.add(entry);
-      }));
+      TRY(run.reader(i).visit_expiring(after, until, [&](const Entry& entry) { found.add(entry); }));
     }
   }
   const ReadView unexpired = ViewParts::at(view, 0);

@@ -1,5 +1,6 @@
 #include "store/collection/compact.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -7,7 +8,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kScoreBytes = sizeof(double);
+constexpr std::size_t kScoreBytes = sizeof(double), kExpiryBytes = sizeof(Millis);
+constexpr char kHasExpiries = 1;
 constexpr int kVarintBits = 7;
 
 std::size_t varint_length(std::uint64_t number) {
@@ -44,11 +46,17 @@ bool take_varint(Bytes* in, std::size_t* number) {
   return false;
 }
 
-std::string begin(CollectionType type, std::size_t count, std::size_t bytes) {
+void append_expiry(std::string* out, Millis expiry) {
+  char bytes[kExpiryBytes];
+  std::memcpy(bytes, &expiry, kExpiryBytes);
+  out->append(bytes, kExpiryBytes);
+}
+
+std::string begin(CollectionType type, bool expiries, std::size_t count, std::size_t bytes) {
   std::string out;
   out.reserve(bytes);
   out.push_back(static_cast<char>(type));
-  out.push_back('\0');
+  out.push_back(expiries ? kHasExpiries : '\0');
   append_varint(&out, count);
   return out;
 }
@@ -99,12 +107,13 @@ std::optional<CollectionType> collection_type_of(Bytes value) {
 Result<CompactReader> CompactReader::open(Bytes value, CollectionType type) {
   if (value.size() < 2) return damaged("the head is cut off", value.size());
   if (collection_type_of(value) != type) return damaged("another type", 0);
-  if (value[1] != 0) return damaged("unknown flags", 1);
+  const bool expiries = value[1] == kHasExpiries && type == CollectionType::kHash;
+  if (value[1] != 0 && !expiries) return damaged("unknown flags", 1);
   Bytes rest = value.substr(2);
   std::size_t count = 0;
   if (!take_varint(&rest, &count)) return damaged("the number of elements is damaged", 2);
   if (count > rest.size() / least_bytes(type)) return damaged("more elements than bytes", 2);
-  return CompactReader(value, rest, count);
+  return CompactReader(value, rest, count, expiries);
 }
 
 bool CompactReader::fail(const char* what) {
@@ -158,6 +167,13 @@ bool CompactReader::take_score(double* score) {
   return true;
 }
 
+bool CompactReader::take_expiry(Millis* expiry) {
+  if (rest_.size() < kExpiryBytes) return fail("an expiry is cut off");
+  std::memcpy(expiry, rest_.data(), kExpiryBytes);
+  rest_.remove_prefix(kExpiryBytes);
+  return true;
+}
+
 Status CompactReader::status() const {
   if (damage_ != nullptr) return damaged(damage_, whole_.size() - rest_.size());
   if (left_ == 0 && !rest_.empty()) return damaged("bytes behind the last element", whole_.size() - rest_.size());
@@ -184,8 +200,12 @@ Result<SortedSet> decode_sorted_set(Bytes value) {
   return members;
 }
 
+bool has_expiries(const Hash& hash) {
+  return std::any_of(hash.begin(), hash.end(), [](const HashField& field) { return field.expiry != 0; });
+}
+
 std::size_t encoded_bytes(const Hash& hash) {
-  std::size_t bytes = head_length(hash.size());
+  std::size_t bytes = head_length(hash.size()) + (has_expiries(hash) ? kExpiryBytes * hash.size() : 0);
   for (const HashField& field : hash) bytes += item_length(field.field) + item_length(field.value);
   return bytes;
 }
@@ -214,7 +234,8 @@ Status check_built_size(std::size_t elements, std::size_t bytes) {
   return Status::ok();
 }
 
-CompactBuilder::CompactBuilder(CollectionType type) : type_(type), out_(head_length(~std::uint32_t{0}), '\0') {}
+CompactBuilder::CompactBuilder(CollectionType type, bool expiries)
+    : type_(type), expiries_(expiries), out_(head_length(~std::uint32_t{0}), '\0') {}
 
 void CompactBuilder::add(Bytes item) {
   ++count_;
@@ -224,6 +245,7 @@ void CompactBuilder::add(Bytes item) {
 void CompactBuilder::add(const HashField& field) {
   add(field.field);
   append_item(&out_, field.value);
+  if (expiries_) append_expiry(&out_, field.expiry);
 }
 
 void CompactBuilder::add(const ScoredMember& member) {
@@ -235,21 +257,23 @@ void CompactBuilder::add(const ScoredMember& member) {
 
 // The head takes the place that was left for it; the rest of that place is removed.
 std::string CompactBuilder::take() {
-  out_.replace(0, head_length(~std::uint32_t{0}), begin(type_, count_, 0));
+  out_.replace(0, head_length(~std::uint32_t{0}), begin(type_, expiries_, count_, 0));
   return std::move(out_);
 }
 
 std::string encode(const Hash& hash) {
-  std::string out = begin(CollectionType::kHash, hash.size(), encoded_bytes(hash));
+  const bool expiries = has_expiries(hash);
+  std::string out = begin(CollectionType::kHash, expiries, hash.size(), encoded_bytes(hash));
   for (const HashField& field : hash) {
     append_item(&out, field.field);
     append_item(&out, field.value);
+    if (expiries) append_expiry(&out, field.expiry);
   }
   return out;
 }
 
 std::string encode(const SortedSet& members) {
-  std::string out = begin(CollectionType::kSortedSet, members.size(), encoded_bytes(members));
+  std::string out = begin(CollectionType::kSortedSet, false, members.size(), encoded_bytes(members));
   for (const ScoredMember& member : members) {
     const double score = member.score == 0 ? 0.0 : member.score;  // -0 is stored as 0
     char bytes[kScoreBytes];
@@ -261,7 +285,7 @@ std::string encode(const SortedSet& members) {
 }
 
 std::string encode(CollectionType type, const std::vector<Bytes>& items) {
-  std::string out = begin(type, items.size(), encoded_bytes(items));
+  std::string out = begin(type, false, items.size(), encoded_bytes(items));
   for (const Bytes item : items) append_item(&out, item);
   return out;
 }

@@ -12,7 +12,8 @@
 //
 // A write rewrites the whole entry, so the size is limited: kMaxCompactBytes and kMaxCompactElements. A larger collection has another
 // form (large.h). In memory, commands read the elements that they need of a large collection in this form, too: any number of them,
-// also none.
+// also none. Only in memory a hash may have the flag 1: then each value is followed by the field's expiry, u64, 0 for none. A stored
+// hash with such fields is large.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,7 @@ std::optional<CollectionType> collection_type_of(Bytes value);
 
 struct HashField {
   Bytes field, value;
+  Millis expiry = 0;  ///< absolute engine time; 0: the field never expires
 };
 struct ScoredMember {
   double score = 0;
@@ -70,9 +72,13 @@ class CompactReader {
 
   /// Returns the number of elements.
   [[nodiscard]] std::size_t count() const { return count_; }
+  /// Returns true if fields of the hash may have expiries.
+  [[nodiscard]] bool has_expiries() const { return expiries_; }
   /// Reads the next element of a set or list. Returns false at the end, and at damage.
   bool next(Bytes* item) { return begin_element() && take_item(item); }
-  bool next(HashField* out) { return begin_element() && take_item(&out->field) && take_item(&out->value); }
+  bool next(HashField* out) {
+    return begin_element() && take_item(&out->field) && take_item(&out->value) && (!expiries_ || take_expiry(&out->expiry));
+  }
   /// Skips elements of a sorted set while their scores are below `score`: faster than next() of each. Stops at damage, which next()
   /// then finds.
   void skip_below(double score);
@@ -81,14 +87,17 @@ class CompactReader {
   [[nodiscard]] Status status() const;
 
  private:
-  CompactReader(Bytes whole, Bytes rest, std::size_t count) : whole_(whole), rest_(rest), count_(count), left_(count) {}
+  CompactReader(Bytes whole, Bytes rest, std::size_t count, bool expiries)
+      : whole_(whole), rest_(rest), count_(count), left_(count), expiries_(expiries) {}
   bool begin_element();
   bool take_item(Bytes* item);
   bool take_score(double* score);
+  bool take_expiry(Millis* expiry);
   bool fail(const char* what);
 
   Bytes whole_, rest_;
   std::size_t count_, left_;
+  bool expiries_;
   const char* damage_ = nullptr;
 };
 
@@ -98,6 +107,8 @@ Result<Set> decode_set(Bytes value);
 Result<SortedSet> decode_sorted_set(Bytes value);
 Result<List> decode_list(Bytes value);
 
+/// Returns true if a field has an expiry.
+bool has_expiries(const Hash& hash);
 /// Returns the number of bytes that encode() returns.
 std::size_t encoded_bytes(const Hash& hash);
 std::size_t encoded_bytes(const SortedSet& members);
@@ -116,7 +127,8 @@ Status check_built_size(std::size_t elements, std::size_t bytes);
 /// Builds the bytes of a collection whose number of elements is not known before.
 class CompactBuilder {
  public:
-  explicit CompactBuilder(CollectionType type);
+  /// `expiries`: fields of the hash may have expiries.
+  explicit CompactBuilder(CollectionType type, bool expiries = false);
   void add(Bytes item);
   void add(const HashField& field);
   void add(const ScoredMember& member);
@@ -127,6 +139,7 @@ class CompactBuilder {
 
  private:
   const CollectionType type_;
+  const bool expiries_;
   std::size_t count_ = 0;
   std::string out_;
 };

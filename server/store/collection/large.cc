@@ -10,9 +10,10 @@ namespace ebbtide {
 namespace {
 
 constexpr int kCountBits = 7;
+constexpr std::uint8_t kHasFieldExpiries = 1;
 /// Up to this many elements of a list that are removed get a tombstone each; more get one range tombstone.
 constexpr std::uint64_t kFewTombstones = 16;
-constexpr std::size_t kOrderedBytes = sizeof(double), kPositionBytes = sizeof(std::uint64_t);
+constexpr std::size_t kOrderedBytes = sizeof(double), kPositionBytes = sizeof(std::uint64_t), kExpiryPrefixBytes = sizeof(Millis);
 
 void append_big_endian(std::string* out, std::uint64_t number) {
   for (int shift = 56; shift >= 0; shift -= 8) out->push_back(static_cast<char>(number >> shift & 0xff));
@@ -22,6 +23,11 @@ std::uint64_t read_big_endian(Bytes in) {
   std::uint64_t number = 0;
   for (std::size_t i = 0; i < sizeof(number); ++i) number = number << 8 | static_cast<unsigned char>(in[i]);
   return number;
+}
+
+void append_count(std::string* out, std::uint64_t number) {
+  for (; number >= 0x80; number >>= kCountBits) out->push_back(static_cast<char>(number | 0x80));
+  out->push_back(static_cast<char>(number));
 }
 
 bool take_count(Bytes* in, std::uint64_t* number) {
@@ -36,6 +42,20 @@ bool take_count(Bytes* in, std::uint64_t* number) {
 }
 
 Status damaged(const char* what) { return Status::corruption(std::string("header of a collection: ") + what); }
+
+Status decode_expiries(Bytes value, LargeHeader* header) {
+  FieldExpiries expiries;
+  if (!take_count(&value, &expiries.persistent) || expiries.persistent >= header->count) {
+    return damaged("the number of fields without an expiry is damaged");
+  }
+  if (value.size() != 3 * kExpiryPrefixBytes) return damaged("the expiries are damaged");
+  expiries.soonest = read_big_endian(value);
+  expiries.latest = read_big_endian(value.substr(kExpiryPrefixBytes));
+  expiries.key_expiry = read_big_endian(value.substr(2 * kExpiryPrefixBytes));
+  if (expiries.soonest == 0 || (expiries.latest == 0) != (expiries.persistent != 0)) return damaged("an expiry is missing");
+  header->expiries = expiries;
+  return Status::ok();
+}
 
 bool name_before(const HashField& a, const HashField& b) { return a.field < b.field; }
 bool member_before(const ScoredMember& a, const ScoredMember& b) { return a.member < b.member; }
@@ -61,13 +81,17 @@ void compare(const std::vector<Element>& first, const std::vector<Element>& seco
 }  // namespace
 
 std::string LargeHeader::encode() const {
-  std::string out = header_start(static_cast<std::uint8_t>(type), 0, generation);
-  std::uint64_t number = count;
-  for (; number >= 0x80; number >>= kCountBits) out.push_back(static_cast<char>(number | 0x80));
-  out.push_back(static_cast<char>(number));
+  std::string out = header_start(static_cast<std::uint8_t>(type), expiries ? kHasFieldExpiries : 0, generation);
+  append_count(&out, count);
   if (type == CollectionType::kList) {
     append_big_endian(&out, first);
     append_big_endian(&out, last);
+  }
+  if (expiries) {
+    append_count(&out, expiries->persistent);
+    append_big_endian(&out, expiries->soonest);
+    append_big_endian(&out, expiries->latest);
+    append_big_endian(&out, expiries->key_expiry);
   }
   return out;
 }
@@ -77,11 +101,16 @@ Result<LargeHeader> LargeHeader::decode(Bytes value) {
   const auto type = collection_type_of(value);
   const auto generation = header_generation(value);
   if (!type || !generation) return damaged("the type or the generation is damaged");
-  if (value[1] != 0) return damaged("unknown flags");
+  const bool expiring = value[1] == kHasFieldExpiries && *type == CollectionType::kHash;
+  if (value[1] != 0 && !expiring) return damaged("unknown flags");
   header.type = *type;
   header.generation = *generation;
   value.remove_prefix(kHeaderStartBytes);
   if (!take_count(&value, &header.count) || header.count == 0) return damaged("the number of elements is damaged");
+  if (expiring) {
+    TRY(decode_expiries(value, &header));
+    return header;
+  }
   if (header.type != CollectionType::kList) {
     return value.empty() ? Result<LargeHeader>(header) : damaged("bytes behind its end");
   }
@@ -146,6 +175,24 @@ std::string position_name(std::uint64_t position) {
   return out;
 }
 
+std::string expiry_name(Millis expiry, Bytes field) {
+  std::string out;
+  out.reserve(kExpiryPrefixBytes + field.size());
+  append_big_endian(&out, expiry);
+  return out.append(field);
+}
+
+std::optional<HashField> expiring_field_of(Bytes name) {
+  if (name.size() < kExpiryPrefixBytes) return std::nullopt;
+  return HashField{.field = name.substr(kExpiryPrefixBytes), .value = {}, .expiry = read_big_endian(name)};
+}
+
+bool is_field_expiry(Bytes key) {
+  const std::size_t class_at = element_range(main_key_of(key), 1).start.size();
+  return class_at < key.size() && main_key_of(key).size() < key.size() &&
+         key[class_at] == static_cast<char>(ElementClass::kExpiry);
+}
+
 void ElementWriter::remove_positions(std::uint64_t first, std::uint64_t count) {
   if (count > kFewTombstones) {
     remove_range(ElementClass::kPosition, position_name(first), position_name(first + count * kPositionStep));
@@ -158,10 +205,11 @@ void write_changes(ElementWriter& to, Hash before, Hash after) {
   std::sort(before.begin(), before.end(), name_before);
   std::sort(after.begin(), after.end(), name_before);
   compare(
-      before, after, name_before, [&](const HashField& old) { to.remove(ElementClass::kField, old.field); },
-      [&](const HashField& fresh) { to.add(fresh); },
+      before, after, name_before, [&](const HashField& old) { to.remove(old); }, [&](const HashField& fresh) { to.add(fresh); },
       [&](const HashField& old, const HashField& fresh) {
-        if (old.value != fresh.value) to.add(fresh);
+        if (old.value == fresh.value && old.expiry == fresh.expiry) return;
+        if (old.expiry != fresh.expiry) to.remove_expiry(old);
+        to.add(fresh);
       });
 }
 
@@ -226,7 +274,9 @@ void write_changes(ElementWriter& to, const List& before, const List& after, con
 
 std::size_t longest_name(const Hash& hash) {
   std::size_t longest = 0;
-  for (const HashField& field : hash) longest = std::max(longest, field.field.size());
+  for (const HashField& field : hash) {
+    longest = std::max(longest, field.field.size() + (field.expiry == 0 ? 0 : kExpiryPrefixBytes));
+  }
   return longest;
 }
 

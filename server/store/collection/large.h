@@ -1,9 +1,11 @@
 // The form of a large collection: a header under its key, and an entry of its own for each element (engine/collection_keys.h).
 //
-//   header     type u8, flags u8 (0), generation u64 (big endian), count varint; of a list then its first and its last position, u64
+//   header     type u8, flags u8, generation u64 (big endian), count varint; of a list then its first and its last position, u64;
+//              of a hash with the flag 1 then FieldExpiries: persistent varint, soonest, latest and key expiry, u64 (big endian)
 //   key of an element = key, two marks, generation, class u8, name
 //
-//   hash        'f' field            -> value
+//   hash        'f' field            -> value; the field's expiry is that of the entry; and, if it has one,
+//               'x' expiry field     -> ""          the expiry in 8 bytes (big endian), and as the entry's expiry
 //   set         'm' member           -> ""
 //   sorted set  'm' member           -> score f64, and
 //               's' score member     -> ""          the score in 8 bytes whose order is that of the scores
@@ -11,6 +13,10 @@
 //
 // A command reads and writes only the elements that it names, and the header: so its work does not grow with the collection. Elements
 // are no keys of their own; the header counts them.
+//
+// A field that expires is an entry that expires: it is absent for readers, and the engine purges it by the delete deadline. The header
+// is not rewritten then, so it counts such a field until a write counts again (put_changes, commands/large_access.h). The elements 'x'
+// make this cheap: they have the fields with an expiry in the order of their expiries, without the values.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +31,34 @@
 
 namespace ebbtide {
 
+/// The fields of a hash that expire, as its header has them. A hash without such fields has no FieldExpiries.
+struct FieldExpiries {
+  std::uint64_t persistent = 0;  ///< number of fields that never expire
+  Millis soonest = 0;            ///< no field expires before it. The header's count is exact until then
+  Millis latest = 0;             ///< the last expiry of a field, if `persistent` is 0; otherwise 0
+  Millis key_expiry = 0;         ///< the expiry that commands gave the key; 0: none
+};
+
 struct LargeHeader {
   CollectionType type = CollectionType::kHash;
   Generation generation = 0;
   std::uint64_t count = 0;
   std::uint64_t first = 0, last = 0;  ///< positions of a list's first and last element
+  std::optional<FieldExpiries> expiries{};
 
+  /// Returns true if fields may have expired that `count` counts.
+  [[nodiscard]] bool counts_expired(Millis now) const { return expiries && expiries->soonest <= now; }
+  /// Returns the expiry of the header's entry, for a key with this expiry (0: none). A hash expires with its last field.
+  [[nodiscard]] Millis entry_expiry(Millis key_expiry) const {
+    if (!expiries || expiries->persistent != 0) return key_expiry;
+    return key_expiry == 0 || expiries->latest < key_expiry ? expiries->latest : key_expiry;
+  }
   [[nodiscard]] std::string encode() const;
   /// kCorruption if the bytes are no header.
   static Result<LargeHeader> decode(Bytes value);
 };
 
-enum class ElementClass : char { kField = 'f', kMember = 'm', kScore = 's', kPosition = 'l' };
+enum class ElementClass : char { kField = 'f', kExpiry = 'x', kMember = 'm', kScore = 's', kPosition = 'l' };
 
 /// The elements of a new list begin at this position, and lie this far apart, so that there is room between them.
 inline constexpr std::uint64_t kFirstPosition = std::uint64_t{1} << 63, kPositionStep = std::uint64_t{1} << 20;
@@ -80,6 +102,12 @@ std::optional<ScoredMember> scored_member_of(Bytes name);
 std::string score_bytes(double score);
 std::optional<double> score_of(Bytes value);
 std::string position_name(std::uint64_t position);
+/// Returns the name of an element of class kExpiry, or, without a field, the start of all names with this expiry.
+std::string expiry_name(Millis expiry, Bytes field = {});
+/// Returns true if an engine key is that of an element of class kExpiry.
+bool is_field_expiry(Bytes key);
+/// Returns the expiry and the field in the name of an element of class kExpiry.
+std::optional<HashField> expiring_field_of(Bytes name);
 
 /// Writes elements of one collection to a batch. Names must be checked before (LargeChecks).
 class ElementWriter {
@@ -87,7 +115,9 @@ class ElementWriter {
   ElementWriter(WriteBatch& batch, DatabaseId database, Bytes key, Generation generation)
       : batch_(batch), database_(database), keys_(key, generation) {}
 
-  void put(ElementClass which, Bytes name, Bytes value) { batch_.put(database_, keys_.of(which, name), value, kOptions); }
+  void put(ElementClass which, Bytes name, Bytes value, Millis expiry = 0) {
+    batch_.put(database_, keys_.of(which, name), value, {.expiry = expiry, .element = true});
+  }
   /// Like put(), but the element that had the name is deleted: its bytes must leave the files. `shrinks`: PutOptions::shrinks.
   void replace(ElementClass which, Bytes name, Bytes value, bool shrinks) {
     batch_.put(database_, keys_.of(which, name), value, {.debt = true, .shrinks = shrinks, .element = true});
@@ -100,10 +130,20 @@ class ElementWriter {
   }
   /// Deletes the elements of a list at `count` positions from `first` on.
   void remove_positions(std::uint64_t first, std::uint64_t count);
-  void add(const HashField& field) { put(ElementClass::kField, field.field, field.value); }
+  void add(const HashField& field) {
+    put(ElementClass::kField, field.field, field.value, field.expiry);
+    if (field.expiry != 0) put(ElementClass::kExpiry, expiry_name(field.expiry, field.field), {}, field.expiry);
+  }
   void add(const ScoredMember& member) {
     put(ElementClass::kMember, member.member, score_bytes(member.score));
     put(ElementClass::kScore, ordered_score(member.score) + std::string(member.member), {});
+  }
+  void remove(const HashField& field) {
+    remove(ElementClass::kField, field.field);
+    remove_expiry(field);
+  }
+  void remove_expiry(const HashField& field) {
+    if (field.expiry != 0) remove(ElementClass::kExpiry, expiry_name(field.expiry, field.field));
   }
   void remove(const ScoredMember& member) {
     remove(ElementClass::kMember, member.member);
@@ -111,7 +151,6 @@ class ElementWriter {
   }
 
  private:
-  static constexpr WriteBatch::PutOptions kOptions{.element = true};
   WriteBatch& batch_;
   const DatabaseId database_;
   ElementKeys keys_;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <engine/collection_keys.h>
+
 #include "engine/db/model.h"
 #include "io/file_names.h"
 #include "table/metadata.h"
@@ -199,6 +201,7 @@ class StatesOfLife {
     demand_ok(found.status(), "expired keys");
     std::size_t dead = 0;
     for (const auto& [key, value] : model.map(0)) dead += Model::dead(value, now) ? 1 : 0;
+    std::erase_if(kept, [](const ExpiringKey& each) { return main_key_of(each.key).size() != each.key.size(); });  // elements
     if (dead > kept.size()) note(State::kExpiryDropped);
   }
 

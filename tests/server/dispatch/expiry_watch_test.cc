@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include <engine/db.h>
 #include <catch2/catch.hpp>
+
+#include "store/collection/large.h"
 
 namespace ebbtide {
 namespace {
@@ -41,6 +44,21 @@ TEST_CASE("key with an expiry is written: it is reported once, at that time, unl
   CHECK(due(watch, 200) == Keys{"0:b"});
   CHECK(due(watch, 1000) == Keys{"0:moved"});
   CHECK(due(watch, 1000).empty());
+}
+
+TEST_CASE("field of a hash expires: the watch reports its element, and the end of a hash with its last field comes later") {
+  ExpiryWatch watch;
+  watch.set_mode(true, true, 0);
+  ElementKeys elements("h", 7);
+  const std::string field = elements.of(ElementClass::kExpiry, expiry_name(100, "f"));
+  const auto sweep = watch.begin_sweep(50);
+  REQUIRE(sweep);
+  watch.found(0, std::vector<ExpiringKey>{{"h", 100}, {elements.of(ElementClass::kField, "f"), 100}, {field, 100}, {"own", 100}});
+  watch.end_sweep(sweep->until);
+  CHECK(ExpiryWatch::hash_of_field(field) == Bytes("h"));
+  CHECK_FALSE(ExpiryWatch::hash_of_field("h"));
+  CHECK(due(watch, 100) == Keys{"0:" + field, "0:own"});
+  CHECK(due(watch, 101) == Keys{"0:" + ExpiryWatch::end_of_fields("h")});
 }
 
 TEST_CASE("key had expired when it was written: it is reported although no sweep finds it") {

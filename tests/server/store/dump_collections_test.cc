@@ -257,13 +257,48 @@ TEST_CASE("payload is cut or changed and has a right checksum: it is refused or 
   }
 }
 
+TEST_CASE("hash with expiring fields is dumped: its bytes are those of Redis 7.4, and the hash is read back") {
+  const Hash hash{{"a", "x", 5'000}, {"b", "y"}, {"c", "z", 4'000}};
+  const std::string whole = dumped(encode(hash));
+  CHECK(whole.substr(0, whole.size() - 8) ==
+        "\x18\xa0\x0f\0\0\0\0\0\0\x03"
+        "\x43\xe9\x01"
+        "a\x01x\x00\x01"
+        "b\x01y\x01\x01"
+        "c\x01z\x0c\x00"s);
+  CHECK(Load(whole).collection == encode(hash));
+}
+
+TEST_CASE("payload of a hash with expiring fields is damaged: it is refused") {
+  const std::string soonest = "\x10\x27\0\0\0\0\0\0"s, field = "\x01"s + "a\x01x";
+  CHECK(Load(payload("\x18" + soonest + "\x01\x05" + field)).collection == encode(Hash{{"a", "x", 10'004}}));
+  CHECK(Load(payload("\x16\x01\x05" + field)).collection == encode(Hash{{"a", "x", 5}}));
+  CHECK(error_of("\x18" + soonest) == kBadFormat);
+  CHECK(error_of("\x18" + soonest.substr(0, 7)) == kBadFormat);
+  CHECK(error_of("\x18" + soonest + "\x01\x05") == kBadFormat);
+  CHECK(error_of("\x18" + soonest + "\x02\x05" + field + "\x05" + field) == kBadFormat);            // the same field twice
+  CHECK(error_of("\x18" + soonest + "\x01\x81" + std::string(8, '\xff') + field) == kBadFormat);    // beyond 64 bits
+  CHECK(error_of("\x18" + soonest + "\x01\x81\x01" + std::string(7, '\0') + field) == kBadFormat);  // beyond 48 bits
+  const auto listpack = [&](const std::string& entries, char count) {
+    std::string packed;
+    append_little(&packed, 7 + entries.size(), 4);
+    append_little(&packed, static_cast<std::uint64_t>(count), 2);
+    return "\x19" + soonest + string(packed + entries + "\xff");
+  };
+  const std::string a = "\x81"s + "a\x02", x = "\x81"s + "x\x02", five = "\x05\x01", minus = "\xdf\xff\x02";
+  CHECK(Load(payload(listpack(a + x + five, 3))).collection == encode(Hash{{"a", "x", 5}}));
+  CHECK(error_of(listpack(a + x, 2)) == kBadFormat);
+  CHECK(error_of(listpack(a + x + x, 3)) == kBadFormat);
+  CHECK(error_of(listpack(a + x + minus, 3)) == kBadFormat);
+}
+
 TEST_CASE("payload is a stream, a function or of a module's type: the type is known, but not supported") {
   for (const char type : {'\x06', '\x07', '\x0f', '\x13', '\x15', '\xf5', '\xf6'}) {
     CHECK(dumped_type(payload(std::string(1, type))) == DumpedType::kUnsupported);
   }
   CHECK(dumped_type(payload("")) == DumpedType::kUnknown);
   CHECK(dumped_type(payload("\x08")) == DumpedType::kUnknown);
-  CHECK(dumped_type(payload("\x16")) == DumpedType::kUnknown);
+  CHECK(dumped_type(payload("\x1a")) == DumpedType::kUnknown);
   CHECK(dumped_type(dump_string("text")) == DumpedType::kString);
   CHECK(error_of("\x08\x01"
                  "a") == kBadFormat);

@@ -29,6 +29,20 @@ TEST_CASE("hash: a new field comes last, a known one keeps its place", "[hashes]
   }
 }
 
+TEST_CASE("hash: a field keeps its expiry until it is set, and expired fields can be left out", "[hashes]") {
+  HashEditor hash({{"a", "1", 50}, {"b", "2"}, {"c", "3", 60}}, 1);
+  CHECK(hash.look_up("a")->expiry == 50);
+  CHECK(hash.look_up("d") == nullptr);
+  hash.set("b", "4", 70);
+  hash.set("c", "5");
+  const Hash changed = hash.take();
+  CHECK(changed[1].expiry == 70);
+  CHECK(changed[2].expiry == 0);
+  CHECK(text(without_expired(changed, 49)) == "a=1 b=4 c=5 ");
+  CHECK(text(without_expired(changed, 50)) == "b=4 c=5 ");
+  CHECK(text(without_expired(changed, 70)) == "c=5 ");
+}
+
 TEST_CASE("hash: removed fields are gone, and may come back at the end", "[hashes]") {
   for (const std::size_t changes : {1u, 100u}) {
     HashEditor hash({{"a", "1"}, {"b", "2"}, {"c", "3"}}, changes);

@@ -40,6 +40,11 @@ bool owes(const std::vector<const char*>& commands) {
 TEST_CASE("collections: a put that drops elements, or overwrites a collection, leaves a pending delete") {
   const std::vector<std::vector<const char*>> cases = {
       {"HSET h a 1 b 2", "HDEL h a"},
+      {"HSET h a 1 b 2", "HEXPIRE h 100 FIELDS 1 a"},
+      {"HSET h a 1 b 2", "HEXPIRE h 0 FIELDS 1 a"},
+      {"HSETEX h EX 100 FIELDS 1 a 1", "HPEXPIREAT h 1 FIELDS 1 a"},
+      {"HSETEX h EX 100 FIELDS 2 a 1 b 2", "HGETDEL h FIELDS 1 a"},
+      {"HSETEX h EX 100 FIELDS 2 a 1 b 2", "HPERSIST h FIELDS 1 a"},
       {"SADD s a b", "SREM s a"},
       {"SADD s a b", "SPOP s"},
       {"SADD s a b", "SMOVE s t a"},

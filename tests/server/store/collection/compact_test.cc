@@ -65,6 +65,26 @@ TEST_CASE("the bytes of each type are those of the format") {
   CHECK(encode(CollectionType::kList, {""}) == "\x04\x00\x01\x00"s);
 }
 
+TEST_CASE("hash has expiring fields: the bytes hold the expiries, and damaged ones are an error") {
+  const Hash hash{{"a", "1", 258}, {"b", "2"}};
+  const std::string bytes = encode(hash);
+  CHECK(bytes ==
+        "\x01\x01\x02\x01"
+        "a\x01"
+        "1\x02\x01\0\0\0\0\0\0\x01"
+        "b\x01"
+        "2\0\0\0\0\0\0\0\0"s);
+  CHECK(bytes.size() == encoded_bytes(hash));
+  const auto read = decode_hash(bytes);
+  REQUIRE(read.is_ok());
+  CHECK((*read)[0].expiry == 258);
+  CHECK((*read)[1].expiry == 0);
+  for (std::size_t length = 0; length < bytes.size(); ++length) CHECK_FALSE(decode_hash(bytes.substr(0, length)).is_ok());
+  CompactBuilder builder(CollectionType::kHash, true);
+  for (const HashField& field : hash) builder.add(field);
+  CHECK(builder.take() == bytes);
+}
+
 TEST_CASE("a score of -0 is stored as 0") {
   const std::string bytes = encode(SortedSet{{-0.0, "m"}});
   CHECK(bytes == encode(SortedSet{{0.0, "m"}}));

@@ -61,6 +61,79 @@ TEST_CASE("header of each type is encoded: it is read back, and damaged bytes ar
   CHECK_FALSE(LargeHeader::decode(gap.encode()).is_ok());
 }
 
+TEST_CASE("header of a hash with expiring fields is encoded: it is read back, and damaged bytes are refused") {
+  const FieldExpiries expiries{.persistent = 0, .soonest = 5, .latest = 900, .key_expiry = 0};
+  const LargeHeader header{.type = CollectionType::kHash, .generation = 300, .count = 200, .expiries = expiries};
+  const std::string bytes = header.encode();
+  const auto read = LargeHeader::decode(bytes);
+  REQUIRE(read.is_ok());
+  REQUIRE(read->expiries);
+  CHECK(read->count == 200);
+  CHECK(read->expiries->soonest == 5);
+  CHECK(read->expiries->latest == 900);
+  CHECK(read->counts_expired(5));
+  CHECK_FALSE(read->counts_expired(4));
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    CHECK_FALSE(LargeHeader::decode(bytes.substr(0, length)).is_ok());
+  }
+  CHECK_FALSE(LargeHeader::decode(bytes + "x").is_ok());
+
+  for (const FieldExpiries& wrong : {FieldExpiries{.persistent = 200, .soonest = 5}, FieldExpiries{.persistent = 1, .latest = 5},
+                                     FieldExpiries{.persistent = 0, .soonest = 5}}) {
+    const LargeHeader damaged{.type = CollectionType::kHash, .generation = 300, .count = 200, .expiries = wrong};
+    CHECK_FALSE(LargeHeader::decode(damaged.encode()).is_ok());
+  }
+  const LargeHeader set{.type = CollectionType::kSet, .generation = 300, .count = 200, .expiries = expiries};
+  CHECK_FALSE(LargeHeader::decode(set.encode()).is_ok());
+}
+
+TEST_CASE("fields of a hash expire: the key expires with the last of them, or earlier if it has an expiry of its own") {
+  LargeHeader header{.type = CollectionType::kHash, .generation = 1, .count = 2};
+  CHECK(header.entry_expiry(0) == 0);
+  CHECK(header.entry_expiry(70) == 70);
+  header.expiries = FieldExpiries{.persistent = 1, .soonest = 5};
+  CHECK(header.entry_expiry(0) == 0);
+  CHECK(header.entry_expiry(70) == 70);
+  header.expiries = FieldExpiries{.persistent = 0, .soonest = 5, .latest = 60};
+  CHECK(header.entry_expiry(0) == 60);
+  CHECK(header.entry_expiry(50) == 50);
+  CHECK(header.entry_expiry(70) == 60);
+}
+
+TEST_CASE("expiries of fields change: the elements with their names follow, in the order of expiries") {
+  const auto x = [](Millis expiry, Bytes field) { return "x" + expiry_name(expiry, field); };
+  CHECK(x(255, "b") < x(256, "a"));
+  CHECK(expiring_field_of(expiry_name(256, "a"))->expiry == 256);
+  CHECK(expiring_field_of(expiry_name(256, "a"))->field == "a");
+  CHECK_FALSE(expiring_field_of("short"));
+  CHECK(is_field_expiry(ElementKeys("key", 7).of(ElementClass::kExpiry, expiry_name(256, "a"))));
+  CHECK_FALSE(is_field_expiry(ElementKeys("key", 7).of(ElementClass::kField, "a")));
+  CHECK_FALSE(is_field_expiry("key"));
+
+  WriteBatch batch;
+  ElementWriter writer(batch, 0, "key", 7);
+  const Hash before{{"gone", "1", 10}, {"kept", "1", 20}, {"later", "1", 30}, {"persisted", "1", 40}, {"plain", "1"}};
+  const Hash after{{"kept", "1", 20}, {"later", "1", 35}, {"new", "1", 50}, {"persisted", "1"}, {"plain", "1", 60}};
+  write_changes(writer, before, after);
+  std::map<std::string, Millis> put;
+  std::vector<std::string> removed;
+  ElementKeys keys("key", 7);
+  std::size_t cursor = 0;
+  for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
+    const std::string name = op.key[keys.overhead() - 1] + std::string(keys.name_of(op.key));
+    op.kind == OpKind::kPut ? void(put[name] = op.expiry) : removed.push_back(name);
+  }
+  CHECK(put == std::map<std::string, Millis>{{"flater", 35},
+                                             {x(35, "later"), 35},
+                                             {"fnew", 50},
+                                             {x(50, "new"), 50},
+                                             {"fpersisted", 0},
+                                             {"fplain", 60},
+                                             {x(60, "plain"), 60}});
+  std::sort(removed.begin(), removed.end());
+  CHECK(removed == std::vector<std::string>{"fgone", x(10, "gone"), x(30, "later"), x(40, "persisted")});
+}
+
 TEST_CASE("scores are ordered as bytes: the order is that of the numbers, and they are read back") {
   const double infinity = std::numeric_limits<double>::infinity();
   const double scores[] = {-infinity, -1e300, -2, -1, -1e-300, 0, 1e-300, 1, 2, 1e300, infinity};
