@@ -1,7 +1,7 @@
 """`./dev package --test`: installs, upgrades, removes and purges the Debian package in a fresh Debian. Needs podman or docker.
 
 The upgrade is to the same package with a higher version: dpkg treats its scripts and its configuration file as those of a new
-version. The container has no systemd, so the test starts the server itself, as its user and with the command line of the unit.
+version. Then the kept data of every released version are opened. The container has no systemd, so the test starts the server itself, as its user and with the command line of the unit.
 """
 
 import shutil
@@ -13,6 +13,7 @@ from pathlib import Path
 from container.run import BASE, Engine
 
 SCRIPT = (Path(__file__).parent / "package.sh").read_text()
+RELEASES = Path(__file__).parents[1] / "contract/testdata"
 
 
 def newer(package, directory):
@@ -33,6 +34,8 @@ def main():
         newer(home / "old.deb", home / "tree")
         subprocess.run(["dpkg-deb", "--root-owner-group", "-b", home / "tree", home / "new.deb"], check=True, stdout=subprocess.DEVNULL)
         shutil.rmtree(home / "tree")
+        for release in RELEASES.iterdir():
+            shutil.copy(release / "data.tar.gz", home / f"release-{release.name}.tar.gz")
         for path in (home, *home.iterdir()):
             path.chmod(0o755)
         done = subprocess.run(

@@ -19,7 +19,7 @@ ebbtide-inspect --help >/dev/null
 
 read -r program arguments <<<"$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/ebbtide.service)"
 start() {
-  setpriv --reuid=ebbtide --regid=ebbtide --clear-groups "$program" $arguments --port 16379 --set metrics.port=16380 >/tmp/server.log 2>&1 &
+  setpriv --reuid=ebbtide --regid=ebbtide --clear-groups "$program" $arguments --port 16379 --set metrics.port=16380 "$@" >/tmp/server.log 2>&1 &
   server=$!
   for _ in {1..100}; do
     redis-cli -p 16379 ping 2>/dev/null | grep -q PONG && return
@@ -44,6 +44,19 @@ grep -q '^# my change$' /etc/ebbtide/ebbtide.yaml || fail "the change of the con
 start
 [[ $(redis-cli -p 16379 get before) == upgrade ]] || fail "data is lost"
 stop
+
+step "the data of every released version opens after the upgrade"
+for release in /packages/release-*.tar.gz; do
+  mv /var/lib/ebbtide/data /var/lib/ebbtide/own
+  install -d -m 700 -o ebbtide -g ebbtide /var/lib/ebbtide/data
+  tar -xzf "$release" -C /var/lib/ebbtide/data
+  chown -R ebbtide:ebbtide /var/lib/ebbtide/data
+  start --set storage.accept_clock=true
+  (($(redis-cli -p 16379 dbsize) > 0)) || fail "$release has no keys"
+  stop
+  rm -rf /var/lib/ebbtide/data
+  mv /var/lib/ebbtide/own /var/lib/ebbtide/data
+done
 
 step "removal keeps configuration and data, and the package can come back"
 apt-get remove -y -qq ebbtide >/dev/null 2>&1
