@@ -184,6 +184,7 @@ Status Db::reconfigure(const Settings& settings) {
     MutexLock lock(impl_->trees_.commit_mutex);
     for (DatabaseId d = 0; d < settings.databases; ++d) impl_->trees_.change_settings(d, settings.tree_for(d));
   }
+  impl_->reaper_.hurry();  // its pause follows from the deadline before
   impl_->writes_.measure();
   if (impl_->trees_.deadlines_changed()) {
     MutexLock manifest(impl_->manifest_.mutex);
@@ -201,6 +202,7 @@ Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) 
     MutexLock commit_lock(impl_->trees_.commit_mutex);
     impl_->trees_.change_settings(database, settings);
   }
+  impl_->reaper_.hurry();
   if (impl_->trees_.deadlines_changed()) {
     MutexLock manifest(impl_->manifest_.mutex);
     (void)impl_->manifest_.commit_deadlines();

@@ -32,6 +32,7 @@ struct Collections {
   explicit Collections(const Layout& layout = layout_of(1), FsyncMode fsync = FsyncMode::kNo) : h(with(layout, fsync)) {
     h.open();
   }
+  explicit Collections(const Settings& settings) : h(settings) { h.open(); }
   static Settings with(const Layout& layout, FsyncMode fsync) {
     Settings s = settings_of(layout);
     s.fsync = fsync;
@@ -146,6 +147,25 @@ TEST_CASE("collection expires: its elements are purged by the deadline, and thos
     INFO(text_of(layout_of(turn)));
     expire(layout_of(turn), turn % 2 == 1);
   }
+}
+
+TEST_CASE("deadline becomes shorter: the elements of a collection that expires soon are purged by the new one") {
+  Settings s = settings_of(layout_of(1));
+  s.tree.delete_deadline = 86'400'000;
+  Collections w(s);
+  const auto dying = w.make("dying", w.now() + 5'000);
+  w.put(dying);
+  demand_ok(w.h.db->flush(0), "flush");
+  w.pass(2'000);  // the reaper has searched, and pauses for a minute
+  s.tree.delete_deadline = 20'000;
+  if (GENERATE(false, true)) {
+    REQUIRE(w.h.db->set_tree_settings(0, s.tree).is_ok());
+  } else {
+    REQUIRE(w.h.db->reconfigure(s).is_ok());
+  }
+  w.pass(3'000 + 20'000 + kStep);
+  demand_gone(w, dying);
+  CHECK(w.h.db->stats().deadlines_missed_load == 0);
 }
 
 TEST_CASE("delete by stamp covers the header of a collection: its elements are purged by the deadline") {
