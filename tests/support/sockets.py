@@ -94,6 +94,12 @@ class Link:
         self.socket.sendall(encode(*arguments))
         return read_reply(self.stream)
 
+    def pipeline(self, commands):
+        """Sends all commands at once and returns their replies. The replies must be short: none is read while commands are sent."""
+        commands = list(commands)
+        self.socket.sendall(b"".join(encode(*command) for command in commands))
+        return [read_reply(self.stream) for _ in commands]
+
 
 def pairs(flat):
     """Returns a dictionary of a RESP2 map, in which names and values alternate."""
