@@ -44,10 +44,7 @@ Status read_whole(Ctx& ctx, Found* found) {
 
 Result<Bytes> encoding_of(Ctx& ctx, Found* found) {
   if (!is_collection(found->kind)) return string_encoding(*found);
-  if (found->kind == EntryKind::kHeader) {
-    TRY_ASSIGN(header, header_of(*found));
-    if (!header.expiries || header.count > kMostPackedFields) return large_encoding(found->value);
-  }
+  if (found->kind == EntryKind::kHeader) return encoding_of_large(ctx, *found);
   TRY(read_whole(ctx, found));
   return collection_encoding(found->value);
 }
@@ -223,7 +220,9 @@ Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, cons
     return Status::ok();
   }
   const std::size_t bytes = encoded_bytes(elements);
-  if (!fits_compact(elements.size(), bytes) || !may_be_small(elements)) return grow();
+  // An earlier version made larger entries. What is left of one after a removal stays as it is, since the disk may be full.
+  const bool must_grow = change == Change::kKeeps && !fits_compact(elements.size(), bytes);
+  if (must_grow || !may_be_small(elements)) return grow();
   TRY(prepare_collection(ctx, bytes));
   collections.modify(key, old, encoded(), change, &ctx.charge);
   return Status::ok();

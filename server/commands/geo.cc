@@ -425,9 +425,9 @@ Status georadiusbymember_ro(Ctx& ctx) { return search_generic(ctx, {.by_member =
 
 // --- specs
 
-constexpr Bytes kOfMembers = "O(M) where M is the number of named members. Up to 16,384 elements are read as a whole.";
+constexpr Bytes kOfMembers = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.";
 constexpr Bytes kOfSearch =
-    "O(M*log(M)) where M is the number of members in the cells around the area. Up to 16,384 elements are read as a whole.";
+    "O(M*log(M)) where M is the number of members in the cells around the area. Up to 128 elements are read as a whole.";
 constexpr std::uint16_t kReads = KeySpec::kRo | KeySpec::kAccess, kOverwrites = KeySpec::kOw | KeySpec::kUpdate;
 constexpr KeySpec kSource = {.first = 1, .access = kReads};
 constexpr KeySpec kGeosearchstoreKeys[] = {{.first = 1, .access = kOverwrites}, {.first = 2, .access = kReads}};
@@ -445,7 +445,7 @@ constexpr CommandSpec kGeo[] = {
      .flags = kWrite | kDenyOom,
      .run = geoadd,
      .since = "3.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
      .summary = "Adds one or more members to a geospatial index. The key is created if it doesn't exist.",
      .group = Group::kGeo,
      .arguments = kGeoaddArguments,

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "commands/expiring_fields.h"
 #include "commands/large_part.h"
+#include "commands/large_upkeep.h"
 
 namespace ebbtide {
 namespace {
@@ -41,14 +43,7 @@ Status load_names(Ctx& ctx, std::vector<Bytes> names, const LargeHeader& header,
   for (const Bytes name : names) TRY(part.look_up(name));
   if (!part.is_resident()) return Status::not_resident();
   part.give(found);
-  if (header.type != CollectionType::kSortedSet) return Status::ok();
-  // Members were looked up by name, and a sorted set is ordered by score.
-  SortedSet members;
-  TRY_ASSIGN(reader, CompactReader::open(found->value, CollectionType::kSortedSet));
-  for (ScoredMember each; reader.next(&each);) members.push_back(each);
-  std::sort(members.begin(), members.end(), is_before);
-  LargePart::set_elements(encode(members), found);
-  return Status::ok();
+  return header.type == CollectionType::kSortedSet ? LargePart::order_by_score(found) : Status::ok();
 }
 
 Status check_names(const LookupKey& key, std::size_t longest) {
@@ -79,10 +74,21 @@ Status put_difference(Ctx& ctx, const LookupKey& key, const Found& old, const El
     return Status::corruption("the header of a collection counts too few elements");
   const std::uint64_t count = header.count + after.size() - before.size();
   TRY(ctx.work(kWriteWork * (before.size() + after.size())));
-  if (count != 0) {
-    ElementWriter writer = ctx.collections().elements(key, header.generation);
-    write_changes(writer, before, after);
+  if (count == 0) return put_count(ctx, key, old, header, count, change);
+  header.count = count;
+  if constexpr (std::is_same_v<Elements, SortedSet>) {
+    TRY(note_change(ctx, old, before, after, &header));
+  } else {
+    note_change(before, after, &header);
   }
+  if (is_mostly_dead(header)) {
+    const Result<bool> written = rewrite(ctx, key, old, before, after, change, &header);
+    // Without memory for all elements those that change can be written.
+    if (!written.is_ok() && written.status().code() != Code::kOutOfMemory) return written.status();
+    if (written.is_ok() && *written) return Status::ok();
+  }
+  ElementWriter writer = ctx.collections().elements(key, header.generation);
+  write_changes(writer, before, after);
   return put_count(ctx, key, old, header, count, change);
 }
 
@@ -92,6 +98,7 @@ Status put_expiring(Ctx& ctx, const LookupKey& key, const Found& old, LargeHeade
   TRY(check_names(key, longest_name(after)));
   TRY(ctx.work(kWriteWork * (before.size() + after.size())));
   TRY(note_changed_fields(ctx, old, before, after, &header));
+  note_change(before, after, &header);
   if (header.count != 0) {
     ElementWriter writer = ctx.collections().elements(key, header.generation);
     write_changes(writer, before, after);
@@ -121,6 +128,12 @@ LargeHeader new_header(CollectionType type, Generation generation, std::uint64_t
   return header;
 }
 
+/// Sets the header's bounds, which only a sorted set has.
+template <typename Elements>
+void set_bounds_of(const Elements& elements, LargeHeader* header) {
+  if constexpr (std::is_same_v<Elements, SortedSet>) set_bounds(elements, header);
+}
+
 /// Checks the size of a collection that is written as a whole, counts the work and reserves the memory of the batch.
 Status prepare_build(Ctx& ctx, const LookupKey& key, std::size_t elements, std::size_t bytes, std::size_t longest) {
   TRY(check_names(key, longest));
@@ -143,7 +156,7 @@ Status write_all(ElementWriter& writer, CollectionType type, Bytes value) {
     }
     case CollectionType::kSet: {
       TRY_ASSIGN(set, decode_set(value));
-      write_changes(writer, Set{}, set);
+      add_all(writer, set);
       break;
     }
     case CollectionType::kList: {
@@ -214,6 +227,17 @@ Status load_scan_part(Ctx& ctx, CollectionType type, Bytes resume, std::uint64_t
   *rest = std::move(next);
   part.give(found);
   return Status::ok();
+}
+
+Result<Bytes> encoding_of_large(Ctx& ctx, const Found& found) {
+  TRY_ASSIGN(header, header_of(found));
+  if (!may_be_packed(header.type, header.count)) return large_encoding(header.type);
+  Found all = found;
+  std::optional<std::string> rest;
+  TRY(load_scan_part(ctx, header.type, {}, header.count + 1, &all, &rest));
+  if (rest) return large_encoding(header.type);  // too many bytes
+  if (header.type == CollectionType::kSortedSet) TRY(LargePart::order_by_score(&all));
+  return collection_encoding(all.value);
 }
 
 Status load_element(Ctx& ctx, CollectionType type, Bytes name, Found* found) {
@@ -291,6 +315,7 @@ Status grow(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, Col
   Collections collections = ctx.collections();
   LargeHeader header = new_header(type, collections.next_generation(), elements.size());
   header.expiries = expiries;
+  set_bounds_of(elements, &header);
   collections.put_header(key, old, header, Change::kKeeps);
   ElementWriter writer = collections.elements(key, header.generation);
   write(writer);
@@ -314,7 +339,7 @@ Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& ol
                   const std::vector<Bytes>& items) {
   const bool list = type == CollectionType::kList;
   return grow(ctx, key, old, type, items, list ? sizeof(std::uint64_t) : longest_name(items),
-              [&](ElementWriter& to) { list ? add_list(to, items) : write_changes(to, Set{}, items); });
+              [&](ElementWriter& to) { list ? add_list(to, items) : add_all(to, items); });
 }
 
 Status replace_collection(Ctx& ctx, const ReadView& view, const LookupKey& key, const std::optional<Found>& old,
@@ -337,6 +362,10 @@ Status replace_collection(Ctx& ctx, const ReadView& view, const LookupKey& key, 
   TRY(prepare_build(ctx, key, reader.count(), value.size(), longest));
   LargeHeader header = new_header(*type, collections.next_generation(), reader.count());
   header.expiries = expiries;
+  if (*type == CollectionType::kSortedSet) {
+    TRY_ASSIGN(members, decode_sorted_set(value));
+    set_bounds(members, &header);
+  }
   collections.replace_header(key, old, header, options);
   ElementWriter writer = collections.elements(key, header.generation);
   return write_all(writer, *type, value);

@@ -45,6 +45,8 @@ Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* 
 /// place of the next element, if there is one. A place that belongs to another collection is an error.
 Status load_scan_part(Ctx& ctx, CollectionType type, Bytes resume, std::uint64_t count, Found* found,
                       std::optional<std::string>* rest);
+/// Returns the encoding that Redis would use for a located large collection. Reads its elements if they may have a packed one.
+Result<Bytes> encoding_of_large(Ctx& ctx, const Found& found);
 /// Returns the header of a loaded or located large collection.
 Result<LargeHeader> header_of(const Found& found);
 

@@ -127,7 +127,7 @@ Result<std::optional<RankedScore>> rank_member(Ctx& ctx, Bytes member, Found* fo
   TRY_ASSIGN(place, find_member(found->value, member));
   if (!place) return place;
   TRY_ASSIGN(part, part_of(ctx, *found));
-  TRY_ASSIGN(rank, part.place_of(ordered_score(place->score) + std::string(member)));
+  TRY_ASSIGN(rank, part.place_of(scored_name({place->score, member})));
   return std::optional(RankedScore{static_cast<std::size_t>(rank), place->score});
 }
 

@@ -58,8 +58,10 @@ Status ElementWalk::next() {
 }
 
 Status ElementWalk::settle() {
-  if (walk_->paused()) return leave_loop(ctx_);
-  TRY(walk_->status());
+  if (!walk_->valid()) {
+    if (walk_->paused()) return leave_loop(ctx_);
+    TRY(walk_->status());
+  }
   const std::uint64_t passed = walk_->steps() - std::exchange(passed_, walk_->steps());
   TRY(ctx_.work(kWalkWork * (1 + passed)));
   visited_ += 1 + passed;
@@ -69,7 +71,7 @@ Status ElementWalk::settle() {
 
 Result<Bytes> ElementWalk::value() {
   const Bytes value = walk_->value();
-  TRY(walk_->status());
+  if (value.empty()) TRY(walk_->status());  // a large value may be unreadable
   return value;
 }
 
@@ -94,6 +96,15 @@ void LargePart::set_elements(std::string elements, Found* found) {
   found->pin = std::shared_ptr<const void>(loaded, &loaded->elements);
 }
 
+Status LargePart::order_by_score(Found* found) {
+  SortedSet members;
+  TRY_ASSIGN(reader, CompactReader::open(found->value, CollectionType::kSortedSet));
+  for (ScoredMember each; reader.next(&each);) members.push_back(each);
+  std::sort(members.begin(), members.end(), is_before);
+  set_elements(encode(members), found);
+  return Status::ok();
+}
+
 Status LargePart::look_up_position(std::uint64_t place) {
   return look_up(ElementClass::kPosition, position_name(header_.first + place * kPositionStep), false);
 }
@@ -110,8 +121,16 @@ Status LargePart::look_up(ElementClass which, Bytes name, bool may_be_absent) {
   return resident_ ? add(name, element->value, element->expiry) : Status::ok();
 }
 
+ElementRange LargePart::in_bounds(ElementRange range) const {
+  if (range.which != ElementClass::kScore || header_.lowest.empty()) return range;
+  range.first = std::max(range.first, header_.lowest);
+  const std::string end = behind_bound(header_.highest);
+  range.end = range.end.empty() ? end : std::min(range.end, end);
+  return range;
+}
+
 Status LargePart::walk(const ElementRange& range) {
-  ElementWalk walk(ctx_, keys_, range);
+  ElementWalk walk(ctx_, keys_, in_bounds(range));
   TRY(walk.begin());
   for (std::uint64_t i = 0; i < range.skip && walk.valid(); ++i) TRY(walk.next());
   if (range.from_end) return add_backward(walk, range.limit);
@@ -140,7 +159,7 @@ Status LargePart::walk_to(std::span<const std::size_t> places) {
   // One element is sought from the nearer end.
   const bool from_end = places.size() == 1 && places.front() > header_.count / 2;
   const std::uint64_t visited = places.empty() ? 0 : from_end ? header_.count - places.back() : places.back() + 1;
-  ElementWalk walk(ctx_, keys_, {.which = which, .from_end = from_end, .limit = visited});
+  ElementWalk walk(ctx_, keys_, in_bounds({.which = which, .from_end = from_end, .limit = visited}));
   TRY(walk.begin());
   std::size_t at = 0;
   for (const std::size_t place : places) {
@@ -166,7 +185,7 @@ Result<std::optional<std::string>> LargePart::walk_names(Bytes from, std::uint64
 }
 
 Result<std::uint64_t> LargePart::count_in(const ElementRange& range) {
-  ElementWalk walk(ctx_, keys_, range);
+  ElementWalk walk(ctx_, keys_, in_bounds(range));
   std::uint64_t count = 0;
   TRY(walk.begin());
   for (; walk.valid(); ++count) TRY(walk.next());
@@ -175,8 +194,8 @@ Result<std::uint64_t> LargePart::count_in(const ElementRange& range) {
 
 Result<std::uint64_t> LargePart::place_of(Bytes name) {
   const ElementClass which = ordered_class(header_.type);
-  ElementWalk below(ctx_, keys_, {.which = which, .end = std::string(name)});
-  ElementWalk above(ctx_, keys_, {.which = which, .first = std::string(name) + '\0', .from_end = true});
+  ElementWalk below(ctx_, keys_, in_bounds({.which = which, .end = std::string(name)}));
+  ElementWalk above(ctx_, keys_, in_bounds({.which = which, .first = std::string(name) + '\0', .from_end = true}));
   TRY(below.begin());
   TRY(above.begin());
   for (std::uint64_t passed = 0;; ++passed) {

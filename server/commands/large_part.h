@@ -49,6 +49,8 @@ class ElementWalk {
   [[nodiscard]] Millis expiry() const { return walk_->expiry(); }
   /// The key of the element.
   [[nodiscard]] Bytes key() const { return walk_->key(); }
+  /// Returns about how many dead elements the walk has passed over.
+  [[nodiscard]] std::uint64_t passed() const { return passed_; }
 
  private:
   Status settle();
@@ -88,8 +90,12 @@ class LargePart {
   /// Moves the elements into `found`, in place of what it had; the header's own value stays in Found::header.
   void give(Found* found) { set_elements(builder_.take(), found); }
   [[nodiscard]] std::size_t count() const { return builder_.count(); }
+  /// Puts members of a sorted set, which were read by name, into the order of their scores.
+  static Status order_by_score(Found* found);
   /// Replaces the value of a header by elements of its collection.
   static void set_elements(std::string elements, Found* found);
+  /// Returns the part of a range that has elements: that within the header's bounds.
+  [[nodiscard]] ElementRange in_bounds(ElementRange range) const;
 
  private:
   Status look_up(ElementClass which, Bytes name, bool may_be_absent);

@@ -763,7 +763,7 @@ constexpr CommandSpec kZsets[] = {
      .run = zmpop,
      .since = "7.0.0",
      .complexity =
-         "O(K + N) where K is the number of keys, and N that of popped members. Up to 16,384 elements are read as a whole.",
+         "O(K + N) where K is the number of keys, and N that of popped members. Up to 128 elements are read as a whole.",
      .summary =
          "Removes and returns a member by score from one or more sorted sets. Blocks until a member is available otherwise. "
          "Deletes the sorted set if the last element was popped.",
@@ -776,7 +776,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kNoScript | kBlocking | kFast,
      .run = bzpopmax,
      .since = "5.0.0",
-     .complexity = "O(K) where K is the number of keys. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(K) where K is the number of keys. Up to 128 elements are read as a whole.",
      .summary =
          "Removes and returns the member with the highest score from one or more sorted sets. Blocks until a member available "
          "otherwise.  Deletes the sorted set if the last element was popped.",
@@ -789,7 +789,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kNoScript | kBlocking | kFast,
      .run = bzpopmin,
      .since = "5.0.0",
-     .complexity = "O(K) where K is the number of keys. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(K) where K is the number of keys. Up to 128 elements are read as a whole.",
      .summary = "Removes and returns the member with the lowest score from one or more sorted sets. Blocks until a member is "
                 "available otherwise. Deletes the sorted set if the last element was popped.",
      .group = Group::kSortedSet,
@@ -801,7 +801,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kDenyOom | kFast,
      .run = zadd,
      .since = "1.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
      .summary = "Adds one or more members to a sorted set, or updates their scores. Creates the key if it doesn't exist.",
      .group = Group::kSortedSet,
      .arguments = kZaddArguments,
@@ -822,7 +822,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly | kFast,
      .run = zcount,
      .since = "2.0.0",
-     .complexity = "O(N) where N is the number of members in the range. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members in the range. Up to 128 elements are read as a whole.",
      .summary = "Returns the count of members in a sorted set that have scores within a range.",
      .group = Group::kSortedSet,
      .arguments = kZcountArguments},
@@ -854,7 +854,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kDenyOom | kFast,
      .run = zincrby,
      .since = "1.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
      .summary = "Increments the score of a member in a sorted set.",
      .group = Group::kSortedSet,
      .arguments = kZincrbyArguments,
@@ -897,7 +897,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly | kFast,
      .run = zlexcount,
      .since = "2.8.9",
-     .complexity = "O(N) where N is the number of members in the range. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members in the range. Up to 128 elements are read as a whole.",
      .summary = "Returns the number of members in a sorted set within a lexicographical range.",
      .group = Group::kSortedSet,
      .arguments = kZlexcountArguments},
@@ -908,7 +908,7 @@ constexpr CommandSpec kZsets[] = {
      .run = zmpop,
      .since = "7.0.0",
      .complexity =
-         "O(K + N) where K is the number of keys, and N that of popped members. Up to 16,384 elements are read as a whole.",
+         "O(K + N) where K is the number of keys, and N that of popped members. Up to 128 elements are read as a whole.",
      .summary = "Returns the highest- or lowest-scoring members from one or more sorted sets after removing them. Deletes the "
                 "sorted set if the last member was popped.",
      .group = Group::kSortedSet,
@@ -920,7 +920,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly | kFast,
      .run = zmscore,
      .since = "6.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
      .summary = "Returns the score of one or more members in a sorted set.",
      .group = Group::kSortedSet,
      .arguments = kZmscoreArguments},
@@ -930,7 +930,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kFast,
      .run = zpopmax,
      .since = "5.0.0",
-     .complexity = "O(N) where N is the number of popped members. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of popped members. Up to 128 elements are read as a whole.",
      .summary = "Returns the highest-scoring members from a sorted set after removing them. Deletes the sorted set if the last "
                 "member was popped.",
      .group = Group::kSortedSet,
@@ -942,7 +942,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kFast,
      .run = zpopmin,
      .since = "5.0.0",
-     .complexity = "O(N) where N is the number of popped members. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of popped members. Up to 128 elements are read as a whole.",
      .summary = "Returns the lowest-scoring members from a sorted set after removing them. Deletes the sorted set if the last "
                 "member was popped.",
      .group = Group::kSortedSet,
@@ -954,7 +954,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly,
      .run = zrandmember,
      .since = "6.2.0",
-     .complexity = "O(N) where N is the number of members between the nearer end and the chosen one. Up to 16,384 elements are "
+     .complexity = "O(N) where N is the number of members between the nearer end and the chosen one. Up to 128 elements are "
                    "read as a whole.",
      .summary = "Returns one or more random members from a sorted set.",
      .group = Group::kSortedSet,
@@ -965,8 +965,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly,
      .run = zrange,
      .since = "1.2.0",
-     .complexity =
-         "O(N) where N is the number of members that are skipped and returned. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
      .summary = "Returns members in a sorted set within a range of indexes.",
      .group = Group::kSortedSet,
      .arguments = kZrangeArguments},
@@ -976,8 +975,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly,
      .run = zrangebylex,
      .since = "2.8.9",
-     .complexity =
-         "O(N) where N is the number of members that are skipped and returned. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
      .summary = "Returns members in a sorted set within a lexicographical range.",
      .group = Group::kSortedSet,
      .arguments = kZrangebylexArguments},
@@ -987,8 +985,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly,
      .run = zrangebyscore,
      .since = "1.0.5",
-     .complexity =
-         "O(N) where N is the number of members that are skipped and returned. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
      .summary = "Returns members in a sorted set within a range of scores.",
      .group = Group::kSortedSet,
      .arguments = kZrangebyscoreArguments},
@@ -998,8 +995,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kDenyOom,
      .run = zrangestore,
      .since = "6.2.0",
-     .complexity =
-         "O(N) where N is the number of members that are skipped and stored. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and stored. Up to 128 elements are read as a whole.",
      .summary = "Stores a range of members from sorted set in a key.",
      .group = Group::kSortedSet,
      .arguments = kZrangestoreArguments,
@@ -1011,7 +1007,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly | kFast,
      .run = zrank,
      .since = "2.0.0",
-     .complexity = "O(N) where N is the number of members between the member and the nearer end. Up to 16,384 elements are read "
+     .complexity = "O(N) where N is the number of members between the member and the nearer end. Up to 128 elements are read "
                    "as a whole.",
      .summary = "Returns the index of a member in a sorted set ordered by ascending scores.",
      .group = Group::kSortedSet,
@@ -1022,7 +1018,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kFast,
      .run = zrem,
      .since = "1.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
      .summary = "Removes one or more members from a sorted set. Deletes the sorted set if all members were removed.",
      .group = Group::kSortedSet,
      .arguments = kZremArguments,
@@ -1033,7 +1029,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite,
      .run = zremrangebylex,
      .since = "2.8.9",
-     .complexity = "O(N) where N is the number of removed members. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of removed members. Up to 128 elements are read as a whole.",
      .summary =
          "Removes members in a sorted set within a lexicographical range. Deletes the sorted set if all members were removed.",
      .group = Group::kSortedSet,
@@ -1045,8 +1041,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite,
      .run = zremrangebyrank,
      .since = "2.0.0",
-     .complexity =
-         "O(N) where N is the number of members that are skipped and removed. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and removed. Up to 128 elements are read as a whole.",
      .summary = "Removes members in a sorted set within a range of indexes. Deletes the sorted set if all members were removed.",
      .group = Group::kSortedSet,
      .arguments = kZremrangebyrankArguments,
@@ -1057,7 +1052,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite,
      .run = zremrangebyscore,
      .since = "1.2.0",
-     .complexity = "O(N) where N is the number of removed members. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of removed members. Up to 128 elements are read as a whole.",
      .summary = "Removes members in a sorted set within a range of scores. Deletes the sorted set if all members were removed.",
      .group = Group::kSortedSet,
      .arguments = kZremrangebyscoreArguments,
@@ -1068,8 +1063,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly,
      .run = zrevrange,
      .since = "1.2.0",
-     .complexity =
-         "O(N) where N is the number of members that are skipped and returned. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
      .summary = "Returns members in a sorted set within a range of indexes in reverse order.",
      .group = Group::kSortedSet,
      .arguments = kZrevrangeArguments},
@@ -1079,8 +1073,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly,
      .run = zrevrangebylex,
      .since = "2.8.9",
-     .complexity =
-         "O(N) where N is the number of members that are skipped and returned. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
      .summary = "Returns members in a sorted set within a lexicographical range in reverse order.",
      .group = Group::kSortedSet,
      .arguments = kZrevrangebylexArguments},
@@ -1090,8 +1083,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly,
      .run = zrevrangebyscore,
      .since = "2.2.0",
-     .complexity =
-         "O(N) where N is the number of members that are skipped and returned. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
      .summary = "Returns members in a sorted set within a range of scores in reverse order.",
      .group = Group::kSortedSet,
      .arguments = kZrevrangebyscoreArguments},
@@ -1101,7 +1093,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly | kFast,
      .run = zrevrank,
      .since = "2.0.0",
-     .complexity = "O(N) where N is the number of members between the member and the nearer end. Up to 16,384 elements are read "
+     .complexity = "O(N) where N is the number of members between the member and the nearer end. Up to 128 elements are read "
                    "as a whole.",
      .summary = "Returns the index of a member in a sorted set ordered by descending scores.",
      .group = Group::kSortedSet,
@@ -1122,7 +1114,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly | kFast,
      .run = zscore,
      .since = "1.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 16,384 elements are read as a whole.",
+     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
      .summary = "Returns the score of a member in a sorted set.",
      .group = Group::kSortedSet,
      .arguments = kZscoreArguments},

@@ -9,7 +9,7 @@ namespace ebbtide {
 namespace {
 
 // Redis's default settings: hash-max-listpack-entries and so on. A list is one listpack up to list-max-listpack-size, 8 KiB.
-constexpr std::size_t kPackedMembers = 128, kPackedIntegers = 512, kPackedItemBytes = 64;
+constexpr std::size_t kPackedFields = 512, kPackedMembers = 128, kPackedIntegers = 512, kPackedItemBytes = 64;
 constexpr std::size_t kPackedListBytes = 8192;
 
 bool is_short(Bytes item) { return item.size() <= kPackedItemBytes; }
@@ -21,7 +21,7 @@ Result<Bytes> hash_encoding(Bytes value) {
   TRY_ASSIGN(hash, decode_hash(value));
   const bool all_short =
       std::all_of(hash.begin(), hash.end(), [](const HashField& f) { return is_short(f.field) && is_short(f.value); });
-  if (hash.size() > kMostPackedFields || !all_short) return Bytes("hashtable");
+  if (hash.size() > kPackedFields || !all_short) return Bytes("hashtable");
   return Bytes(has_expiries(hash) ? "listpackex" : "listpack");
 }
 
@@ -48,8 +48,8 @@ Result<Bytes> list_encoding(Bytes value) {
 
 }  // namespace
 
-Bytes large_encoding(Bytes header) {
-  switch (collection_type_of(header).value_or(CollectionType::kHash)) {
+Bytes large_encoding(CollectionType type) {
+  switch (type) {
     case CollectionType::kSortedSet:
       return "skiplist";
     case CollectionType::kList:
@@ -59,6 +59,20 @@ Bytes large_encoding(Bytes header) {
       break;
   }
   return "hashtable";
+}
+
+bool may_be_packed(CollectionType type, std::uint64_t elements) {
+  switch (type) {
+    case CollectionType::kHash:
+      return elements <= kPackedFields;
+    case CollectionType::kSet:
+      return elements <= kPackedIntegers;
+    case CollectionType::kSortedSet:
+      return elements <= kPackedMembers;
+    case CollectionType::kList:
+      break;
+  }
+  return elements <= kPackedListBytes / listpack_bytes({});
 }
 
 Millis key_expiry(const Found& found) {
@@ -110,6 +124,7 @@ void Collections::modify(const LookupKey& key, const std::optional<Found>& old, 
                          MemoryCharge* charge) {
   WriteBatch::PutOptions options;
   options.debt = options.shrinks = change == Change::kRemoves;
+  if (old && old->kind == EntryKind::kHeader) delete_elements(batch_, view_.database(), key.key);
   if (old) {
     if (strings_.stamp_mode() == StampMode::kExplicit) options.stamp = old->stamp;
     options.expiry = old->expiry;
@@ -140,7 +155,16 @@ void write_header(WriteBatch& batch, DatabaseId database, Bytes key, LargeHeader
 void Collections::put_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header, Change change) {
   WriteBatch::PutOptions options;
   options.shrinks = change == Change::kRemoves;
-  options.debt = old && old->kind == EntryKind::kCompact;  // its elements leave that entry
+  // Elements leave the small collection. Older headers of a sorted set name members, and one of these may be removed now.
+  options.debt =
+      old && (old->kind == EntryKind::kCompact || (change == Change::kRemoves && header.type == CollectionType::kSortedSet));
+  if (old && old->kind == EntryKind::kHeader) {
+    const auto generation = header_generation(old->header.empty() ? old->value : old->header);
+    if (generation && *generation != header.generation) {
+      const KeyRange elements = element_range(key.key, *generation);
+      batch_.delete_range(view_.database(), elements.start, elements.end);
+    }
+  }
   if (old) {
     if (strings_.stamp_mode() == StampMode::kExplicit) options.stamp = old->stamp;
     options.expiry = key_expiry(*old);
@@ -152,7 +176,7 @@ void Collections::replace_header(const LookupKey& key, const std::optional<Found
                                  const WriteBatch::PutOptions& options) {
   if (old && old->kind == EntryKind::kHeader) delete_elements(batch_, view_.database(), key.key);
   WriteBatch::PutOptions put = options;
-  put.debt = old && old->kind == EntryKind::kCompact;
+  put.debt = old && old->kind != EntryKind::kValue;  // a header may name a member, too
   write_header(batch_, view_.database(), key.key, header, put);
 }
 

@@ -28,11 +28,10 @@ Status check_collection(const Found& found, CollectionType type);
 /// "quicklist". kCorruption if the bytes are damaged.
 Result<Bytes> collection_encoding(Bytes value);
 
-/// Returns the encoding that Redis would use for a large collection, whose header this is.
-Bytes large_encoding(Bytes header);
-/// A large hash of at most so many fields, some of which expire, may have Redis's small encoding "listpackex". It must be read to
-/// learn this: collection_encoding() then returns it.
-inline constexpr std::uint64_t kMostPackedFields = 512;
+/// Returns the encoding that Redis uses for collections of that type that have no packed one.
+Bytes large_encoding(CollectionType type);
+/// Returns false if Redis packs no collection of so many elements.
+bool may_be_packed(CollectionType type, std::uint64_t elements);
 
 /// Returns the expiry that commands gave the key of a located entry; 0: none. The entry itself may expire earlier
 /// (LargeHeader::entry_expiry).
@@ -59,18 +58,21 @@ class Collections {
   /// Reads the bytes of a located collection. WRONGTYPE if it is of another type.
   Status read(CollectionType type, Found* found) const;
 
-  /// Replaces a collection, or creates it: keeps expiry and stamp of `old`. `charge` as in Strings::modify.
+  /// Replaces a collection, or creates it: keeps expiry and stamp of `old`, which may also be large. `charge` as in Strings::modify.
   void modify(const LookupKey& key, const std::optional<Found>& old, std::string value, Change change, MemoryCharge* charge);
   /// Sets the key to a new collection with the expiry and stamp of `options`. `old`: the key's entry, of any type.
   void replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge,
                const WriteBatch::PutOptions& options);
   /// Like modify(), for a large collection: replaces or creates its header. `old` may also be a small collection, which becomes large.
+  /// If the header begins a new generation, deletes the elements of the old one.
   void put_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header, Change change);
   /// Like replace(), for a large collection: deletes what the key had, and writes the header. The caller then writes the elements.
   void replace_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header,
                       const WriteBatch::PutOptions& options);
   /// Returns a writer for the elements of a collection.
-  ElementWriter elements(const LookupKey& key, Generation generation) { return {batch_, view_.database(), key.key, generation}; }
+  ElementWriter elements(const LookupKey& key, Generation generation, Change change = Change::kKeeps) {
+    return {batch_, view_.database(), key.key, generation, change == Change::kRemoves};
+  }
   /// Returns the generation of a collection that this command creates under `key`. No earlier one of the key is as high.
   [[nodiscard]] Generation next_generation() const;
   /// Reads an element of a large collection; nullopt if there is none. `element_key`: of ElementKeys. Errors as of Strings::get.

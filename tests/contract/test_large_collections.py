@@ -10,7 +10,7 @@ from support.server import Server
 
 redis = pytest.importorskip("redis")
 
-MANY = 20_000  # more than a small collection has
+MANY = 20_000  # more than a loop walks over
 SETTINGS = {"storage.memory_budget": "128MiB", "tree.deletes.deadline": "10s", "storage.fsync": "always"}
 
 
@@ -427,3 +427,62 @@ def test_bytes_of_elements_removed_from_the_middle_of_a_large_list_are_gone_by_t
         wait_until_purged(server, b"secret-%d-at-%d" % (i % 3, i), 15)
     assert client.llen("l") == MANY - 3 and client.lrange("l", 299, 300) == [b"secret-2-at-299", b"secret-0-at-303"]
 
+
+
+def test_names_of_removed_members_leave_all_files_by_the_deadline_while_a_queue_goes_on(server):
+    """The header names the first and the last member, so its older versions must go, too."""
+    client = server.client()
+    rng = random.Random(12)
+    waiting = [b"secret-%06d" % i for i in range(400)]
+    client.zadd("queue", {member: i for i, member in enumerate(waiting)})
+    client.execute_command("TREE.FLUSH")
+    removed, number = [], 400
+    for turn in range(600):
+        way = rng.randrange(3)
+        if way == 0:
+            removed.append(client.zpopmin("queue")[0][0])
+        elif way == 1:
+            removed.append(client.zpopmax("queue")[0][0])
+        else:
+            removed.append(rng.choice(waiting))
+            client.zrem("queue", removed[-1])
+        waiting.remove(removed[-1])
+        member = b"secret-%06d" % number
+        client.zadd("queue", {member: rng.choice([-number, number])})
+        waiting.append(member)
+        number += 1
+        if turn % 150 == 149:
+            client.execute_command("TREE.FLUSH")
+    assert set(client.zrange("queue", 0, -1)) == set(waiting)
+    end = time.monotonic() + 15
+    while True:
+        content = b"".join(path.read_bytes() for path in server.data.iterdir() if path.is_file() and path.name != "RESERVE")
+        left = [member for member in removed if member in content]
+        if not left:
+            break
+        assert time.monotonic() < end, left[:10]
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("kind", ["hash", "set", "zset"])
+def test_collection_that_is_written_again_survives_kill_9(kind, server):
+    client = server.client()
+    fill(client, kind, "c", 1500)
+    rng = random.Random(13)
+    left = set(range(1500))
+    remove = {"hash": client.hdel, "set": client.srem, "zset": client.zrem}[kind]
+    for part in range(4):
+        for i in rng.sample(sorted(left), len(left) * 2 // 3):
+            left.discard(i)
+            remove("c", name(i))
+        if part % 2 == 0:
+            client.execute_command("TREE.FLUSH")
+        server.kill()
+        server.start()
+        client = server.client()
+        remove = {"hash": client.hdel, "set": client.srem, "zset": client.zrem}[kind]
+        found = read(client, kind, "c")
+        assert {member[0] if kind == "zset" else member for member in found} == {name(i) for i in left}
+        assert client.dbsize() == 1
+    client.delete("c")
+    wait_until_purged(server, b"name-0", 13)

@@ -29,11 +29,11 @@ namespace ebbtide {
 /// The numbers are part of the format.
 enum class CollectionType : std::uint8_t { kHash = 1, kSet = 2, kSortedSet = 3, kList = 4 };
 
-/// The largest collection in this form: rewriting one takes about a millisecond of its event loop, and a megabyte of the log. Lower
-/// limits would make writes cheaper, and walks pass over the tombstones of removed elements (decision 0058).
-inline constexpr std::size_t kMaxCompactBytes = std::size_t{1} << 20;
-/// The most elements. A decoded element takes at most 32 bytes, so all of them together take half a megabyte.
-inline constexpr std::size_t kMaxCompactElements = 16'384;
+/// The largest collection that commands write in this form. Rewriting one takes at most 10 us, about as much as two or three writes of
+/// single elements; reading one as a whole is several times as fast as reading single elements (decision 0060). Larger ones that an
+/// earlier version has written are read, too; they get the other form with the next write that adds or changes an element.
+inline constexpr std::size_t kMaxCompactBytes = 2048;
+inline constexpr std::size_t kMaxCompactElements = 128;
 
 /// Returns the type's name in the reply of TYPE: "hash", "set", "zset", "list".
 Bytes collection_name(CollectionType type);

@@ -10,9 +10,12 @@ namespace ebbtide {
 namespace {
 
 constexpr int kCountBits = 7;
-constexpr std::uint8_t kHasFieldExpiries = 1;
 /// Up to this many elements of a list that are removed get a tombstone each; more get one range tombstone.
 constexpr std::uint64_t kFewTombstones = 16;
+/// Flags of a header.
+constexpr std::uint8_t kHasFieldExpiries = 1, kHasBounds = 0x40, kCountsDead = 0x80;
+/// The most bytes of a bound: score, and enough of the member for most queues whose members all have one score.
+constexpr std::size_t kMaxBoundBytes = 64;
 constexpr std::size_t kOrderedBytes = sizeof(double), kPositionBytes = sizeof(std::uint64_t), kExpiryPrefixBytes = sizeof(Millis);
 
 void append_big_endian(std::string* out, std::uint64_t number) {
@@ -30,6 +33,20 @@ void append_count(std::string* out, std::uint64_t number) {
   out->push_back(static_cast<char>(number));
 }
 
+void append_bound(std::string* out, const std::string& bound) {
+  out->push_back(static_cast<char>(bound.size()));
+  out->append(bound);
+}
+
+bool take_bound(Bytes* in, std::string* bound) {
+  if (in->empty()) return false;
+  const auto size = static_cast<unsigned char>(in->front());
+  if (size < kOrderedBytes || size > kMaxBoundBytes || in->size() <= size) return false;
+  bound->assign(in->substr(1, size));
+  in->remove_prefix(1 + size);
+  return true;
+}
+
 bool take_count(Bytes* in, std::uint64_t* number) {
   *number = 0;
   for (int shift = 0; shift < 64 && !in->empty(); shift += kCountBits) {
@@ -43,15 +60,16 @@ bool take_count(Bytes* in, std::uint64_t* number) {
 
 Status damaged(const char* what) { return Status::corruption(std::string("header of a collection: ") + what); }
 
-Status decode_expiries(Bytes value, LargeHeader* header) {
+Status take_expiries(Bytes* in, LargeHeader* header) {
   FieldExpiries expiries;
-  if (!take_count(&value, &expiries.persistent) || expiries.persistent >= header->count) {
+  if (!take_count(in, &expiries.persistent) || expiries.persistent >= header->count) {
     return damaged("the number of fields without an expiry is damaged");
   }
-  if (value.size() != 3 * kExpiryPrefixBytes) return damaged("the expiries are damaged");
-  expiries.soonest = read_big_endian(value);
-  expiries.latest = read_big_endian(value.substr(kExpiryPrefixBytes));
-  expiries.key_expiry = read_big_endian(value.substr(2 * kExpiryPrefixBytes));
+  if (in->size() < 3 * kExpiryPrefixBytes) return damaged("the expiries are damaged");
+  expiries.soonest = read_big_endian(*in);
+  expiries.latest = read_big_endian(in->substr(kExpiryPrefixBytes));
+  expiries.key_expiry = read_big_endian(in->substr(2 * kExpiryPrefixBytes));
+  in->remove_prefix(3 * kExpiryPrefixBytes);
   if (expiries.soonest == 0 || (expiries.latest == 0) != (expiries.persistent != 0)) return damaged("an expiry is missing");
   header->expiries = expiries;
   return Status::ok();
@@ -81,11 +99,22 @@ void compare(const std::vector<Element>& first, const std::vector<Element>& seco
 }  // namespace
 
 std::string LargeHeader::encode() const {
-  std::string out = header_start(static_cast<std::uint8_t>(type), expiries ? kHasFieldExpiries : 0, generation);
+  const int flags = (dead + dead_below + dead_above != 0 ? kCountsDead : 0) | (lowest.empty() ? 0 : kHasBounds) |
+                    (expiries ? kHasFieldExpiries : 0);
+  std::string out = header_start(static_cast<std::uint8_t>(type), static_cast<std::uint8_t>(flags), generation);
   append_count(&out, count);
   if (type == CollectionType::kList) {
     append_big_endian(&out, first);
     append_big_endian(&out, last);
+  }
+  if (dead + dead_below + dead_above != 0) {
+    append_count(&out, dead);
+    append_count(&out, dead_below);
+    append_count(&out, dead_above);
+  }
+  if (!lowest.empty()) {
+    append_bound(&out, lowest);
+    append_bound(&out, highest);
   }
   if (expiries) {
     append_count(&out, expiries->persistent);
@@ -101,24 +130,35 @@ Result<LargeHeader> LargeHeader::decode(Bytes value) {
   const auto type = collection_type_of(value);
   const auto generation = header_generation(value);
   if (!type || !generation) return damaged("the type or the generation is damaged");
-  const bool expiring = value[1] == kHasFieldExpiries && *type == CollectionType::kHash;
-  if (value[1] != 0 && !expiring) return damaged("unknown flags");
+  const auto flags = static_cast<std::uint8_t>(value[1]);
+  if ((flags & ~(kCountsDead | kHasBounds | kHasFieldExpiries)) != 0) return damaged("unknown flags");
   header.type = *type;
   header.generation = *generation;
   value.remove_prefix(kHeaderStartBytes);
   if (!take_count(&value, &header.count) || header.count == 0) return damaged("the number of elements is damaged");
-  if (expiring) {
-    TRY(decode_expiries(value, &header));
-    return header;
+  if (header.type == CollectionType::kList) {
+    if (value.size() < 2 * kPositionBytes) return damaged("the positions are damaged");
+    header.first = read_big_endian(value);
+    header.last = read_big_endian(value.substr(kPositionBytes));
+    if (header.last - header.first != (header.count - 1) * kPositionStep) return damaged("the positions do not fit the number");
+    value.remove_prefix(2 * kPositionBytes);
   }
-  if (header.type != CollectionType::kList) {
-    return value.empty() ? Result<LargeHeader>(header) : damaged("bytes behind its end");
+  if ((flags & kCountsDead) != 0) {
+    for (std::uint64_t* number : {&header.dead, &header.dead_below, &header.dead_above}) {
+      if (!take_count(&value, number)) return damaged("the number of dead elements is damaged");
+    }
   }
-  if (value.size() != 2 * kPositionBytes) return damaged("the positions are damaged");
-  header.first = read_big_endian(value);
-  header.last = read_big_endian(value.substr(kPositionBytes));
-  if (header.last - header.first != (header.count - 1) * kPositionStep) return damaged("the positions do not fit the number");
-  return header;
+  if ((flags & kHasBounds) != 0) {
+    if (header.type != CollectionType::kSortedSet || !take_bound(&value, &header.lowest) ||
+        !take_bound(&value, &header.highest) || header.highest < header.lowest) {
+      return damaged("the bounds are damaged");
+    }
+  }
+  if ((flags & kHasFieldExpiries) != 0) {
+    if (header.type != CollectionType::kHash) return damaged("unknown flags");
+    TRY(take_expiries(&value, &header));
+  }
+  return value.empty() ? Result<LargeHeader>(std::move(header)) : damaged("bytes behind its end");
 }
 
 ElementClass ordered_class(CollectionType type) {
@@ -154,6 +194,21 @@ std::optional<ScoredMember> scored_member_of(Bytes name) {
   const auto score = std::bit_cast<double>(positive ? bits & ~(std::uint64_t{1} << 63) : ~bits);
   if (std::isnan(score)) return std::nullopt;
   return ScoredMember{score, name.substr(kOrderedBytes)};
+}
+
+std::string scored_name(const ScoredMember& member) { return ordered_score(member.score).append(member.member); }
+
+std::string bound_of(Bytes name) { return std::string(name.substr(0, kMaxBoundBytes)); }
+
+// A longer name was cut, so all names that begin with the bound are included. No score is all 0xff, so the loop ends.
+std::string behind_bound(std::string bound) {
+  if (bound.size() < kMaxBoundBytes) {
+    bound.push_back('\0');
+    return bound;
+  }
+  while (static_cast<unsigned char>(bound.back()) == 0xff) bound.pop_back();
+  ++bound.back();
+  return bound;
 }
 
 std::string score_bytes(double score) {
@@ -227,7 +282,7 @@ void write_changes(ElementWriter& to, SortedSet before, SortedSet after) {
       [&](const ScoredMember& fresh) { to.add(fresh); },
       [&](const ScoredMember& old, const ScoredMember& fresh) {
         if (old.score == fresh.score) return;
-        to.remove(ElementClass::kScore, ordered_score(old.score) + std::string(old.member));
+        to.remove(ElementClass::kScore, scored_name(old));
         to.add(fresh);
       });
 }

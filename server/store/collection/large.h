@@ -1,7 +1,10 @@
 // The form of a large collection: a header under its key, and an entry of its own for each element (engine/collection_keys.h).
 //
-//   header     type u8, flags u8, generation u64 (big endian), count varint; of a list then its first and its last position, u64;
-//              of a hash with the flag 1 then FieldExpiries: persistent varint, soonest, latest and key expiry, u64 (big endian)
+//   header     type u8, flags u8, generation u64 (big endian), count varint
+//              of a list: its first and its last position, u64
+//              flag 0x80: dead, dead_below, dead_above varint
+//              flag 0x40, sorted sets: lowest, highest; each a length u8, then bytes
+//              flag 1, hashes: FieldExpiries: persistent varint, soonest, latest and key expiry, u64 (big endian)
 //   key of an element = key, two marks, generation, class u8, name
 //
 //   hash        'f' field            -> value; the field's expiry is that of the entry; and, if it has one,
@@ -17,6 +20,10 @@
 // A field that expires is an entry that expires: it is absent for readers, and the engine purges it by the delete deadline. The header
 // is not rewritten then, so it counts such a field until a write counts again (put_changes, commands/large_access.h). The elements 'x'
 // make this cheap: they have the fields with an expiry in the order of their expiries, without the values.
+//
+// A removed element is a tombstone until merges drop it, and walks pass over tombstones. So the header of a sorted set names its first
+// and its last member, and walks begin there. Headers count dead elements, so that commands write a collection again when most of it is
+// dead (commands/large_upkeep.h).
 #pragma once
 
 #include <cstdint>
@@ -45,6 +52,11 @@ struct LargeHeader {
   std::uint64_t count = 0;
   std::uint64_t first = 0, last = 0;  ///< positions of a list's first and last element
   std::optional<FieldExpiries> expiries{};
+  /// About so many elements were removed since the generation began: within the bounds of a sorted set, below and above them. Others
+  /// have no bounds.
+  std::uint64_t dead = 0, dead_below = 0, dead_above = 0;
+  /// Of a sorted set: bound_of() the names of its first and last element of class kScore. Empty: unknown.
+  std::string lowest{}, highest{};
 
   /// Returns true if fields may have expired that `count` counts.
   [[nodiscard]] bool counts_expired(Millis now) const { return expiries && expiries->soonest <= now; }
@@ -98,6 +110,13 @@ class ElementKeys {
 std::string ordered_score(double score);
 /// Returns the score of an element of class kScore, and its member.
 std::optional<ScoredMember> scored_member_of(Bytes name);
+/// Returns the name of an element of class kScore.
+std::string scored_name(const ScoredMember& member);
+
+/// Returns the part of a name that a header has. Names from bound_of(n) on and before behind_bound(bound_of(n)) include n.
+std::string bound_of(Bytes name);
+std::string behind_bound(std::string bound);
+
 /// Returns the value of an element of class kMember in a sorted set.
 std::string score_bytes(double score);
 std::optional<double> score_of(Bytes value);
@@ -112,11 +131,14 @@ std::optional<HashField> expiring_field_of(Bytes name);
 /// Writes elements of one collection to a batch. Names must be checked before (LargeChecks).
 class ElementWriter {
  public:
-  ElementWriter(WriteBatch& batch, DatabaseId database, Bytes key, Generation generation)
-      : batch_(batch), database_(database), keys_(key, generation) {}
+  /// `shrinks`: PutOptions::shrinks of the elements that put() and add() write.
+  ElementWriter(WriteBatch& batch, DatabaseId database, Bytes key, Generation generation, bool shrinks = false)
+      : batch_(batch), database_(database), keys_(key, generation), options_{.shrinks = shrinks, .element = true} {}
 
   void put(ElementClass which, Bytes name, Bytes value, Millis expiry = 0) {
-    batch_.put(database_, keys_.of(which, name), value, {.expiry = expiry, .element = true});
+    WriteBatch::PutOptions options = options_;
+    options.expiry = expiry;
+    batch_.put(database_, keys_.of(which, name), value, options);
   }
   /// Like put(), but the element that had the name is deleted: its bytes must leave the files. `shrinks`: PutOptions::shrinks.
   void replace(ElementClass which, Bytes name, Bytes value, bool shrinks) {
@@ -136,8 +158,9 @@ class ElementWriter {
   }
   void add(const ScoredMember& member) {
     put(ElementClass::kMember, member.member, score_bytes(member.score));
-    put(ElementClass::kScore, ordered_score(member.score) + std::string(member.member), {});
+    put(ElementClass::kScore, scored_name(member), {});
   }
+  void add(Bytes member) { put(ElementClass::kMember, member, {}); }
   void remove(const HashField& field) {
     remove(ElementClass::kField, field.field);
     remove_expiry(field);
@@ -147,13 +170,14 @@ class ElementWriter {
   }
   void remove(const ScoredMember& member) {
     remove(ElementClass::kMember, member.member);
-    remove(ElementClass::kScore, ordered_score(member.score) + std::string(member.member));
+    remove(ElementClass::kScore, scored_name(member));
   }
 
  private:
   WriteBatch& batch_;
   const DatabaseId database_;
   ElementKeys keys_;
+  const WriteBatch::PutOptions options_;
 };
 
 /// Write the difference between two states of some of a collection's elements. The elements of `before` must be in the collection,

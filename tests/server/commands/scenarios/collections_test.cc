@@ -144,11 +144,11 @@ TEST_CASE("collections: a write beyond the limits of one entry makes the collect
   server("RPUSH l a");
   std::vector<std::string> push = {"RPUSH", "l"};
   push.resize(2 + kMaxCompactElements, "x");
-  CHECK(show(server.raw(push)) == "(integer) 16385");
-  CHECK(server("LPUSH l y") == "(integer) 16386");
-  CHECK(server("LLEN l") == "(integer) 16386");
+  CHECK(show(server.raw(push)) == "(integer) 129");
+  CHECK(server("LPUSH l y") == "(integer) 130");
+  CHECK(server("LLEN l") == "(integer) 130");
   CHECK(server("LRANGE l 0 2") == "[\"y\", \"a\", \"x\"]");
-  CHECK(server("OBJECT ENCODING l") == "\"quicklist\"");
+  CHECK(server("OBJECT ENCODING l") == "\"listpack\"");
   CHECK(server("LMOVE l other LEFT RIGHT") == "\"y\"");
   CHECK(server("LRANGE l 0 0") == "[\"a\"]");
   CHECK(server("LMOVE other l LEFT LEFT") == "\"y\"");

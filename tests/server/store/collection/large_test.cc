@@ -43,6 +43,13 @@ TEST_CASE("header of each type is encoded: it is read back, and damaged bytes ar
     if (type == CollectionType::kList) {
       header.first = kFirstPosition;
       header.last = kFirstPosition + 19'999 * kPositionStep;
+    } else {
+      header.dead = 200;
+      header.dead_above = 1;
+    }
+    if (type == CollectionType::kSortedSet) {
+      header.lowest = bound_of(scored_name({1, "a"}));
+      header.highest = bound_of(scored_name({1, std::string(100, 'b')}));
     }
     const std::string bytes = header.encode();
     const auto read = LargeHeader::decode(bytes);
@@ -52,6 +59,11 @@ TEST_CASE("header of each type is encoded: it is read back, and damaged bytes ar
     CHECK(read->count == 20'000);
     CHECK(read->first == header.first);
     CHECK(read->last == header.last);
+    CHECK(read->dead == header.dead);
+    CHECK(read->dead_below == 0);
+    CHECK(read->dead_above == header.dead_above);
+    CHECK(read->lowest == header.lowest);
+    CHECK(read->highest == header.highest);
     CHECK(collection_type_of(bytes) == type);
     for (std::size_t length = 0; length < bytes.size(); ++length)
       CHECK_FALSE(LargeHeader::decode(bytes.substr(0, length)).is_ok());
@@ -59,6 +71,23 @@ TEST_CASE("header of each type is encoded: it is read back, and damaged bytes ar
   }
   LargeHeader gap{.type = CollectionType::kList, .generation = 1, .count = 2, .first = kFirstPosition, .last = kFirstPosition};
   CHECK_FALSE(LargeHeader::decode(gap.encode()).is_ok());
+  LargeHeader turned{.type = CollectionType::kSortedSet, .generation = 1, .count = 2};
+  turned.lowest = scored_name({2, "a"});
+  turned.highest = scored_name({1, "a"});
+  CHECK_FALSE(LargeHeader::decode(turned.encode()).is_ok());
+}
+
+TEST_CASE("bound of a name: the range up to behind it has the name, and all names that begin with it if it was cut") {
+  const std::string cut = bound_of(scored_name({1, std::string(70, '\xff')}));
+  for (const std::string& member : {std::string(), std::string("a"), std::string(60, 'b'), std::string(70, '\xff')}) {
+    const std::string name = scored_name({1, member});
+    CHECK(bound_of(name) <= name);
+    CHECK(behind_bound(bound_of(name)) > name);
+  }
+  CHECK(behind_bound("abc") == std::string("abc\0", 4));
+  CHECK(behind_bound(cut) > scored_name({1, std::string(500, '\xff')}));
+  CHECK(behind_bound(cut) <= scored_name({1.0000001, ""}));
+  CHECK(behind_bound(bound_of(scored_name({std::numeric_limits<double>::infinity(), std::string(90, '\xff')}))).size() <= 8);
 }
 
 TEST_CASE("header of a hash with expiring fields is encoded: it is read back, and damaged bytes are refused") {

@@ -1,0 +1,332 @@
+// Large collections from which elements are removed: bounds of sorted sets, and what is left is written again.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <engine/iterator.h>
+
+#include "commands/families.h"
+#include "commands/large_upkeep.h"
+#include "server/dispatch/harness.h"
+#include "store/collection/large.h"
+#include "store/collections.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+std::string name(std::size_t i) {
+  const std::string digits = std::to_string(i);
+  return "member-" + std::string(8 - digits.size(), '0') + digits;
+}
+
+/// Runs a command with an argument for each number in [first, end), in parts. `words(i)`: the arguments of element i.
+template <typename Words>
+void for_each(CommandHarness& server, const std::vector<std::string>& begin, std::size_t first, std::size_t end, Words words) {
+  while (first < end) {
+    std::vector<std::string> command = begin;
+    for (const std::size_t stop = std::min(end, first + 500); first < stop; ++first) {
+      for (const std::string& word : words(first)) command.push_back(word);
+    }
+    const std::string reply = show(server.raw(command));
+    INFO(reply);
+    REQUIRE(reply.find("(error)") == std::string::npos);
+  }
+}
+
+void add_members(CommandHarness& server, const std::string& key, std::size_t first, std::size_t end) {
+  for_each(server, {"ZADD", key}, first, end, [](std::size_t i) { return std::vector{std::to_string(i), name(i)}; });
+}
+
+/// What the database has under a key.
+struct Stored {
+  std::optional<LargeHeader> header;  ///< nullopt: the collection is not large
+  std::vector<std::string> names;     ///< of the elements in the order of replies
+};
+
+/// Reads a collection, and checks that it has elements of one generation only.
+Stored stored(CommandHarness& server, const std::string& key) {
+  Stored result;
+  IteratorOptions options;
+  options.elements = true;
+  const auto walk = server.db->iterate(server.db->lease(0), options);
+  for (walk->seek(key); walk->valid() && main_key_of(walk->key()) == Bytes(key); walk->next()) {
+    if (walk->key() == Bytes(key)) {
+      if (walk->kind() != EntryKind::kHeader) continue;
+      const auto header = LargeHeader::decode(walk->value());
+      REQUIRE(header.is_ok());
+      result.header = *header;
+      continue;
+    }
+    REQUIRE(result.header);
+    const KeyRange all = element_range(key, result.header->generation);
+    REQUIRE(walk->key() >= Bytes(all.start));
+    REQUIRE(walk->key() < Bytes(all.end));
+    const ElementKeys keys(key, result.header->generation);
+    const KeyRange ordered = keys.range(ordered_class(result.header->type));
+    if (walk->key() < Bytes(ordered.start) || walk->key() >= Bytes(ordered.end)) continue;
+    result.names.emplace_back(keys.name_of(walk->key()));
+  }
+  REQUIRE(walk->status().is_ok());
+  return result;
+}
+
+/// Returns the number of entries that a command's walks have passed.
+std::uint64_t passed_by(CommandHarness& server, const std::string& command) {
+  const std::uint64_t before = server.db->workload(0)->since_open.range_entries;
+  const std::string reply = server(command);
+  INFO(command << ": " << reply);
+  REQUIRE(reply.find("(error)") == std::string::npos);
+  return server.db->workload(0)->since_open.range_entries - before;
+}
+
+constexpr std::size_t kMany = 5'000;
+static_assert(kMany > kMaxCompactElements);
+
+}  // namespace
+
+TEST_CASE("members are popped from both ends of a large sorted set: later walks do not pass over them") {
+  CommandHarness server(command_families());
+  add_members(server, "z", 0, kMany);
+  for (int i = 0; i < 5; ++i) {
+    server("ZPOPMIN z 400");
+    server("ZPOPMAX z 400");
+  }
+  CHECK(passed_by(server, "ZRANGE z 0 0") <= 2);
+  CHECK(passed_by(server, "ZRANGE z -1 -1") <= 2);
+  CHECK(passed_by(server, "ZPOPMIN z") <= 4);
+  CHECK(passed_by(server, "ZPOPMAX z") <= 4);
+  CHECK(passed_by(server, "ZRANK z " + name(2005)) <= 16);
+  CHECK(passed_by(server, "BZPOPMIN z 1") <= 4);
+  for (std::size_t i = 2002; i < 2600; ++i) server("ZREM z " + name(i));
+  CHECK(passed_by(server, "ZRANGEBYSCORE z -inf +inf LIMIT 0 1") <= 2);
+  CHECK(server("ZRANGE z 0 0") == "[\"" + name(2600) + "\"]");
+}
+
+TEST_CASE("members are added and removed in any order: the header of a large sorted set names its first and last member") {
+  CommandHarness server(command_families());
+  std::mt19937 random(5);
+  const std::string prefix(80, 'p');  // longer than a bound: many members have the same one
+  std::set<std::pair<int, std::string>> model;
+  std::map<std::string, int> score_of;
+  const auto remove = [&](const std::pair<int, std::string>& member) {
+    score_of.erase(member.second);
+    model.erase(member);
+  };
+  Generation generations = 0, last = 0;
+  for (int turn = 0; turn < 4'000; ++turn) {
+    const bool grows = score_of.size() < kMaxCompactElements + 50;
+    const std::string member = prefix.substr(random() % 2 * 80) + std::to_string(random() % 2'000);
+    if (model.empty() || random() % 10 < (grows ? 9 : 4)) {
+      const int score = static_cast<int>(random() % 7);
+      if (const auto old = score_of.find(member); old != score_of.end()) model.erase({old->second, member});
+      score_of[member] = score;
+      model.insert({score, member});
+      server("ZADD z " + std::to_string(score) + " " + member);
+    } else if (const auto which = random() % 4; which == 0) {
+      CHECK(server("ZPOPMIN z").find(model.begin()->second) != std::string::npos);
+      remove(*model.begin());
+    } else if (which == 1) {
+      CHECK(server("ZPOPMAX z").find(model.rbegin()->second) != std::string::npos);
+      remove(*model.rbegin());
+    } else {
+      const auto at = std::next(model.begin(), static_cast<std::ptrdiff_t>(random() % model.size()));
+      CHECK(server("ZREM z " + at->second) == "(integer) 1");
+      remove(*at);
+    }
+    const Stored now = stored(server, "z");
+    if (!now.header) continue;
+    generations += now.header->generation != std::exchange(last, now.header->generation) ? 1 : 0;
+    REQUIRE(now.header->count == model.size());
+    REQUIRE(now.names.size() == model.size());
+    REQUIRE(now.header->lowest == bound_of(now.names.front()));
+    REQUIRE(now.header->highest == bound_of(now.names.back()));
+    REQUIRE_FALSE(is_mostly_dead(*now.header));
+    REQUIRE(now.names.front() == scored_name({static_cast<double>(model.begin()->first), model.begin()->second}));
+  }
+  CHECK(generations > 5);
+}
+
+TEST_CASE("member is added below what was popped from a large sorted set: no pop walks over more dead members than live ones") {
+  CommandHarness server(command_families());
+  constexpr std::size_t kLive = kMaxCompactElements + 100;
+  add_members(server, "z", 0, kLive);
+  for (std::size_t i = kLive; i < kLive + 3'000; ++i) {
+    add_members(server, "z", i, i + 1);
+    server("ZPOPMIN z");
+  }
+  for (int i = 0; i < 50; ++i) {
+    server("ZADD z -1 urgent");
+    CHECK(passed_by(server, "ZPOPMIN z") < 4 * kLive);
+  }
+}
+
+TEST_CASE("header of a large sorted set has no bounds: it is read, and the next write finds them") {
+  CommandHarness server(command_families());
+  constexpr std::size_t kLive = kMaxCompactElements + 100;
+  for (const std::string& write :
+       std::vector<std::string>{"ZADD z 50.5 new", "ZPOPMIN z", "ZPOPMAX z", "ZINCRBY z 1000 " + name(3)}) {
+    INFO(write);
+    server("DEL z");
+    add_members(server, "z", 0, kLive);
+    LargeHeader header = *stored(server, "z").header;
+    header.lowest.clear();
+    header.highest.clear();
+    WriteBatch batch;
+    batch.put(0, "z", header.encode(), {.kind = EntryKind::kHeader});
+    REQUIRE(server.db->commit(batch).is_ok());
+    CHECK(server("ZRANK z " + name(7)) == "(integer) 7");
+    CHECK(server("ZRANGE z -1 -1") == "[\"" + name(kLive - 1) + "\"]");
+    server(write);
+    const Stored now = stored(server, "z");
+    CHECK(now.header->lowest == bound_of(now.names.front()));
+    CHECK(now.header->highest == bound_of(now.names.back()));
+  }
+}
+
+TEST_CASE("OBJECT ENCODING of a large collection is Redis's for so many elements") {
+  CommandHarness server(command_families());
+  const auto fill = [&server](const char* add, const char* key, std::size_t count, const auto& words) {
+    for_each(server, {add, key}, 0, count, words);
+    return server("OBJECT ENCODING " + std::string(key));
+  };
+  const auto field = [](std::size_t i) { return std::vector{name(i), std::string("v")}; };
+  const auto member = [](std::size_t i) { return std::vector{name(i)}; };
+  const auto integer = [](std::size_t i) { return std::vector{std::to_string(i)}; };
+  const auto scored = [](std::size_t i) { return std::vector{std::to_string(i), name(i) + std::string(20, 'x')}; };
+  CHECK(fill("HSET", "h", 512, field) == "\"listpack\"");
+  CHECK(fill("HSET", "h", 513, field) == "\"hashtable\"");
+  CHECK(fill("SADD", "i", 512, integer) == "\"intset\"");
+  CHECK(fill("SADD", "i", 513, integer) == "\"hashtable\"");
+  CHECK(fill("SADD", "s", 128, member) == "\"listpack\"");
+  CHECK(fill("SADD", "s", 129, member) == "\"hashtable\"");
+  CHECK(fill("ZADD", "z", 128, scored) == "\"listpack\"");
+  CHECK(fill("ZADD", "z", 129, scored) == "\"skiplist\"");
+  CHECK(fill("RPUSH", "l", 481, member) == "\"listpack\"");  // 17 bytes each, up to 8 KiB
+  CHECK(fill("RPUSH", "l", 1, member) == "\"quicklist\"");
+  CHECK(show(server.raw({"HSET", "long", "f", std::string(3'000, 'v')})) == "(integer) 1");
+  CHECK(server("OBJECT ENCODING long") == "\"hashtable\"");
+}
+
+TEST_CASE("more elements of a collection are dead than alive: it is written again, and walks see what is left") {
+  for (const std::string add : {"SADD", "HSET", "ZADD"}) {
+    INFO(add);
+    CommandHarness server(command_families());
+    const auto words = [&add](std::size_t i) {
+      return add == "SADD"   ? std::vector{name(i)}
+             : add == "HSET" ? std::vector{name(i), name(i)}
+                             : std::vector{std::to_string(i % 7), name(i)};
+    };
+    const std::string remove = add == "SADD" ? "SREM" : add == "HSET" ? "HDEL" : "ZREM";
+    for_each(server, {add, "k"}, 0, kMany, words);
+    server("EXPIRE k 1000");
+    const Generation first = stored(server, "k").header->generation;
+    for (std::size_t i = 0; i < kMany; ++i) {
+      if (i % 16 != 5) server(remove + " k " + name(i));
+    }
+    const Stored left = stored(server, "k");
+    REQUIRE(left.header);
+    CHECK(left.header->generation > first);
+    CHECK(left.header->count == left.names.size());
+    CHECK(server("TTL k") == "(integer) 1000");
+    CHECK(passed_by(server, add == "SADD"   ? "SMEMBERS k"
+                            : add == "HSET" ? "HGETALL k"
+                                            : "ZRANGE k 0 -1") < 3 * left.names.size() + 2 * kFewDead);
+    for (std::size_t i = 5; i < kMany - 160; i += 16) server(remove + " k " + name(i));
+    for (int i = 0; i < 80; ++i) {
+      for_each(server, {add, "k"}, 0, 1, words);
+      server(remove + " k " + name(0));
+    }
+    CHECK_FALSE(stored(server, "k").header);  // one entry again
+    CHECK(server("TTL k") == "(integer) 1000");
+    server.reopen();
+    CHECK(server("EXISTS k") == "(integer) 1");
+    for (std::size_t i = 0; i < kMany; ++i) server(remove + " k " + name(i));
+    CHECK(server("EXISTS k") == "(integer) 0");
+  }
+}
+
+TEST_CASE("collection is written again in a transaction: later commands of it see the new generation") {
+  CommandHarness server(command_families());
+  for_each(server, {"SADD", "s"}, 0, kMany, [](std::size_t i) { return std::vector{name(i)}; });
+  server("MULTI");
+  for (std::size_t i = 0; i < kMany - 200; ++i) server("SREM s " + name(i));
+  server("SADD s other");
+  server("SCARD s");
+  server("SISMEMBER s " + name(3));
+  server("SISMEMBER s " + name(kMany - 1));
+  CHECK(server("EXEC").ends_with("(integer) 1, (integer) 201, (integer) 0, (integer) 1]"));
+  CHECK(stored(server, "s").names.size() == 201);
+}
+
+TEST_CASE("disk is full: elements can be removed from a large collection, also when it is written again") {
+  Settings settings = CommandHarness::small();
+  settings.max_disk_bytes = 1 << 20;
+  CommandHarness server(command_families(), settings);
+  for_each(server, {"SADD", "s"}, 0, kMaxCompactElements + 300, [](std::size_t i) { return std::vector{name(i)}; });
+  const Generation first = stored(server, "s").header->generation;
+  std::string reply;
+  for (int i = 0; i < 20'000 && reply.find("MISCONF") == std::string::npos; ++i) {
+    reply = server("SET filler" + std::to_string(i) + " " + std::string(200, 'v'));
+    if (i % 100 != 0) continue;
+    server.settle();
+    server.advance(100);
+  }
+  REQUIRE(reply.starts_with("(error) MISCONF"));
+  for (std::size_t i = 0; i < 290; ++i) REQUIRE(server("SREM s " + name(i)) == "(integer) 1");
+  const Stored left = stored(server, "s");
+  REQUIRE(left.header);
+  CHECK(left.header->generation != first);
+  CHECK(left.names.size() == kMaxCompactElements + 10);
+}
+
+TEST_CASE("member of a large sorted set is removed: its name leaves older headers, too, so the new header has a delete debt") {
+  CommandHarness server(command_families());
+  add_members(server, "z", 0, kMany);
+  const std::string key = "z";
+  for (const Change change : {Change::kKeeps, Change::kRemoves}) {
+    for (const CollectionType type : {CollectionType::kSortedSet, CollectionType::kSet}) {
+      const ReadView view = server.db->lease(0);
+      WriteBatch batch;
+      ReadCounts counts;
+      Collections collections(view, batch, counts, nullptr);
+      std::optional<Found> old;
+      REQUIRE(collections.locate({key, hash_key(key)}, &old).is_ok());
+      LargeHeader header = *LargeHeader::decode(old->value);
+      header.type = type;
+      collections.put_header({key, hash_key(key)}, old, header, change);
+      std::size_t cursor = 0;
+      WriteBatch::Op op;
+      REQUIRE(batch.next_op(&cursor, &op));
+      CHECK(op.debt == (change == Change::kRemoves && type == CollectionType::kSortedSet));
+    }
+  }
+}
+
+TEST_CASE(
+    "earlier version wrote a larger collection as one entry: it is read, elements are removed, and a write makes it large") {
+  CommandHarness server(command_families());
+  std::vector<std::string> names;
+  SortedSet members;
+  for (std::size_t i = 0; i < 3'000; ++i) names.push_back(name(i));
+  for (std::size_t i = 0; i < names.size(); ++i) members.push_back({static_cast<double>(i), names[i]});
+  WriteBatch batch;
+  batch.put(0, "z", encode(members), {.kind = EntryKind::kCompact});
+  REQUIRE(server.db->commit(batch).is_ok());
+  server.reopen();
+  CHECK(server("ZCARD z") == "(integer) 3000");
+  CHECK(server("ZREM z " + names[5]) == "(integer) 1");
+  CHECK(server("ZRANK z " + names[6]) == "(integer) 5");
+  CHECK_FALSE(stored(server, "z").header);
+  CHECK(server("ZADD z 7 new") == "(integer) 1");
+  CHECK(stored(server, "z").header->count == 3'000);
+  CHECK(server("ZRANGE z 5 6") == "[\"" + names[6] + "\", \"" + names[7] + "\"]");
+}
