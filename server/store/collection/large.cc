@@ -243,9 +243,9 @@ std::optional<HashField> expiring_field_of(Bytes name) {
 }
 
 bool is_field_expiry(Bytes key) {
-  const std::size_t class_at = element_range(main_key_of(key), 1).start.size();
-  return class_at < key.size() && main_key_of(key).size() < key.size() &&
-         key[class_at] == static_cast<char>(ElementClass::kExpiry);
+  constexpr std::size_t kMarkBytes = 2;
+  const std::size_t main = main_key_of(key).size(), class_at = main + kMarkBytes + sizeof(Generation);
+  return main < key.size() && class_at < key.size() && key[class_at] == static_cast<char>(ElementClass::kExpiry);
 }
 
 void ElementWriter::remove_positions(std::uint64_t first, std::uint64_t count) {
