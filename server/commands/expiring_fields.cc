@@ -69,8 +69,12 @@ class OtherFields {
 };
 
 /// Raises `*latest` to the last expiry of a field that is not in `before`; leaves it at 0 if there is none. `was`: the last expiry
-/// of all fields, if the header had it.
-Status find_latest(Ctx& ctx, const Found& old, const Hash& before, const LargeHeader& header, Millis was, Millis* latest) {
+/// of all fields, if the header had it. `others`: the number of these fields, if it is known.
+///
+/// A few fields are visited from the soonest on. Otherwise the walk begins at the latest, where it passes over the tombstones of
+/// fields that were removed there.
+Status find_latest(Ctx& ctx, const Found& old, const Hash& before, const LargeHeader& header, Millis was,
+                   std::optional<std::uint64_t> others, Millis* latest) {
   if (was != 0 && *latest >= was) return Status::ok();
   const bool may_be_gone =
       was == 0 || std::any_of(before.begin(), before.end(), [was](const HashField& field) { return field.expiry == was; });
@@ -78,9 +82,13 @@ Status find_latest(Ctx& ctx, const Found& old, const Hash& before, const LargeHe
     *latest = was;
     return Status::ok();
   }
-  OtherFields others(ctx, old, header, before, true);
-  TRY(others.begin());
-  if (others.valid()) *latest = std::max(*latest, others.expiry());
+  const bool few = others && *others <= kCountedAtOnce;
+  OtherFields fields(ctx, old, header, before, !few);
+  TRY(fields.begin());
+  for (std::uint64_t left = few ? *others : 1; left > 0 && fields.valid(); --left) {
+    *latest = std::max(*latest, fields.expiry());
+    if (left > 1) TRY(fields.next());
+  }
   return Status::ok();
 }
 
@@ -136,9 +144,11 @@ Status note_changed_fields(Ctx& ctx, const Found& old, const Hash& before, const
       TRY(others.next());
     }
   } else {
+    const bool exact = now.soonest > ctx.view.now();
     note_expiry(written.soonest, &now);
     now.latest = written.latest;
-    if (now.persistent == 0) TRY(find_latest(ctx, old, before, *header, was.latest, &now.latest));
+    const auto others = exact ? std::optional(counted - expiring) : std::nullopt;
+    if (now.persistent == 0) TRY(find_latest(ctx, old, before, *header, was.latest, others, &now.latest));
     if (now.persistent == 0 && now.latest == 0) header->count = 0;  // all fields that were counted have expired
   }
   if (now.persistent != 0) now.latest = 0;
