@@ -101,7 +101,7 @@ class Round:
 
     def __init__(self, client, model, rng, names):
         self.client, self.model, self.rng, self.names = client, model, rng, names
-        self.soon = now_ms() + 400
+        self.soon = now_ms() + 1300
 
     def key(self):
         return self.rng.choice([b"a", b"b", b"c"])
@@ -200,14 +200,21 @@ def check(client, model):
 def test_random_commands_on_expiring_fields_reply_as_the_model(server, count):
     rng, model = random.Random(SEED * 1000 + count), Model()
     names = [b"field-%d" % i for i in range(count)]
-    for number in range(24):
+    late = 0
+    for number in range(10):
         client = server.client()
         this = Round(client, model, rng, names)
-        while now_ms() < this.soon - 150:
-            this.step()
-        check(client, model)
-        if now_ms() >= this.soon:
-            pytest.skip("the machine was too slow for this round")
+        try:
+            while now_ms() < this.soon - 900:
+                this.step()
+            check(client, model)
+        except AssertionError:
+            if now_ms() < this.soon:
+                raise
+        if now_ms() >= this.soon:  # the machine was too slow, so the model does not know what the commands have seen
+            late += 1
+            client.flushall()
+            model = Model()
         if number % 6 == 2:
             client.execute_command("TREE.FLUSH")
         if number % 8 == 5:
@@ -217,6 +224,7 @@ def test_random_commands_on_expiring_fields_reply_as_the_model(server, count):
         wait_until(lambda: now_ms() > this.soon + 5)  # noqa: B023
         model.pass_time(this.soon + 5)
         check(client, model)
+    assert late < 5
 
 
 def test_hash_of_many_expiring_fields_counts_those_that_are_left(server):
