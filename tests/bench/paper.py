@@ -12,7 +12,7 @@ The verdicts are "met", "missed", and "not measurable" with the reason.
 import argparse
 import sys
 
-from common import report
+from common import programs, report
 from papers import autumn, endure, lethe, mao, monkey
 
 PAPERS = {"autumn": autumn, "endure": endure, "lethe": lethe, "mao": mao, "monkey": monkey}
@@ -25,6 +25,7 @@ def parse_arguments():
     size.add_argument("--quick", action="store_true", help="small sizes, to check that everything works: the figures mean nothing")
     size.add_argument("--full", action="store_true", help="the paper's own sizes")
     parser.add_argument("--only", metavar="FIGURE", help="one figure or section of the paper, for example 8b; an unknown one prints the list")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run: what its file has is not measured again")
     parser.add_argument("--json", default=str(report.ROOT / "build/bench/paper.json"), help="file for the figures; its name gets the paper's; plots go beside it")
     return parser.parse_args()
 
@@ -36,6 +37,9 @@ def main():
         raise SystemExit(f"{options.paper} has no figure '{options.only}'; allowed: {', '.join(paper.FIGURES)}")
     path = report.Path(options.json)
     result = report.Result("paper", path.with_name(f"{path.stem}-{options.paper}{path.suffix}"), {"paper": options.paper, "quick": options.quick, "full": options.full})
+    if options.resume:
+        result.resume()
+    programs.remember(result)
     paper.run(options, result)
     result.finish()
 

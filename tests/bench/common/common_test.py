@@ -7,7 +7,7 @@ import math
 import sys
 import tempfile
 import unittest
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -123,6 +123,18 @@ class Computes(unittest.TestCase):
         found = list(programs.lines([sys.executable, "-c", script], said.append))
         self.assertEqual(found, [("figure", {"a": 1}), ("text", "text"), ("status", 3)])
         self.assertEqual(said, ["half"])
+
+    def test_run_that_is_in_the_file_is_not_repeated(self):
+        with tempfile.TemporaryDirectory() as folder, redirect_stderr(io.StringIO()):
+            path = Path(folder) / "try.json"
+            report.Result("try", path, {"n": 1}).add_run("one: bench_x --n 1", [{"a": 1}])
+            resumed = report.Result("try", path, {"n": 1})
+            resumed.resume()
+            programs.remember(resumed)
+            self.assertEqual(programs.figures("x", "one", n=1), [{"a": 1}])
+            programs.remember(None)
+            with self.assertRaises(SystemExit):
+                report.Result("try", path, {"n": 2}).resume()
 
     def test_late_tombstones_are_those_older_than_the_age(self):
         figure = {"tombstones_by_age": [[0, 100], [1, 60], [2, 7], [3, 0]]}

@@ -40,10 +40,23 @@ def arguments_of(**options):
     return words
 
 
+_journal = None  # the Result that remembers runs
+
+
+def remember(result):
+    """From now on figures() records its runs in the result, and does not repeat those that it has."""
+    global _journal
+    _journal = result
+
+
 def figures(name, what, **options):
-    """Runs bench_NAME once, shows its progress, and returns its figures. If it fails, this program ends."""
+    """Runs bench_NAME once, shows its progress, and returns its figures. If it fails, this program ends. `what` names the run."""
+    arguments = arguments_of(**options)
+    run = f"{what}: bench_{name} {' '.join(arguments)}"
+    if _journal is not None and (done := _journal.run_of(run)) is not None:
+        return done
     ticker = report.Ticker(what)
-    command = [str(binary("bench_" + name)), *arguments_of(**options)]
+    command = [str(binary("bench_" + name)), *arguments]
     found = []
     for kind, content in lines(command, ticker.tick):
         if kind == "figure":
@@ -51,4 +64,6 @@ def figures(name, what, **options):
         elif kind == "status" and content != 0:
             raise SystemExit(f"{what}: the program ended with status {content}; the reason is printed above. {' '.join(command)}")
     ticker.done()
+    if _journal is not None:
+        _journal.add_run(run, found)
     return found

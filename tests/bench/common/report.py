@@ -9,6 +9,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -83,13 +84,15 @@ class Ticker:
 
 class Result:
     """The JSON file of a benchmark: {benchmark, taken_at, command, machine, versions, settings, elsewhere, targets, ...,
-    figures}.
+    figures, runs}. Used by several threads.
 
-    Every save() writes it again, so an interrupted run keeps its figures.
+    Every save() writes it again, so an interrupted run keeps its figures. `runs` has the output of each program that ran, by name, for
+    resume().
     """
 
     def __init__(self, name, path, settings, **version):
         self.path = Path(path)
+        self.lock = threading.RLock()
         self.bystanders = proc.Bystanders()
         self.content = {
             "benchmark": name,
@@ -101,7 +104,31 @@ class Result:
             "settings": settings,
             "targets": [],
             "figures": [],
+            "runs": {},
         }
+
+    def resume(self):
+        """Takes over the runs that are in the file from an earlier start. Those of another machine, version or size do not count."""
+        try:
+            earlier = json.loads(self.path.read_text())
+        except FileNotFoundError:
+            return
+        for name in ("machine", "versions", "settings"):
+            if earlier.get(name) != json.loads(json.dumps(self.content[name])):
+                raise SystemExit(f"{self.path} has another {name}: {earlier.get(name)}; now {self.content[name]}. Without --resume it is replaced")
+        self.content["runs"] = earlier.get("runs", {})
+        progress(f"{len(self.content['runs'])} runs are in {self.path}")
+
+    def run_of(self, name):
+        """Returns the figures of a run that is done, or None."""
+        with self.lock:
+            return self.content["runs"].get(name)
+
+    def add_run(self, name, figures):
+        """Remembers the figures of a run, and saves."""
+        with self.lock:
+            self.content["runs"][name] = figures
+            self.save()
 
     @property
     def figures(self):
@@ -109,8 +136,9 @@ class Result:
 
     def add(self, **figure):
         """Adds a measured point and saves."""
-        self.figures.append(figure)
-        self.save()
+        with self.lock:
+            self.figures.append(figure)
+            self.save()
 
     def target(self, what, value, limit, at_most=True, unit=""):
         """Records and prints whether a value is within its limit."""
@@ -120,12 +148,13 @@ class Result:
         print(f"target {'met   ' if met else 'MISSED'}  {what}: {said} ({'at most' if at_most else 'at least'} {limit:,.4g} {unit}".rstrip() + ")")
 
     def save(self, **more):
-        self.content.update(more)
-        self.content["elsewhere"] = self.bystanders.share()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(".json.partial")
-        partial.write_text(json.dumps(self.content, indent=2) + "\n")
-        partial.replace(self.path)
+        with self.lock:
+            self.content.update(more)
+            self.content["elsewhere"] = self.bystanders.share()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            partial = self.path.with_suffix(".json.partial")
+            partial.write_text(json.dumps(self.content, indent=2) + "\n")
+            partial.replace(self.path)
 
     def finish(self, **more):
         """Saves for the last time. Prints the file's path, and whether other processes used the machine."""
