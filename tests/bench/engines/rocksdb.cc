@@ -71,6 +71,7 @@ rocksdb::Options options_of(const EngineSetup& setup) {
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.use_direct_reads = setup.direct_reads;
   if (setup.size_ratio > 0) {
+    options.num_levels = 20;  // the default of 7 would end a tree of small memtables early
     options.max_bytes_for_level_multiplier = setup.size_ratio;
     const double first = std::max(setup.size_ratio, static_cast<double>(options.level0_file_num_compaction_trigger));
     options.max_bytes_for_level_base = static_cast<std::uint64_t>(first * static_cast<double>(setup.memtable_bytes));

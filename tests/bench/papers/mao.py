@@ -56,7 +56,7 @@ def run(options, result):
 
 
 def draw(result, figure, title, x_label, *panels):
-    plots.draw(result.path.with_name(f"{result.path.stem}-{figure}"), f"Mao, {title}", x_label, list(panels))
+    plots.draw(result.path.with_name(f"{result.path.stem}-{figure.replace('.', '-')}"), f"Mao, {title}", x_label, list(panels))
 
 
 def settings(parameters):

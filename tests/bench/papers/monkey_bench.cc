@@ -75,7 +75,7 @@ struct Parameters {
   double bits = 10;
   std::string engine = "ebbtide";
   bool monkey = false, measured = false;
-  std::vector<std::string> lookups = {"absent", "existing"};
+  std::vector<std::string> lookups = {"absent", "existing"}, last_lookups;
   std::string dir;
 
   [[nodiscard]] std::uint64_t entry_bytes() const { return Key::kBytes + value_bytes; }
@@ -84,7 +84,9 @@ struct Parameters {
 
 class Bench {
  public:
-  Bench(const Parameters& p, const std::vector<Lookups>& lookups) : p_(p), lookups_(lookups), values_(p.value_bytes) {}
+  /// `last` are counted after the last doubling only.
+  Bench(const Parameters& p, const std::vector<Lookups>& lookups, const std::vector<Lookups>& last)
+      : p_(p), lookups_(lookups), last_(last), values_(p.value_bytes) {}
 
   void run() {
     EngineSetup setup;
@@ -105,9 +107,9 @@ class Bench {
     for (int left = p_.doublings; left >= 0; --left) {
       fill(*engine, p_.entries >> left);
       even_out(*engine);
-      const std::size_t kinds = left == 0 ? lookups_.size() : std::min<std::size_t>(lookups_.size(), 2);
-      for (std::size_t i = 0; i < kinds; ++i) count(*engine, lookups_[i]);
+      for (const Lookups& lookups : lookups_) count(*engine, lookups);
     }
+    for (const Lookups& lookups : last_) count(*engine, lookups);
   }
 
  private:
@@ -206,6 +208,7 @@ class Bench {
 
   const Parameters& p_;
   const std::vector<Lookups>& lookups_;
+  const std::vector<Lookups>& last_;
   const Values values_;
   std::uint64_t written_ = 0;
 };
@@ -227,9 +230,9 @@ int main(int argc, char** argv) {
   app.add_option(
          "--lookups", p.lookups,
          "kinds of lookups, counted one after the other: absent; existing; mix:S, a share S of existing keys; age:I, keys "
-         "written as long ago as level I is large; hot:C, a share 1 - C of lookups for the newest share C of keys. All "
-         "but the first two are counted after the last doubling only")
+         "written as long ago as level I is large; hot:C, a share 1 - C of lookups for the newest share C of keys")
       ->delimiter(',');
+  app.add_option("--last-lookups", p.last_lookups, "more kinds, counted after the last doubling only")->delimiter(',');
   app.add_option("--doublings", p.doublings, "doublings of the data, with lookups counted before each")->check(CLI::Range(0, 12));
   app.add_option("--size-ratio", p.size_ratio)->check(CLI::Range(2, 1024))->capture_default_str();
   app.add_option("--policy", p.policy, "Ebbtide's policy")
@@ -241,10 +244,14 @@ int main(int argc, char** argv) {
   app.add_option("--background", p.background, "merge threads")->capture_default_str();
   app.add_option("--dir", p.dir, "directory for the database, removed at the end");
   CLI11_PARSE(app, argc, argv);
-  std::vector<Lookups> lookups(p.lookups.size());
-  for (std::size_t i = 0; i < p.lookups.size(); ++i) {
-    if (!Lookups::parse(p.lookups[i], &lookups[i])) die("--lookups: '" + p.lookups[i] + "' is no kind of lookup; see --help");
-  }
-  in_empty_dir(&p.dir, 4 * p.data_bytes() + (std::uint64_t{1} << 28), [&] { Bench(p, lookups).run(); });
+  const auto parsed = [](const std::vector<std::string>& texts) {
+    std::vector<Lookups> kinds(texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (!Lookups::parse(texts[i], &kinds[i])) die("'" + texts[i] + "' is no kind of lookup; see --help");
+    }
+    return kinds;
+  };
+  const std::vector<Lookups> lookups = parsed(p.lookups), last = parsed(p.last_lookups);
+  in_empty_dir(&p.dir, 4 * p.data_bytes() + (std::uint64_t{1} << 28), [&] { Bench(p, lookups, last).run(); });
   return 0;
 }
