@@ -11,7 +11,7 @@
 //      as many dead elements as live ones, and kFewDead.
 //      More than kMostRewrittenOnLoop elements leave the event loop for that, and other writers of the key wait meanwhile. So these are
 //      written again only when kDeadPerLive times as many are dead. More than kMostRewritten elements, or kMostRewrittenBytes, are not
-//      written again.
+//      written again, nor is a hash with fields that expire, as long as there are any.
 //
 // Bounds are names of members, so a header is among what must leave the files by the delete deadline: each header that is written
 // when a member is removed has a delete debt for the older ones (Collections::put_header).

@@ -201,10 +201,10 @@ class Db {
   /// entry in twenty is a key. The call iterates over the memtables, reads some thousand pages and makes at most a million
   /// lookups. Errors: kRevoked, kCorruption, kIoError.
   [[nodiscard]] Result<std::uint64_t> sample_keys(DatabaseId database, std::uint64_t seed) const;
-  /// Appends the `limit` earliest keys with after < expiry <= until to `out`. Returns the engine time up to which `out` is
-  /// complete: `until`, or less if there are more keys. If more than `limit` keys expire at the same earliest time, the surplus
-  /// is left out. Reads the pages that have such expiries, and iterates over the memtables. After kRevoked, kCorruption or
-  /// kIoError the contents of `out` are undefined.
+  /// Appends the `limit` earliest keys with after < expiry <= until to `out`, those of elements of collections included. Returns the
+  /// engine time up to which `out` is complete: `until`, or less if there are more keys. If more than `limit` keys expire at the same
+  /// earliest time, the surplus is left out. Reads the pages that have such expiries, and iterates over the memtables. After kRevoked,
+  /// kCorruption or kIoError the contents of `out` are undefined.
   Result<Millis> expiring_keys(DatabaseId database, Millis after, Millis until, std::size_t limit,
                                std::vector<ExpiringKey>* out) const;
   /// Changes the settings of a database number. Background jobs that start later use the new settings. SWAPDB exchanges the

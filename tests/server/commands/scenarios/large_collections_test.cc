@@ -330,3 +330,22 @@ TEST_CASE(
   CHECK(stored(server, "z").header->count == 3'000);
   CHECK(server("ZRANGE z 5 6") == "[\"" + names[6] + "\", \"" + names[7] + "\"]");
 }
+
+TEST_CASE("a field of a large hash has an expiry: removals count, and the hash is written again once no field has one") {
+  CommandHarness server(command_families());
+  for_each(server, {"HSET", "h"}, 0, 400, [](std::size_t i) { return std::vector{name(i), std::to_string(i)}; });
+  REQUIRE(server("HPEXPIRE h 100000 FIELDS 1 " + name(399)) == "[(integer) 1]");
+  for_each(server, {"HDEL", "h"}, 0, 300, [](std::size_t i) { return std::vector{name(i)}; });
+  Stored now = stored(server, "h");
+  REQUIRE(now.header);
+  CHECK(now.header->expiries);
+  CHECK(now.header->dead >= 300);
+  CHECK(now.names.size() == 100);
+  REQUIRE(server("HPERSIST h FIELDS 1 " + name(399)) == "[(integer) 1]");
+  CHECK(server("HDEL h " + name(300)) == "(integer) 1");
+  now = stored(server, "h");
+  CHECK(!now.header);  // 99 fields are one entry again
+  CHECK(server("HLEN h") == "(integer) 99");
+  CHECK(server("HGET h " + name(399)) == "\"399\"");
+  CHECK(server("HGET h " + name(300)) == "(nil)");
+}
