@@ -1,7 +1,7 @@
 // Chooses the file of a full level that goes down next. The functions are pure and break every tie, so choices are repeatable.
 //
 //   round_robin       the first file at or past the level's cursor, else the level's first file
-//   least_overlap     SO of Lethe (section 4.1.3): the file with the fewest bytes of the next level rewritten per byte moved
+//   least_overlap     SO of Lethe (section 4.1.4): the file with the fewest bytes of the next level rewritten per byte moved
 //                     down; ties: most tombstones
 //   most_tombstones   SD of Lethe: the file with the largest b, the estimated number of entries that its tombstones invalidate;
 //                     ties: oldest tombstone, then most tombstones

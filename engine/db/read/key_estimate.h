@@ -13,7 +13,7 @@ namespace ebbtide {
 [[nodiscard]] std::uint64_t estimate_keys(const TreeView& tree, const KeyRange& range);
 
 /// Sets FileShape::invalidated of files with range tombstones: b of Sarkar et al., "Lethe: A Tunable Delete-Aware LSM Engine",
-/// SIGMOD 2020, section 4.1.2. The number is the sum of point tombstones and of entries in older runs that range tombstones
+/// SIGMOD 2020, section 4.1.3. The number is the sum of point tombstones and of entries in older runs that range tombstones
 /// cover. `shape` is the shape of `tables`. Each table is estimated only once, at its first plan, since the runs below it change
 /// little.
 void estimate_invalidated(const TablesView& tables, TreeShape* shape);
