@@ -301,8 +301,9 @@ int main(int argc, char** argv) {
                      "bytes of the file, from 1MiB on (default 256MiB); larger than the device's own cache");
   device->footer(kDeviceExamples);
   CLI::App* what_if_command = app.add_subcommand("what-if", "Prints how the costs change with memory, data, device or mix.");
-  CLI::App* monkey = app.add_subcommand(
-      "monkey", "Prints Monkey's design of the same data and mix: tiering or leveling, T and memory by Algorithms 1 and 5.");
+  CLI::App* monkey = app.add_subcommand("monkey",
+                                        "Prints Monkey's design of the same data and mix: tiering or leveling, T and memory as "
+                                        "by Algorithm 1, with a search of the memory.");
   add_flags(monkey, &a, {"Data", "Device", "Operations"}, {"max_read", "max_write"});
   add_flags(explain, &a, {"Data", "Device", "Operations", "Deletes", "Tuning"});
   add_flags(advise, &a, {"Data", "Device", "Operations", "Deletes", "Search"});
