@@ -29,7 +29,7 @@ namespace ebbtide {
 /// The numbers are part of the format.
 enum class CollectionType : std::uint8_t { kHash = 1, kSet = 2, kSortedSet = 3, kList = 4 };
 
-/// The largest collection that commands write in this form. Rewriting one takes at most 10 us, about as much as two or three writes of
+/// The largest collection that commands write in this form. Rewriting one takes about 10 us, as much as two or three writes of
 /// single elements; reading one as a whole is several times as fast as reading single elements (decision 0060). Larger ones that an
 /// earlier version has written are read, too; they get the other form with the next write that adds or changes an element.
 inline constexpr std::size_t kMaxCompactBytes = 2048;
