@@ -18,11 +18,6 @@
 namespace ebbtide {
 namespace {
 
-constexpr ExpiryForm kInSeconds = {.unit = ExpiryUnit::kSeconds, .relative = true};
-constexpr ExpiryForm kInMillis = {.unit = ExpiryUnit::kMilliseconds, .relative = true};
-constexpr ExpiryForm kAtSecond = {.unit = ExpiryUnit::kSeconds, .relative = false};
-constexpr ExpiryForm kAtMilli = {.unit = ExpiryUnit::kMilliseconds, .relative = false};
-
 /// Replies for one field.
 constexpr std::int64_t kNoField = -2, kNoExpiry = -1, kConditionNotMet = 0, kChanged = 1, kDeleted = 2;
 

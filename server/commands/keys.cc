@@ -146,11 +146,6 @@ Status expire_generic(Ctx& ctx, ExpiryForm form) {
   return Status::ok();
 }
 
-constexpr ExpiryForm kInSeconds = {.unit = ExpiryUnit::kSeconds, .relative = true};
-constexpr ExpiryForm kInMillis = {.unit = ExpiryUnit::kMilliseconds, .relative = true};
-constexpr ExpiryForm kAtSecond = {.unit = ExpiryUnit::kSeconds, .relative = false};
-constexpr ExpiryForm kAtMilli = {.unit = ExpiryUnit::kMilliseconds, .relative = false};
-
 Status expire(Ctx& ctx) { return expire_generic(ctx, kInSeconds); }
 Status pexpire(Ctx& ctx) { return expire_generic(ctx, kInMillis); }
 Status expireat(Ctx& ctx) { return expire_generic(ctx, kAtSecond); }

@@ -18,6 +18,11 @@ struct ExpiryForm {
   ExpiryUnit unit = ExpiryUnit::kSeconds;
   bool relative = true;
 };
+/// The forms of EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT, and of their kin.
+inline constexpr ExpiryForm kInSeconds = {.unit = ExpiryUnit::kSeconds, .relative = true};
+inline constexpr ExpiryForm kInMillis = {.unit = ExpiryUnit::kMilliseconds, .relative = true};
+inline constexpr ExpiryForm kAtSecond = {.unit = ExpiryUnit::kSeconds, .relative = false};
+inline constexpr ExpiryForm kAtMilli = {.unit = ExpiryUnit::kMilliseconds, .relative = false};
 
 /// Returns absolute ms, which may be negative or in the past; nullopt on overflow.
 std::optional<std::int64_t> absolute_expiry(std::int64_t value, ExpiryForm form, Millis now);
