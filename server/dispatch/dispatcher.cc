@@ -217,11 +217,19 @@ void Dispatcher::run_window(std::span<PendingCommand> commands) {
     guard.emplace(*env_.db);
     prefetch(commands);
   }
+  std::size_t alone_before = 0;  // the commands before this one run alone
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (nanos_ >= pass_end_) [[unlikely]]
       return;
     if (!commands[i].client->may_run()) continue;
     begun_ = nanos_;
+    if (std::size_t end = 0; i >= alone_before) {
+      if (run_group(i, &end)) {
+        i = end - 1;
+        continue;
+      }
+      alone_before = end;
+    }
     run(commands[i], prepared_[i]);
     // The command may have run for milliseconds before it began to wait.
     if (commands[i].state == PendingCommand::State::kWaiting) [[unlikely]]

@@ -28,6 +28,7 @@
 // While the database is being opened (CommandEnv::db is null) only commands flagged kLoading run. All others reply -LOADING.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -80,6 +81,8 @@ class Dispatcher final : public CommandSink {
   /// A pass that has committed kPassBytes begins no further command either, since the loop then writes them to the log for about
   /// 10 milliseconds. Commits below kMeasuredCommitBytes do not count, since a pass has no time for many of them.
   static constexpr std::uint64_t kPassBytes = 4 << 20, kMeasuredCommitBytes = 4 << 10;
+  /// A group of overwrites (write_group.cc) that has this many bytes takes no further command.
+  static constexpr std::size_t kGroupBytes = 64 << 10;
   /// A command runs off the loop if it may cause more notifications: its arguments, times the subscribers of each. This many take
   /// about 20 milliseconds.
   static constexpr std::uint64_t kLoopNotifications = 32'768;
@@ -136,6 +139,16 @@ class Dispatcher final : public CommandSink {
   void prefetch(std::span<PendingCommand> commands);
   void prefetch_collected(const ReadView& view);
   void run(PendingCommand& pending, const Prepared& prepared);
+  // write_group.cc
+  /// Returns true if the command at `at` of the window may be in the group that the one at `first` begins.
+  [[nodiscard]] bool joins_group(std::size_t first, std::size_t at) const;
+  /// Tries to run and commit the command at `first` of the window and those after it as a group. True: the commands before `*end`
+  /// are done. False: they have had no effect, and each runs alone.
+  bool run_group(std::size_t first, std::size_t* end);
+  /// Runs a command of a group, without its commit. Returns false if the command cannot be in a group.
+  bool run_in_group(PendingCommand& pending, const Prepared& prepared, const ReadView& view, Reply::Mark* mark);
+  /// Completes the commands of a committed group.
+  void finish_group(std::size_t first, std::size_t end);
   /// Like run(), for use while there are observers (observers.h) or the connection is in a mode.
   void run_in_mode(PendingCommand& pending, const Prepared& prepared);
   /// Returns true if the session's user may run the command. False: the command was rejected, or waits for a check off the loop.
@@ -316,9 +329,10 @@ class Dispatcher final : public CommandSink {
   std::deque<std::string> escaped_;  ///< the strings stay in place while the deque grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
-  bool failed_ = false;                  ///< a command has finished with an error since this was last cleared
-  std::shared_ptr<LongWrite> finished_;  ///< set if the current command was a long write that is done
-  bool reported_ = false;                ///< the current command has reported its keys to the observers itself
+  std::array<Reply::Mark, kWindow> group_marks_{};  ///< where the replies of a group begin
+  bool failed_ = false;                             ///< a command has finished with an error since this was last cleared
+  std::shared_ptr<LongWrite> finished_;             ///< set if the current command was a long write that is done
+  bool reported_ = false;                           ///< the current command has reported its keys to the observers itself
   /// Commands whose effects are being delivered. They take turns, one slice each.
   std::deque<std::shared_ptr<OffLoopWork>> deliveries_;
   MemoryCharge pass_charge_;  ///< the charge of replies, until their connections charge their buffers after the pass
