@@ -14,6 +14,18 @@ TEST_SECONDS = 300  # no test takes a fifth of this
 SETTINGS = {"storage.memory_budget": "128MiB", "server.bind": "127.0.0.1"}  # so that results do not depend on the machine
 
 
+# These files take longest. They begin first, so that no worker has a long file left when the others have ended.
+LONG_FILES = ["test_dashboards", "test_stalls", "test_command_memory", "test_full_disk", "test_tune_apply", "test_import"]
+
+
+def pytest_collection_modifyitems(items):
+    def place(item):
+        name = item.path.stem
+        return LONG_FILES.index(name) if name in LONG_FILES else len(LONG_FILES)
+
+    items.sort(key=place)
+
+
 def pytest_configure(config):
     # An assertion on a thread of a test fails the test.
     config.addinivalue_line("filterwarnings", "error::pytest.PytestUnhandledThreadExceptionWarning")

@@ -17,4 +17,9 @@ inline std::uint64_t first_seed(std::uint64_t otherwise = 0) { return number_fro
 /// Returns the number of the round in a long run, for tests that vary by round. The seeds of rounds are a thousand apart.
 inline std::uint64_t round_of_seeds() { return first_seed() / 1000; }
 
+/// Returns n if a test makes only every n-th of its crashes, policies or variants, as under a sanitizer; 1 if it makes all.
+inline std::uint64_t every_nth() { return number_from_env("EBBTIDE_EVERY_NTH", 1); }
+/// Returns the first of those crashes, counted from 0. It differs from commit to commit, so that each has its turn.
+inline std::uint64_t first_of_every_nth() { return round_of_seeds() % every_nth(); }
+
 }  // namespace ebbtide

@@ -6,6 +6,7 @@
 
 #include "engine/db/staged.h"
 #include "io/file_names.h"
+#include "support/long_run.h"
 #include "support/planted.h"
 #include "wal/log_pieces.h"
 #include "wal/log_reader.h"
@@ -175,8 +176,8 @@ bool crash_amid_pieces(std::uint64_t k, FsyncMode fsync, CrashMode mode) {
 }
 
 void crash_everywhere(FsyncMode fsync, CrashMode mode, std::uint64_t step) {
-  std::uint64_t k = 1;
-  while (crash_amid_pieces(k, fsync, mode)) k += step;
+  std::uint64_t k = 1 + step * first_of_every_nth();
+  while (crash_amid_pieces(k, fsync, mode)) k += step * every_nth();
   demand(k > 100, "the script is short");
 }
 
@@ -188,8 +189,8 @@ TEST_CASE("crash before each operation of a batch in pieces: the batch is there 
     crash_everywhere(fsync, CrashMode::kNothing, 7);
     crash_everywhere(fsync, CrashMode::kRandom, 11);
   }
-  for (std::uint64_t k = 1; k < 4000 && crash_amid_pieces(k, FsyncMode::kNo, CrashMode::kRandom); k += 17) {
-  }
+  std::uint64_t k = 1 + 17 * first_of_every_nth();
+  while (k < 4000 && crash_amid_pieces(k, FsyncMode::kNo, CrashMode::kRandom)) k += 17 * every_nth();
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include "engine/db/harness.h"
 #include "engine/db/layouts.h"
 #include "support/files.h"
+#include "support/long_run.h"
 #include "support/planted.h"
 #include "table/metadata.h"
 
@@ -586,7 +587,7 @@ TEST_CASE("table is found damaged while its expired pages are dropped: it stays 
 TEST_CASE("crash at every k-th operation of a quarantine's begin and end: the next start has the right state") {
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     bool crashed = true;
-    for (std::uint64_t k = 1; crashed; ++k) {
+    for (std::uint64_t k = 1 + first_of_every_nth(); crashed; k += every_nth()) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
       Harness h(plain());
       h.open();
