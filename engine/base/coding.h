@@ -86,7 +86,6 @@ inline void put_varint(std::string* out, std::uint64_t v) {
   char buffer[kMaxVarintBytes];
   out->append(buffer, static_cast<std::size_t>(encode_varint(buffer, v) - buffer));
 }
-inline std::size_t varint_bytes(std::uint64_t v) { return v == 0 ? 1 : (static_cast<std::size_t>(std::bit_width(v)) + 6) / 7; }
 inline void put_bytes(std::string* out, Bytes v) {
   put_varint(out, v.size());
   out->append(v);

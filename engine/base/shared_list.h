@@ -173,9 +173,7 @@ class SharedList {
       mine.sealed = true;
     }
   }
-  /// Marks the sums of item i's chunk as unknown. Call it if the sums depend on data beside the items, and that data changed.
-  void unseal(std::size_t i) { change(iterator_at(i).chunk_); }
-  /// Computes the sums of all chunks again, for the same reason as unseal().
+  /// Computes the sums of all chunks again. Call it if the sums depend on data beside the items, and that data has changed.
   void reseal() {
     for (auto& chunk : chunks_) own(&chunk).sealed = false;
     seal();

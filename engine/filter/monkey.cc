@@ -153,18 +153,6 @@ double false_positive_rate(FilterCurve curve, double bits_per_entry) {
   return std::exp(-kLn2Squared * std::clamp(bits_per_entry, 0.0, kMaxBitsPerKey));
 }
 
-double bits_for_rate(FilterCurve curve, double rate) {
-  ASSERT(rate > 0);
-  if (rate >= 1) return 0;
-  double low = 0, high = kMaxBitsPerKey;
-  if (false_positive_rate(curve, high) >= rate) return high;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (false_positive_rate(curve, middle) > rate ? low : high) = middle;
-  }
-  return high;
-}
-
 double lookup_pages(std::span<const FilterRun> runs, std::span<const double> bits_per_entry, FilterCurve curve) {
   ASSERT(runs.size() == bits_per_entry.size());
   double sum = 0;

@@ -45,9 +45,6 @@ struct FilterBits {
 
 /// Returns the false positive rate at `bits_per_entry`, on `curve`. 1 at 0 bits and below.
 double false_positive_rate(FilterCurve curve, double bits_per_entry);
-/// The inverse of false_positive_rate(): returns the bits per entry for a rate in (0, 1]; kMaxBitsPerKey if no filter reaches
-/// that rate.
-double bits_for_rate(FilterCurve curve, double rate);
 
 /// Distributes at most `budget_bits` over the runs so that false positives cost the fewest page reads. A filter gets at most
 /// kMaxBitsPerKey bits per entry; the rest of the budget is then not spent. A run without entries, or with a_r = 0, gets no bits.

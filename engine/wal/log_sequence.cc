@@ -89,7 +89,13 @@ Status LogSequence::close_gap(SeqNum next, std::uint64_t offset) {
   if (const std::string lacks = needs_.lacking(next - 1); next != expected_ && !lacks.empty()) {
     return lost(gap_.what, expected_, next, lacks);
   }
-  skipped_.push_back({false, gap_.file, gap_.offset, file_, offset, expected_, next, time_, gap_.what});
+  skipped_.push_back({.file = gap_.file,
+                      .offset = gap_.offset,
+                      .next_file = file_,
+                      .first = expected_,
+                      .next = next,
+                      .time = time_,
+                      .what = gap_.what});
   open_gap_ = false;
   return Status::ok();
 }

@@ -36,15 +36,14 @@ struct LogNeeds {
 
 /// A skipped part of the log. No table needs its operations.
 struct SkippedLog {
-  bool stray = false;             ///< true: `file` has a segment's name but is no segment of the log
-  FileNum file = kNoFile;         ///< segment in which the part begins; that segment may be missing
-  std::uint64_t offset = 0;       ///< offset in `file` at which the part begins
-  FileNum next_file = kNoFile;    ///< segment in which the log continues
-  std::uint64_t next_offset = 0;  ///< offset in next_file at which the log continues; 0 = in the header
-  SeqNum first = 0;               ///< the first operation that the part may have had; 0 = unknown
-  SeqNum next = 0;                ///< the first operation after the part
-  Millis time = 0;                ///< time of the last batch before the part, so the oldest possible time in it; 0 = unknown
-  std::string what;               ///< file, place and fault
+  bool stray = false;           ///< true: `file` has a segment's name but is no segment of the log
+  FileNum file = kNoFile;       ///< segment in which the part begins; that segment may be missing
+  std::uint64_t offset = 0;     ///< offset in `file` at which the part begins
+  FileNum next_file = kNoFile;  ///< segment in which the log continues
+  SeqNum first = 0;             ///< the first operation that the part may have had; 0 = unknown
+  SeqNum next = 0;              ///< the first operation after the part
+  Millis time = 0;              ///< time of the last batch before the part, so the oldest possible time in it; 0 = unknown
+  std::string what;             ///< file, place and fault
 
   /// For example "data/000007.wal: record at 8192: checksum mismatch; operations 501 to 600 are skipped, since tables and
   /// manifest have them".

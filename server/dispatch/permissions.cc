@@ -109,7 +109,7 @@ std::optional<Bytes> denied_pattern_option(const User& user, const Command& comm
   if (!user.limits_keys()) return Bytes();
   const Bytes option = pattern_option(*command.spec, arguments);
   if (option.empty()) return Bytes();
-  const AclRequest::Range all{.access = kAclRead};
+  const AclRequest::Range all{.keys = {}, .access = kAclRead};
   const std::optional<AclVerdict> verdict = check_request(user, command, arguments, &all, budget);
   if (!verdict) return std::nullopt;
   return verdict->allowed() ? Bytes() : option;

@@ -59,14 +59,6 @@ bool is_element_key(Bytes engine_key) {
   return false;
 }
 
-std::string element_prefix(Bytes key, std::uint64_t generation) {
-  std::string out = escaped_key(key);
-  out.push_back('\0');
-  out.push_back(kElement);
-  for (int shift = 56; shift >= 0; shift -= 8) out.push_back(static_cast<char>(generation >> shift));
-  return out;
-}
-
 KeyRange engine_range(std::optional<Bytes> start, std::optional<Bytes> end) {
   KeyRange range;
   if (start) range.start = escaped_key(*start);

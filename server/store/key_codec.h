@@ -35,8 +35,6 @@ Result<Bytes> unescape_key(Bytes engine_key, std::string* buffer);
 
 /// Returns true for the engine key of a collection's element.
 bool is_element_key(Bytes engine_key);
-/// Returns the prefix of all elements of a generation of `key`.
-std::string element_prefix(Bytes key, std::uint64_t generation);
 
 /// Returns the engine's range for the user keys `start` <= key < `end`; nullopt stands for an open end.
 KeyRange engine_range(std::optional<Bytes> start, std::optional<Bytes> end);

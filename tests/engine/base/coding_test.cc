@@ -7,14 +7,14 @@
 
 using namespace ebbtide;
 
-TEST_CASE("varints are written: they read back, have the computed length, and are never read past their end") {
+TEST_CASE("varints are written: they read back, have a byte for seven bits, and are never read past their end") {
   Random random(1);
   for (int bits = 0; bits <= 64; ++bits) {
     for (int i = 0; i < 50; ++i) {
       const std::uint64_t v = bits == 0 ? 0 : random.next() >> (64 - bits);
       std::string out;
       put_varint(&out, v);
-      CHECK(out.size() == varint_bytes(v));
+      CHECK(out.size() == static_cast<std::size_t>(std::max(bits, 1) + 6) / 7);
       Bytes in = out;
       std::uint64_t back = 0;
       REQUIRE(get_varint(&in, &back));

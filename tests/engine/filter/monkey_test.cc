@@ -82,17 +82,6 @@ TEST_CASE("filters are built: their measured false positive rates match p(bits)"
   }
 }
 
-TEST_CASE("bits_for_rate() is the inverse function of false_positive_rate()", "[monkey]") {
-  for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
-    for (const double bits : {0.1, 0.5, 1.44, 4.0, 9.7, 20.0}) {
-      CHECK(bits_for_rate(curve, false_positive_rate(curve, bits)) == Approx(bits).epsilon(1e-6));
-    }
-    CHECK(bits_for_rate(curve, 1) == 0);
-    CHECK(bits_for_rate(curve, 1e-30) == kMaxBitsPerKey);
-    CHECK(false_positive_rate(curve, 0) == 1);
-  }
-}
-
 TEST_CASE("filter memory is allocated: the rates are proportional to entries / (pages * arrivals)", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {10'000, 1, 1}, {10'000, 4, 1}, {10'000, 1, 0.5}, {100'000, 8, 0.25}};
   const FilterBits a = allocate_filters_per_key(runs, 8, FilterCurve::kIdeal);

@@ -1,5 +1,7 @@
 #include "store/key_codec.h"
 
+#include <engine/collection_keys.h>
+
 #include <catch2/catch.hpp>
 #include <random>
 #include <string>
@@ -52,7 +54,7 @@ TEST_CASE("escaped keys sort as keys, and elements lie between a key and the nex
     const std::string a = random_key(random), b = random_key(random);
     REQUIRE((a < b) == (escaped_key(a) < escaped_key(b)));
     REQUIRE((a == b) == (escaped_key(a) == escaped_key(b)));
-    const std::string element = element_prefix(a, random()) + random_key(random);
+    const std::string element = element_range(escaped_key(a), random()).start + random_key(random);
     REQUIRE(element > escaped_key(a));
     if (b > a) REQUIRE(element < escaped_key(b));
     REQUIRE(is_element_key(element));
@@ -66,10 +68,11 @@ TEST_CASE("key ranges contain their keys with all elements") {
     const std::string start = random_key(random), end = random_key(random), key = random_key(random);
     const KeyRange range = engine_range(Bytes(start), Bytes(end));
     REQUIRE((!is_empty(range) && in(range, key)) == (start <= key && key < end));
-    if (start <= key && key < end) REQUIRE(range.contains(element_prefix(key, random()) + "x"));
-    if (key < start || key >= end) REQUIRE_FALSE((!is_empty(range) && range.contains(element_prefix(key, random()) + "x")));
+    if (start <= key && key < end) REQUIRE(range.contains(element_range(escaped_key(key), random()).start + "x"));
+    if (key < start || key >= end)
+      REQUIRE_FALSE((!is_empty(range) && range.contains(element_range(escaped_key(key), random()).start + "x")));
     REQUIRE(in(engine_prefix_range(start), key) == key.starts_with(start));
-    REQUIRE(engine_prefix_range(start).contains(element_prefix(key, random())) == key.starts_with(start));
+    REQUIRE(engine_prefix_range(start).contains(element_range(escaped_key(key), random()).start) == key.starts_with(start));
   }
   CHECK(in(engine_range(std::nullopt, std::nullopt), ""));
   CHECK(in(engine_range(std::nullopt, std::nullopt), "\xff\xff"));
