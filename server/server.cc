@@ -520,7 +520,8 @@ CommandEnv Server::command_env(Db* db) {
           db == nullptr ? loading_memory_.get() : &db->memory(),
           &intents_,
           &key_waiters_,
-          &tuning_board_};
+          &tuning_board_,
+          &ranks_};
 }
 
 void Server::open_database() {
@@ -546,6 +547,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   db_->set_durable_listener([this] {
     for (const auto& loop : loops_) loop->notify_durable();
   });
+  ranks_.start(db_->memory().shared_from_this());
   env_ = command_env(db_.get());
   if (const std::string why = exposed_directory(engine_settings_.dir); !why.empty()) log_->write(ServerLog::Level::kWarning, why);
   auto id = database_id(engine_settings_.dir, random_seed());
@@ -651,7 +653,8 @@ void Server::end() {
   client_memory_.detach();
   if (db_ == nullptr) return;
   keep_id();
-  env_.scripts->clear();  // scripts are charged to the database's account
+  env_.scripts->clear();  // scripts and rank indexes are charged to the database's account
+  ranks_.clear();
   const Status status = db_->close();
   if (!status.is_ok()) {
     log_->write(ServerLog::Level::kError, "closing the database: " + status.to_string());

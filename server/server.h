@@ -50,6 +50,7 @@
 #include "net/event_loop.h"
 #include "net/listener.h"
 #include "pubsub/pubsub.h"
+#include "store/rank_indexes.h"
 #include "tuning/auto_tuning.h"
 #include "tuning/tuning_board.h"
 
@@ -195,6 +196,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   Observers observers_;
   BlockedClients blocked_;
   KeyWaiters key_waiters_;
+  RankIndexes ranks_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   CommandTable table_;
   ServerStats stats_;

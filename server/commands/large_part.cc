@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "commands/ranked_walk.h"
+
 namespace ebbtide {
 namespace {
 
@@ -79,6 +81,7 @@ Result<Bytes> ElementWalk::value() {
 
 LargePart::LargePart(Ctx& ctx, const Found& found, const LargeHeader& header)
     : ctx_(ctx),
+      found_(found),
       header_(header),
       keys_(found.key, header.generation),
       builder_(header.type, header.expiries.has_value()),
@@ -130,6 +133,7 @@ ElementRange LargePart::in_bounds(ElementRange range) const {
 }
 
 Status LargePart::walk(const ElementRange& range) {
+  if (range.skip > RankedWalk::kFew && is_ranked(range.which)) return walk_ranks(range);
   ElementWalk walk(ctx_, keys_, in_bounds(range));
   TRY(walk.begin());
   for (std::uint64_t i = 0; i < range.skip && walk.valid(); ++i) TRY(walk.next());
@@ -138,6 +142,33 @@ Status LargePart::walk(const ElementRange& range) {
     TRY_ASSIGN(value, walk.value());
     TRY(add(walk.name(), value, walk.expiry()));
     if (i + 1 < range.limit) TRY(walk.next());
+  }
+  return Status::ok();
+}
+
+bool LargePart::is_ranked(ElementClass which) const {
+  return which == ordered_class(header_.type) && RankedWalk::helps(ctx_, found_, header_);
+}
+
+// The elements are added in ascending order in both directions.
+Status LargePart::walk_ranks(const ElementRange& range) {
+  RankedWalk walk(ctx_, found_, header_, keys_, *this);
+  std::uint64_t begin = 0, end = header_.count;
+  if (!range.first.empty()) {
+    TRY(walk.seek(range.first));
+    begin = walk.rank();
+  }
+  if (!range.end.empty()) {
+    TRY(walk.seek(range.end));
+    end = walk.rank();
+  }
+  if (begin >= end || end - begin <= range.skip) return Status::ok();
+  const std::uint64_t added = std::min(range.limit, end - begin - range.skip);
+  if (added == 0) return Status::ok();
+  TRY(walk.seek_rank(range.from_end ? end - range.skip - added : begin + range.skip));
+  for (std::uint64_t i = 0; i < added && walk.valid(); ++i) {
+    TRY(add(walk.name(), {}));
+    if (i + 1 < added) TRY(walk.next());
   }
   return Status::ok();
 }
@@ -156,6 +187,7 @@ Status LargePart::add_backward(ElementWalk& walk, std::uint64_t limit) {
 
 Status LargePart::walk_to(std::span<const std::size_t> places) {
   const ElementClass which = ordered_class(header_.type);
+  if (is_ranked(which)) return walk_to_ranks(places);
   // One element is sought from the nearer end.
   const bool from_end = places.size() == 1 && places.front() > header_.count / 2;
   const std::uint64_t visited = places.empty() ? 0 : from_end ? header_.count - places.back() : places.back() + 1;
@@ -173,6 +205,19 @@ Status LargePart::walk_to(std::span<const std::size_t> places) {
   return Status::ok();
 }
 
+Status LargePart::walk_to_ranks(std::span<const std::size_t> ranks) {
+  RankedWalk walk(ctx_, found_, header_, keys_, *this);
+  bool begun = false;
+  for (const std::size_t rank : ranks) {
+    if (!begun || rank > walk.rank() + RankedWalk::kFew) TRY(walk.seek_rank(rank));
+    begun = true;
+    while (walk.valid() && walk.rank() < rank) TRY(walk.next());
+    if (!walk.valid()) return Status::corruption("the header of a collection counts too many elements");
+    TRY(add(walk.name(), {}));
+  }
+  return Status::ok();
+}
+
 Result<std::optional<std::string>> LargePart::walk_names(Bytes from, std::uint64_t count, std::size_t bytes) {
   ElementWalk walk(ctx_, keys_, {.which = named_class(header_.type), .first = std::string(from), .limit = count});
   TRY(walk.begin());
@@ -185,6 +230,7 @@ Result<std::optional<std::string>> LargePart::walk_names(Bytes from, std::uint64
 }
 
 Result<std::uint64_t> LargePart::count_in(const ElementRange& range) {
+  if (is_ranked(range.which)) return count_ranks(range);
   ElementWalk walk(ctx_, keys_, in_bounds(range));
   std::uint64_t count = 0;
   TRY(walk.begin());
@@ -192,8 +238,26 @@ Result<std::uint64_t> LargePart::count_in(const ElementRange& range) {
   return count;
 }
 
+Result<std::uint64_t> LargePart::count_ranks(const ElementRange& range) {
+  if (!range.end.empty() && range.first >= range.end) return std::uint64_t{0};
+  RankedWalk walk(ctx_, found_, header_, keys_, *this);
+  TRY(walk.seek(range.first));
+  const std::uint64_t begin = walk.rank();
+  const auto within = [&] { return walk.valid() && (range.end.empty() || walk.name() < Bytes(range.end)); };
+  while (within() && walk.rank() < begin + RankedWalk::kFew) TRY(walk.next());
+  if (!within()) return walk.rank() - begin;
+  if (range.end.empty()) return header_.count - begin;
+  TRY(walk.seek(range.end));
+  return walk.rank() - begin;
+}
+
 Result<std::uint64_t> LargePart::place_of(Bytes name) {
   const ElementClass which = ordered_class(header_.type);
+  if (is_ranked(which)) {
+    RankedWalk walk(ctx_, found_, header_, keys_, *this);
+    TRY(walk.seek(name));
+    return walk.rank();
+  }
   ElementWalk below(ctx_, keys_, in_bounds({.which = which, .end = std::string(name)}));
   ElementWalk above(ctx_, keys_, in_bounds({.which = which, .first = std::string(name) + '\0', .from_end = true}));
   TRY(below.begin());

@@ -65,7 +65,7 @@ class ElementWalk {
 /// A part of one large collection, in the form of a small one. Not thread-safe; for one run of a command.
 class LargePart {
  public:
-  /// `found`: the located header.
+  /// `found`: the located header. It must outlive the part and stay unchanged until give().
   LargePart(Ctx& ctx, const Found& found, const LargeHeader& header);
 
   /// Looks an element up by its name, and adds it if it is there. If its page is not in memory, is_resident() is false from then
@@ -102,8 +102,14 @@ class LargePart {
   Status add(Bytes name, Bytes value, Millis expiry = 0);
   Status add_scored(Bytes name, Bytes value);
   Status add_backward(ElementWalk& walk, std::uint64_t limit);
+  /// Returns true if elements of this class are found by their rank (ranked_walk.h). The functions below are for them.
+  [[nodiscard]] bool is_ranked(ElementClass which) const;
+  Status walk_ranks(const ElementRange& range);
+  Status walk_to_ranks(std::span<const std::size_t> ranks);
+  Result<std::uint64_t> count_ranks(const ElementRange& range);
 
   Ctx& ctx_;
+  const Found& found_;
   const LargeHeader header_;
   ElementKeys keys_;
   CompactBuilder builder_;

@@ -23,6 +23,7 @@ class KeyLocks;
 class KeyWaiters;
 class Offload;
 class PubSub;
+class RankIndexes;
 class ScanCursors;
 class ServerStats;
 class TuningBoard;
@@ -44,6 +45,7 @@ struct CommandEnv {
   Intents* intents = nullptr;
   KeyWaiters* key_waiters = nullptr;
   TuningBoard* tuning = nullptr;
+  RankIndexes* ranks = nullptr;
   std::shared_ptr<ScriptCache> scripts = std::make_shared<ScriptCache>();
 
   /// Returns engine time in ms; Unix time while the database is being opened.

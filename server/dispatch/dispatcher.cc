@@ -14,6 +14,7 @@
 #include "dispatch/long_write.h"
 #include "dispatch/permissions.h"
 #include "store/numbers.h"
+#include "store/rank_indexes.h"
 
 namespace ebbtide {
 namespace {
@@ -494,10 +495,17 @@ void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
 Status Dispatcher::commit(Client& client, bool waited, KeyWaiters::Wait* own) {
   if (env_.intents->any() || env_.key_waiters->any()) [[unlikely]]
     return commit_beside_others(client, waited, own);
-  Status status = env_.db->try_commit(batch_, waited, &stall_ms_);
+  Status status = try_commit(waited);
   if (batch_.payload_bytes() > kMeasuredCommitBytes && status.is_ok()) [[unlikely]]
     note_large_commit(batch_, false);
   return status;
+}
+
+Status Dispatcher::try_commit(bool waited) {
+  RankIndexes::Changes ranks = env_.ranks->collect(batch_);
+  TRY(env_.db->try_commit(batch_, waited, &stall_ms_));
+  env_.ranks->apply(ranks, batch_);
+  return Status::ok();
 }
 
 Status Dispatcher::commit_beside_others(Client& client, bool waited, KeyWaiters::Wait* own) {
@@ -508,7 +516,7 @@ Status Dispatcher::commit_beside_others(Client& client, bool waited, KeyWaiters:
     if (marked_) return Status::busy("the keys are marked by a long write");
   }
   std::vector<KeyWaiters::Written> waited_for = env_.key_waiters->waited_for(batch_, own != nullptr);
-  TRY(env_.db->try_commit(batch_, waited, &stall_ms_));
+  TRY(try_commit(waited));
   if (written) env_.intents->committed(*written, nullptr);
   note_waited_for(std::move(waited_for), own);
   note_large_commit(batch_, false);

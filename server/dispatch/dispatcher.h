@@ -192,6 +192,8 @@ class Dispatcher final : public CommandSink {
   /// Commits batch_, the writes of a command of this client, while its locks are held. `own`: the command's wait for an element,
   /// or null. kBusy: the command waits, for stall_ms_ or (if marked_ is set) until marks of long writes are removed.
   Status commit(Client& client, bool waited, KeyWaiters::Wait* own = nullptr);
+  /// Commits batch_, and updates the rank indexes of its collections.
+  Status try_commit(bool waited);
   /// Called after a commit of more than kMeasuredCommitBytes. `logged`: the batch is already in the log.
   void note_large_commit(const WriteBatch& batch, bool logged);
   /// Like commit(), while long writes have marked keys, or clients wait for elements of keys.
@@ -296,6 +298,8 @@ class Dispatcher final : public CommandSink {
   void mark_long_write(PendingCommand& pending, Waiting& waiting);
   bool commit_long_write(PendingCommand& pending, Waiting& waiting);
   bool hold_back_commit(PendingCommand& pending);
+  /// Drops the rank indexes of collections that a long write has written.
+  void drop_rank_indexes(const KeySet& written);
   /// Frees a finished long write.
   void dispose_finished();
   /// Returns the writes of the current command.

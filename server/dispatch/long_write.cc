@@ -13,6 +13,7 @@
 #include "dispatch/key_locks.h"
 #include "dispatch/planted_bug.h"
 #include "store/numbers.h"
+#include "store/rank_indexes.h"
 
 namespace ebbtide {
 namespace {
@@ -416,6 +417,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
       if (work.status.is_ok()) {
         note_waited_for(std::move(waited_for), own);
         env_.intents->committed(work.written, work.marks.get());
+        drop_rank_indexes(work.written);
         order_notifications(work);
         // This happens at once, so that the watch keeps later writes by other commands.
         if (work.changes_databases) env_.observers->expiries.databases_changed();
@@ -449,6 +451,16 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   work.step = LongWrite::Step::kMark;
   mark_long_write(pending, waiting);
   return false;
+}
+
+// A long write changes much of a collection, and a new index costs about as much.
+void Dispatcher::drop_rank_indexes(const KeySet& written) {
+  env_.ranks->drop_if([&written](DatabaseId database, Bytes key) {
+    KeySet one;
+    one.add(database, hash_key(key));
+    one.seal();
+    return written.meets(one);
+  });
 }
 
 // CLIENT PAUSE delays the commit of a long write that began before it: no data changes once CLIENT PAUSE has replied.

@@ -31,6 +31,7 @@
 #include "io/memory_fs.h"
 #include "pubsub/pubsub.h"
 #include "store/glob.h"
+#include "store/rank_indexes.h"
 #include "tuning/tuning_board.h"
 
 namespace ebbtide::test {
@@ -212,6 +213,7 @@ class CommandHarness {
     env.intents = &intents;
     env.key_waiters = &key_waiters;
     env.tuning = &tuning;
+    env.ranks = &ranks;
     control.catalog = acl_catalog(table);
     control.on_users_changed = [this] {
       for (const auto& [number, c] : clients_) forget_rights(session_of(*c));
@@ -340,6 +342,7 @@ class CommandHarness {
   BlockedClients blocked;
   KeyWaiters key_waiters;
   TuningBoard tuning;
+  RankIndexes ranks;
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;
@@ -359,6 +362,7 @@ class CommandHarness {
     db = std::move(opened).value();
     env.db = db.get();
     env.memory = &db->memory();
+    ranks.start(db->memory().shared_from_this());
   }
   void close() {
     // The threads end before the database, as in a server: the memory that they free is charged to the database's account.
@@ -368,6 +372,7 @@ class CommandHarness {
     offload.emplace(1, 1);
     if (used) env.offload = &*offload;
     env.scripts->clear();
+    ranks.clear();
     CHECK(db->close().is_ok());
     db.reset();
     pool.run_all();

@@ -1,0 +1,62 @@
+// Walks over the elements of a large collection that begin at a rank, or know the rank of their element. They use the collection's
+// rank index (store/rank_indexes.h) and split its segments on the way, so that later walks are shorter.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands/large_part.h"
+#include "store/rank_indexes.h"
+
+namespace ebbtide {
+
+/// A walk over the ordered class of a sorted set or set. For one run of a command.
+class RankedWalk {
+ public:
+  /// A walk over fewer elements is as fast as a look-up in the index.
+  static constexpr std::uint64_t kFew = 2 * RankIndex::kSegmentElements;
+
+  /// Returns true if the ranks of the collection may be indexed: outside of a transaction, with elements that do not expire.
+  static bool helps(const Ctx& ctx, const Found& found, const LargeHeader& header);
+
+  /// `part`: a part of the same collection.
+  RankedWalk(Ctx& ctx, const Found& found, const LargeHeader& header, ElementKeys& keys, const LargePart& part);
+  ~RankedWalk() { end_segment(); }
+  RankedWalk(const RankedWalk&) = delete;
+  RankedWalk& operator=(const RankedWalk&) = delete;
+
+  /// Goes to the first element whose name is not below `name`, or behind the last element. Errors as of ElementWalk.
+  Status seek(Bytes name);
+  /// Goes to the element with this rank. kCorruption if there are fewer elements than the header counts.
+  Status seek_rank(std::uint64_t rank);
+  Status next();
+  [[nodiscard]] bool valid() const { return walk_->valid(); }
+  [[nodiscard]] Bytes name() const { return walk_->name(); }
+  /// Returns the number of elements before this one.
+  [[nodiscard]] std::uint64_t rank() const { return rank_; }
+
+ private:
+  [[nodiscard]] RankIndexes::State state() const;
+  /// Returns the seq of the collection's newest header; 0: none.
+  [[nodiscard]] SeqNum newest() const;
+  Status begin(std::optional<RankIndexes::Walk> from);
+  /// Gives the points of the walk so far to the index.
+  void end_segment();
+
+  Ctx& ctx_;
+  RankIndexes& indexes_;
+  const Found& found_;
+  const LargeHeader& header_;
+  ElementKeys& keys_;
+  const LargePart& part_;
+  std::optional<ElementWalk> walk_;
+  std::uint64_t rank_ = 0;
+  RankIndexes::Walk segment_;
+  std::uint64_t since_point_ = 0;
+  std::vector<RankIndex::Point> points_;
+};
+
+}  // namespace ebbtide
