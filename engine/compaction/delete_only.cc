@@ -12,8 +12,8 @@ namespace {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// Returns a range tombstone that hides the whole file from every future reader; null if there is none. `stats`: the file's
-/// stats.
+/// Returns the newest range tombstone of the fragment that every future reader sees, if it is newer than every entry of the file
+/// with these `stats`; otherwise null.
 const Cover* hides_from_all(const FragmentedRangeTombstones& set, const FragmentedRangeTombstones::Fragment& fragment,
                             const TableStats& stats, const DeleteOnlyInput& input) {
   const Cover* const cover = set.newest_cover(fragment, input.visible_seq);
@@ -115,8 +115,8 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
     for (const FileMetaPtr& file : runs[run].files) {
       KeyRange range = range_of(file->stats);
       const auto cover = covered[run].find(file->data_file);
-      // Births of records that may cover entries of the file count too: older versions of such an entry's key must be purged by
-      // the record's deadline, and after the drop no other file may show that deadline.
+      // Births of records that may cover entries of the file count too. Older versions of such an entry's key, in older runs,
+      // must be purged by the record's deadline, which after the drop perhaps no file shows any more.
       const Millis pending = older(file->stats.oldest_obligation(), records_birth(file->stats, *input.version->records));
       if (cover != covered[run].end() && (pending == 0 || pending >= cover->second || below.is_final(range))) {
         gone.files.push_back(file->data_file);

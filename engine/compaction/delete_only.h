@@ -18,7 +18,7 @@ namespace ebbtide {
 
 struct DeleteOnlyInput {
   const Version* version = nullptr;
-  SeqNum visible_seq = kMaxSeqNum;  ///< the greatest seq that a reader can have
+  SeqNum visible_seq = kMaxSeqNum;  ///< the visible seq at the start: every later reader has this seq or a greater one
   /// Returns the range tombstones of a file; never null. Called only for files whose stats have range tombstones that could cover
   /// others.
   std::function<SharedTombstones(const FileMeta& file)> tombstones{};
@@ -27,8 +27,8 @@ struct DeleteOnlyInput {
   std::function<bool(FileNum data_file)> busy{};
 };
 
-/// Returns a Drop of all such files, or an empty plan. Pure. Takes O(files) without range tombstones, otherwise O(files x runs
-/// with range tombstones).
+/// Returns a Drop of all such files, or an empty plan. Pure. Takes O(files) if there are no range tombstones, otherwise O(files x
+/// runs with range tombstones).
 Plan plan_delete_only(const DeleteOnlyInput& input);
 
 }  // namespace ebbtide

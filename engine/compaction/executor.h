@@ -48,9 +48,9 @@ struct CompactionContext {
   Millis now = 0;
   TreeSettings settings;
   StampMode stamp = StampMode::kWriteTime;
-  Reaped reaped{};  ///< of the tree
-  SeqNum visible_seq = 0;
-  SeqNum last_seq = 0;  ///< flushes only: seq of the last operation in the memtables
+  Reaped reaped{};         ///< the reaper's progress in the tree
+  SeqNum visible_seq = 0;  ///< every later reader has this seq or a greater one
+  SeqNum last_seq = 0;     ///< flushes only: seq of the last operation in the memtables
   /// For each target run, the bits per key of the outputs' filter slices (table/table_builder.h). A run that is not listed gets
   /// one slice with the settings' bits.
   std::map<RunId, std::vector<double>> filters;
@@ -78,7 +78,7 @@ Result<CompactionResult> execute(const Plan& plan, const Version& version, const
 
 /// Writes the entries of frozen memtables as files of one new run of level 0, in front of every other run. `inputs`, newest
 /// first: for each memtable its iterator, its range tombstones and its records. Survivors and tables are made as in merges. The
-/// edit takes over the records.
+/// edit adds the records to the version.
 struct FlushInput {
   InternalIterator* entries = nullptr;
   SharedTombstones range_tombstones;

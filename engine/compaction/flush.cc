@@ -43,8 +43,8 @@ class BorrowedIterator final : public InternalIterator {
 };
 
 /// Checks keys, in ascending order, with the filters of every run. The largest run comes first, since it most likely has the key;
-/// one filter that does not deny the key is enough. At most kMostAsked filters are asked for a key: of more, one would deny it
-/// wrongly in most cases, and a flush into a thousand runs would mostly ask filters.
+/// one filter that does not deny the key is enough. At most kMostAsked filters are asked for a key. With more, one of them would
+/// mostly report a false positive, and a flush into a thousand runs would spend most of its time on filters.
 class RunProbe final : public KeysBelow {
  public:
   static constexpr int kMostAsked = 64;
@@ -69,7 +69,7 @@ class RunProbe final : public KeysBelow {
   }
   bool absent(Bytes key) override {
     const LookupKey lookup{key, hash_key(key)};
-    // If a table cannot be opened, or its filter is not in memory, it may have the key.
+    // A table counts as having the key if it cannot be opened or its filter is not in memory.
     int asked = 0;
     return std::none_of(runs_.begin(), runs_.end(), [&](One& run) {
       if (!find(&run, key)) return false;
@@ -171,8 +171,8 @@ Result<KeyRange> range_of_flush(const std::vector<FlushInput>& inputs) {
   return range;
 }
 
-/// Sets the keys at which the flush's files end, unless they end when they are full. For a global range, also sets the common
-/// prefix of all keys.
+/// Sets the keys at which the flush's files end; sets none for Partitioning::kSize, with which a file ends when it is full. For a
+/// global range, also sets the common prefix of all keys.
 Status divide_flush(const std::vector<FlushInput>& inputs, const Version& version, const TreeSettings& settings, MergePart* part,
                     std::optional<std::string>* key_space) {
   PartitionRequest request{settings.partitioning, settings.file_size, {}, {}};

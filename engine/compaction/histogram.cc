@@ -6,8 +6,9 @@
 namespace ebbtide {
 namespace {
 
-// No bin has more than this many shares of the total. With a limit of four, there are always two neighbours that may be joined,
-// since all pairs together weigh at most twice the total. A smaller limit could prevent joins where weights are uneven.
+// No bin has more than this many shares of the total; a share is the total divided by the number of bins. With a limit of four,
+// there are always two neighbours that may be joined, since all pairs together weigh at most twice the total. A smaller limit
+// could prevent joins where weights are uneven.
 constexpr double kMostShares = 4;
 
 /// Returns the point between `a` and `b` that divides their distance by their weights: it is nearer to the heavier one.

@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-/// Returns true if a job can be aborted for late work. A job for a deadline cannot: it may become late while it runs, and
+/// Returns true if a job can be aborted for an urgent one. A job for a deadline cannot: it may become late while it runs, and
 /// restarting it would take even longer.
 bool makes_way(const Plan& plan) { return !plan.urgent && plan.reason != Reason::kDeadline; }
 

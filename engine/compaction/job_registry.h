@@ -1,7 +1,7 @@
 // The running jobs and their reservations: input files, and the key ranges of their outputs in the target run.
 //
 // Jobs of one tree run concurrently if they share no input and write into no common range of one run. The first rule does not
-// imply the second: two merges may take disjoint files above a gap of their target run.
+// imply the second: two merges may have disjoint inputs, and write into the same gap between files of their target run.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,8 @@ class JobRegistry {
   void finish(JobId id);
 
   /// Returns the next plan of `policy`, given the running jobs and the files reserved for an urgent plan that cannot start yet.
-  /// If there is no plan and `broken` is given, sets `broken` to the result of check_at_rest().
+  /// If there is no plan and `broken` is not null, sets `broken` to the invariant of the policy that the shape breaks, or to ""
+  /// (check_at_rest()).
   [[nodiscard]] Plan next(const Policy& policy, const PolicyContext& context, TreeShape shape, const Plan& reserved = {},
                           std::string* broken = nullptr) const;
   /// Returns the next plan for the deadlines, given the running jobs; an empty plan if there is none. A late plan may need files

@@ -46,7 +46,7 @@ class Finality {
 
   /// Returns true if no file below overlaps the range.
   [[nodiscard]] bool is_final(const KeyRange& range) const;
-  /// For keys that ascend from call to call. `cursor` starts at 0, and the calls advance it.
+  /// Like the other is_final(), for one key. Keys ascend from call to call; `cursor` starts at 0, and the calls advance it.
   [[nodiscard]] bool is_final(Bytes key, std::size_t* cursor) const {
     while (*cursor < below_.size() && ends_at_or_before(below_[*cursor].end, key)) ++*cursor;
     return *cursor == below_.size() || key < Bytes(below_[*cursor].start);

@@ -65,7 +65,8 @@ class MergeJob {
   [[nodiscard]] bool may_move(const InputFile& file) const {
     if (std::holds_alternative<Rewrite>(plan_.action)) return false;
     if (!has_pending_deletes(*file.meta)) return true;
-    // The keys of the file's tombstones are unknown: there must be an older entry below every key that the file may have.
+    // The keys of the file's tombstones are unknown. So the file moves only if no part of its range is final, since a merge could
+    // drop tombstones there.
     const auto pieces = inputs_.finality.pieces(file.range);
     return std::none_of(pieces.begin(), pieces.end(), [](const auto& piece) { return piece.second; });
   }

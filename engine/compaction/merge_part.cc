@@ -57,10 +57,9 @@ void covers_of(const FragmentedRangeTombstones& tombstones, const FragmentedRang
   }
 }
 
-/// Joins fragments of range tombstones again. Adjacent fragments of one tombstone become one, with the oldest birth among them,
-/// since they were cut at the key of another delete. A tombstone stays whole if some part of it is needed: the part where the run
-/// is final is not cut off. A cut would put older keys into bounds, and keeping the rest costs nothing, since there are no older
-/// entries.
+/// Joins adjacent fragments of one range tombstone again, with the oldest birth among them: they were cut at the key of another
+/// delete. A tombstone is kept whole if some part of it is needed, even where the run is final. A cut there would put the key of
+/// an older delete into bounds. Keeping the rest costs nothing, since it hides no entries.
 class TombstoneJoiner {
  public:
   /// Adds a fragment; fragments come in key order. `needed` is false if older versions cannot exist under the fragment.

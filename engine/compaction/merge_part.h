@@ -37,7 +37,7 @@ struct MergePart {
   OutputSplitter::Limits limits;
   std::vector<BelowFile> below;         ///< files of the run below, for the splitter
   std::vector<std::string> partitions;  ///< the keys at which partitions begin, ascending, for the splitter
-  /// The oldest pending births of the keys at which range tombstones are clipped. None: MergeShared::names has them.
+  /// The oldest pending births of the keys at which range tombstones are clipped. Not set: MergeShared::names finds them.
   std::optional<Millis> pending_at_start{}, pending_at_end{};
   Compression compression = Compression::kLz4;
   std::vector<double> filter_slices;  ///< bits per key of the output's filter slices

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// A file that is closed early because of the run below has at least 1 / n of its size.
+// A file that is closed early because of the run below has at least 1 / n of the size of a full file.
 constexpr std::uint64_t kSmallestPart = 8;
 
 }  // namespace

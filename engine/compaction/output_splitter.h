@@ -21,7 +21,7 @@
 
 namespace ebbtide {
 
-/// A file of the run below the output.
+/// A file of the run below the output, that is, of the next older run.
 struct BelowFile {
   std::string end;  ///< exclusive; "" = no upper bound
   std::uint64_t bytes = 0;

@@ -11,11 +11,11 @@ namespace ebbtide {
 namespace {
 
 // CompactionEnv::may_write is called once for this many bytes, which a slow disk writes in a few ms. For small files it is called
-// for a part of the file.
+// once for each quarter of a file.
 constexpr std::uint64_t kRoomBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kRequestsPerFile = 4;
 
-// A file's bounds of range tombstones at which the next file begins, if no keys follow.
+// If no keys follow, the next file begins when the bounds of a file's range tombstones have this many bytes.
 constexpr std::uint64_t kMostTombstoneBytes = std::uint64_t{4} << 20;
 
 std::uint64_t room_bytes(std::uint64_t file_size) { return std::min(kRoomBytes, file_size / kRequestsPerFile); }
@@ -57,8 +57,9 @@ Status OutputWriter::add(std::span<const Entry> versions, SeqNum applied_seq) {
   return ask_for_room(room_bytes(options_.settings->file_size));
 }
 
-// The last file gets all range tombstones that are left, which may be very many if no keys follow. A file's range tombstones are in
-// memory together, so more files begin between them. No tombstone is cut: a file begins only where no earlier tombstone continues.
+// The last file gets all range tombstones that are left, which may be very many if no keys follow. A file's range tombstones are
+// in memory together, so very many are divided among several files. No tombstone is cut: a file begins only where no earlier
+// tombstone continues.
 Status OutputWriter::finish() {
   std::vector<RangeTombstone> file, rest = splitter_.close_last();
   if (builder_ == nullptr) {
@@ -89,7 +90,7 @@ Status OutputWriter::close(std::vector<RangeTombstone> tombstones) {
   if (!built.is_ok()) return built.status();
   outputs_.push_back(meta_of(*built));
   closed_bytes_ += built->data_bytes + built->metadata_bytes;
-  TRY(ask_for_room(1));  // asks for small files, too
+  TRY(ask_for_room(1));  // at least once for each file, however small
   // The written table is opened, and so checked, before it is used.
   return options_.env->open_table(outputs_.back()).status();
 }

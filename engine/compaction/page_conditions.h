@@ -35,7 +35,7 @@ namespace ebbtide {
 /// The deletes and readers for which pages are judged.
 struct DropJudge {
   const RecordSet* records = nullptr;
-  SeqNum visible_seq = kMaxSeqNum;  ///< the greatest seq that a reader can have
+  SeqNum visible_seq = kMaxSeqNum;  ///< the visible seq now: every later reader has this seq or a greater one
   Millis now = 0;
 };
 
@@ -75,8 +75,8 @@ struct TilePage {
   bool goes = false;
 };
 /// Tests condition 3 within a tile: clears `goes` for each page whose keys may have older versions in pages that stay. A page
-/// needs no such test if the tile has single versions, if all its entries are `first`, or if the page is older than every page
-/// that stays.
+/// needs no such test in three cases: the tile has only one version of each key, all entries of the page are `first`, or the page
+/// is older than every page that stays.
 void keep_pages_that_hide(std::span<TilePage> pages);
 
 /// Returns true if some entry has expired, according to the page's fence.

@@ -69,7 +69,7 @@ class DropJob {
   }
 
   /// Returns the oldest pending birth that the drop purges. Returns kInvalidArgument if the table has no such page. A page with
-  /// debts may also have older versions of their keys: these are due by the debts.
+  /// delete debts may also have older versions of the same keys, whose births are those of the debts.
   [[nodiscard]] Result<Millis> oldest_birth_of(const PageSet& pages, const TableInspector& table, const TableStats& stats) const {
     Millis birth = 0;
     for (const auto* list : {&pages.whole, &pages.parts}) {
@@ -175,8 +175,8 @@ class DropJob {
     return after;
   }
 
-  /// Returns the Finality for a run. The first call for a run takes O(files), so it is made only when an entry of the run is
-  /// judged.
+  /// Returns the Finality of a run: the ranges without files in older runs. The first call for a run takes O(files), so it is
+  /// made only when an entry of the run is judged.
   const Finality& finality_below_run(std::size_t run) {
     const auto at = finality_.find(run);
     return at != finality_.end() ? at->second : finality_.emplace(run, finality_below(version_, run)).first->second;

@@ -117,8 +117,8 @@ class TablePlanner {
     return some_covered(page, *in_.records, applied);
   }
 
-  /// Returns edges, then pages that may hide older versions. Each kind is returned completely, or not at all if its pages would
-  /// exceed the share of replaced pages.
+  /// Returns the edges and the pages that may hide older versions, if the replaced pages of the table then stay within their
+  /// share (kReplacedShare). If not, returns only the edges; if these alone exceed the share, returns nothing.
   [[nodiscard]] std::vector<std::uint32_t> pages_in_part() const {
     std::vector<std::uint32_t> pages;
     std::uint64_t replaced = table_.replaced_bytes();
@@ -138,8 +138,9 @@ class TablePlanner {
     return bytes;
   }
 
-  /// Returns true if the drop pays. A drop of all pages writes nothing, and always pays. Any other drop writes new metadata: it
-  /// pays if it frees as many bytes, or if a quarter of the deadline has passed.
+  /// Returns true if the drop pays. A drop of all pages writes nothing, and always pays. Any other drop writes new metadata. It
+  /// pays if it frees as many bytes, where a replaced page counts half. It also pays after a quarter of the deadline, or if
+  /// entries died by `purge_before`.
   bool pays_now(const PageSet& set, Millis* next_look) const {
     const std::uint64_t freed = bytes_of(set.whole) + bytes_of(set.parts) / 2;
     const bool all_go = set.whole.size() == living_ && file_.stats.range_tombstones == 0;
@@ -170,7 +171,8 @@ class TablePlanner {
   std::vector<std::uint32_t> whole_, edges_, hiding_;
 };
 
-/// Returns true if any entry of the table may be dead, according to its stats.
+/// Returns true if any entry of the table may be dead, according to its stats. Lowers `next_look` to the first expiry still to
+/// come.
 bool is_worth_a_look(const PageDropInput& input, const TableStats& stats, Millis* next_look) {
   if (stats.entries == 0) return false;
   if (stats.min_expiry > input.now) *next_look = older(*next_look, stats.min_expiry);

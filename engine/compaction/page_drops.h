@@ -6,13 +6,14 @@
 //   records cover all; older runs may have versions of keys    may hide: read, and replaced by tombstones, or nothing
 //   any other                                                  stays
 //
-// Edges are the pages at the ends of a delete in a KiWi layout (delete tiles). They are dropped if they and earlier replaced
-// pages are at most an eighth of the table. If a delete touches every page, merges and the deadline do the work. Pages that may
-// hide older versions are dropped within the same eighth. A false positive at the flush is enough for a version not to be flagged
-// `first`. Without a partial drop, its page would then keep a deleted entry in an upper level until a merge. The filters of older
-// runs are checked again for each entry: if they deny the key, the entry is removed; otherwise it becomes a tombstone.
+// Edges are the pages at the ends of a delete in a KiWi layout (delete tiles). They are dropped if they, and pages that earlier
+// drops replaced, are at most an eighth of the table. If a delete touches every page, merges remove its entries, at the latest
+// for the deadline. Pages that may hide older versions are dropped within the same eighth. A false positive at the flush is
+// enough for a version not to be flagged `first`. Without a partial drop, its page would then keep a deleted entry in an upper
+// level until a merge. The filters of older runs are checked again for each entry: if they deny the key, the entry is removed;
+// otherwise it becomes a tombstone.
 //
-// Expired pages are dropped whole or not at all, since the page at the edge changes every moment.
+// A page of which only some entries have expired is not dropped in part, since other entries would expire soon after.
 //
 // A drop rewrites the table's metadata. So pages wait until the drop frees as many bytes as it writes, or until a quarter of the
 // deadline has passed since their entries died.
@@ -28,14 +29,14 @@
 
 namespace ebbtide {
 
-/// Replaced pages are at most 1 / n of a table. Above this share no more pages are dropped in part; merges, or a rewrite for the
-/// deadline, remove their entries.
+/// Pages are dropped in part, that is, replaced by their survivors, in at most 1 / n of a table's bytes. In further pages, merges
+/// or a rewrite for the deadline remove the deleted entries.
 inline constexpr std::uint64_t kReplacedShare = 8;
 
 struct PageDropInput {
   const Version* version = nullptr;
   const RecordSet* records = no_records().get();  ///< the records of the version
-  SeqNum visible_seq = kMaxSeqNum;                ///< the greatest seq that a reader can have
+  SeqNum visible_seq = kMaxSeqNum;                ///< the visible seq now: every later reader has this seq or a greater one
   Millis now = 0;
   Millis delete_deadline = 0;  ///< 0 = none
   Millis purge_before = 0;     ///< entries that died by then are dropped now, whatever it costs

@@ -37,7 +37,7 @@ std::map<std::size_t, std::vector<FileMetaPtr>> files_by_run(const std::vector<I
 
 using SourceFiles = std::shared_ptr<const std::vector<FileMetaPtr>>;
 
-/// Returns a source: the files of one run, in key order.
+/// Returns an iterator over the given files of one run, which are in key order.
 std::unique_ptr<InternalIterator> source_of(const SourceFiles& files, const OpenTables& tables,
                                             const TableIteratorOptions& options) {
   RunFiles run;

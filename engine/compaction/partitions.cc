@@ -33,7 +33,7 @@ std::vector<PositionRange> halve(const PositionRange& range, double most_bytes, 
 }
 
 PositionRange smallest_node(const PositionRange& range) {
-  KeyPosition within = 0;  // ones from the first bit on in which the two ends differ
+  KeyPosition within = 0;  // ones from the highest bit in which the two ends differ
   for (KeyPosition differ = range.first ^ range.last; differ != 0; differ >>= 1) within = within << 1 | 1;
   return {range.first & ~within, range.last | within};
 }
@@ -59,7 +59,8 @@ std::vector<Partition> partitions_of(const PartitionRequest& request, const Byte
   if (request.partitioning == Partitioning::kGlobalRange) whole = smallest_node(whole);
   for (const PositionRange& range : halve(whole, static_cast<double>(request.file_bytes), bytes)) {
     std::optional<std::string> start = space.first_key_at(range.first);
-    // The first range begins before the first key. Other ranges may have no keys: between two adjacent keys, or at the end.
+    // The first range begins before the first key. Another range may contain no possible key, or only keys past the end; the
+    // partition before it gets its bytes.
     if (start && *start > out.back().start && (end.empty() || *start < end)) out.push_back({std::move(*start), 0});
     out.back().bytes += bytes(range);
   }
@@ -76,7 +77,7 @@ std::vector<Partition> partitions_of(const PartitionRequest& request, StreamingH
 OutputSplitter::Limits limits_of(const TreeSettings& settings, std::uint64_t below_bytes) {
   const std::uint64_t bytes = settings.file_size;
   if (settings.partitioning == Partitioning::kSize) return {bytes, below_bytes, 0, true};
-  // Partitions are estimates: one that is larger than estimated by half is cut by size.
+  // The sizes of partitions are estimates. A partition whose file becomes half as large again as a full file is cut by size.
   return {bytes + bytes / 2, below_bytes, bytes / kSmallestShare, false};
 }
 

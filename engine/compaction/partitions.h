@@ -6,7 +6,7 @@
 //   local_range   The range of the merged keys is halved, and each half again, until no part has more than a file's bytes.
 //   global_range  The same, but halving begins with the range of all keys of the tree. So the parts are always the same, and
 //                 files of different runs end at the same keys. Overlapping files make small groups, which are merged in
-//                 parallel, and files without overlap move.
+//                 parallel, and files without overlap are moved.
 //
 // A file may end at the end of a partition, but small adjacent partitions share a file (compaction/output_splitter.h).
 // Keys are represented by positions here (compaction/key_space.h), and bytes are estimated (compaction/histogram.h). Pure.

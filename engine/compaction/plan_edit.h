@@ -1,4 +1,4 @@
-// Completes a job's edit by parts that depend only on the plan. For plans with a target.
+// Completes the edit of a job whose plan has a target run.
 #pragma once
 
 #include "compaction/executor.h"

@@ -48,7 +48,7 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// Calls `visit` for the files of a run in the range that are not inputs, until `visit` returns false.
+  /// Calls `visit` for each file of a run that overlaps the range and is not an input, until `visit` returns false.
   template <typename Visit>
   void visit_staying(std::size_t run, const KeyRange& range, Visit visit) const {
     const FileList& files = version.runs[run].files;
@@ -57,7 +57,8 @@ struct Resolver {
       if (taken.count((*at)->data_file) == 0 && !visit(*at)) return;
     }
   }
-  /// True if all files of the run are inputs, so that none stays. The plan has named each of them once.
+  /// True if all files of the run are inputs, so that none stays. The count is enough, since take() refuses a file that is named
+  /// twice.
   [[nodiscard]] bool is_whole(std::size_t run) const { return taken_of_run[run] == version.runs[run].files.size(); }
   /// Returns true if a file of the run that is not an input overlaps the range.
   [[nodiscard]] bool stays_in(std::size_t run, const KeyRange& range) const {
@@ -103,8 +104,8 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// Does for a slice what check_ages() does for other plans. Only entries in its range move: in all runs from its newest to its
-  /// target, every file in the range must take part.
+  /// Like check_ages(), for a slice. Only entries in its range move, so it is refused if it leaves out a file in the range, in
+  /// any run from its newest input's run to its target.
   Status check_slice(const Slice& slice) const {
     if (slice.target.run == 0) return Status::invalid_argument("a slice needs an existing target run");
     if (is_empty(slice.range)) return Status::invalid_argument("the range of a slice is empty");
@@ -118,7 +119,7 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// Refuses a plan that would put a file above newer entries of its keys, or below older entries.
+  /// Refuses a plan that would put a file above newer entries of its keys, or below older entries of them.
   Status check_ages() const {
     for (std::size_t run = 0; run < out.place && run < version.runs.size(); ++run) {
       if (is_whole(run)) continue;

@@ -16,7 +16,7 @@ struct PlanInputs {
   int level = 0;          ///< level of the new run
   RunId before = 0;       ///< place of the new run: as in TreeEdit::AddedRun
   std::size_t place = 0;  ///< runs from this index on are older than the output, except the target itself
-  // The next three are computed only within the range of all inputs together (of the slice, for a Slice).
+  // The next three are computed only within the smallest range that contains all inputs, and for a Slice its range, too.
   Finality finality;
   Finality target_gaps;            ///< is_final() is true for ranges in which no file of the target run stays
   std::vector<FileMetaPtr> below;  ///< files that stay in the newest older run that has such files
@@ -25,7 +25,7 @@ struct PlanInputs {
 /// Resolves a plan. For a Drop only `files` is set. Returns kInvalidArgument, with the reason, if
 ///   * a run or file is not in the version, or a quarantined file would be read, moved or changed;
 ///   * the output would overlap files that stay in the target;
-///   * entries would end up below older entries of their keys, because a run between input and output is left out;
+///   * a file would be moved below older entries, or above newer entries, of its keys that are not in the plan;
 ///   * a file in a Slice's range is left out, in a run from the Slice's newest run to its target.
 Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version);
 

@@ -33,7 +33,7 @@ void Survivors::add(const Entry& entry) {
   if (used_ > 0 && candidates_[used_ - 1].stripe == stripe) {
     Candidate& newer = candidates_[used_ - 1];
     newer.shadowed = older(newer.shadowed, older(pending_birth_of(entry), oldest_cover_birth(entry.seq, kMaxSeqNum)));
-    // A record deletes the version that is current. This version was current until the next newer one.
+    // A record deletes only the version that is current at its seq. This version was current until the seq of the next newer one.
     newer.shadowed = older(newer.shadowed, record_birth(entry, last_seq_));
     last_seq_ = entry.seq;
     return;
@@ -77,7 +77,7 @@ Millis Survivors::record_birth(const Entry& entry, SeqNum up_to) const {
 }
 
 /// Returns true if the entry is a header that must stay even if it has expired or a record covers it: its elements exist until a
-/// range tombstone over them is durable. The reaper sees to that, and knows of the elements by the header.
+/// range tombstone over them is durable. The reaper writes that tombstone, and finds the elements by their header.
 bool Survivors::is_held_by_elements(const Entry& entry, SeqNum stripe) const {
   if (entry.kind != EntryKind::kHeader) return false;
   if (entry.expired(std::min(judgement_.now, judgement_.reaped.expiry))) return false;
@@ -103,7 +103,7 @@ bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
   const Millis pending = older(older(pending_birth_of(entry), record_birth), entry.debt);
   const Millis cover_birth = covered ? oldest_cover_birth(entry.seq, candidate->stripe) : 0;
   if (covered && (pending == 0 || pending >= cover_birth))
-    return false;  // the range tombstone hides the same versions, and is as old
+    return false;  // the range tombstone hides the same versions, and was born no later
   if (!entry.is_tombstone()) {
     entry.kind = EntryKind::kTombstone;
     entry.delete_key = older(older(cover_birth, record_birth), expired ? entry.expiry : 0);

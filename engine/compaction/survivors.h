@@ -40,9 +40,9 @@ namespace ebbtide {
 
 /// The state by which versions are judged.
 struct Judgement {
-  SeqNum visible_seq = kMaxSeqNum;  ///< the greatest seq that a reader can have at that time
+  SeqNum visible_seq = kMaxSeqNum;  ///< the visible seq at the start: every later reader has this seq or a greater one
   Millis now = 0;
-  Reaped reaped{};  ///< dead headers up to here have no elements any more, so they are judged like other entries
+  Reaped reaped{};  ///< headers that died by then have no elements any more, so they are judged like other entries
 
   /// Returns the greatest seq of the stripe that `seq` lies in. Every reader sees all of a stripe or nothing of it.
   [[nodiscard]] SeqNum stripe(SeqNum seq) const { return std::max(seq, visible_seq); }

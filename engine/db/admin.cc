@@ -1,4 +1,4 @@
-// Answers what the server asks about the database: collects the values that the components of admin/ need.
+// Answers the server's questions about the database: collects the values that the components of admin/ need.
 #include "db/admin/checkpoint.h"
 #include "db/admin/stats.h"
 #include "db/admin/tree_info.h"

@@ -184,7 +184,7 @@ Status Db::reconfigure(const Settings& settings) {
     MutexLock lock(impl_->trees_.commit_mutex);
     for (DatabaseId d = 0; d < settings.databases; ++d) impl_->trees_.change_settings(d, settings.tree_for(d));
   }
-  impl_->reaper_.hurry();  // its pause follows from the deadline before
+  impl_->reaper_.hurry();  // its present pause follows from the old deadline
   impl_->writes_.measure();
   if (impl_->trees_.deadlines_changed()) {
     MutexLock manifest(impl_->manifest_.mutex);

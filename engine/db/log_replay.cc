@@ -126,8 +126,8 @@ Status LogReplay::cut_torn_end(FileNum file, std::uint64_t valid_bytes) {
   return cut_log(*env_.fs, env_.dir, file, valid_bytes);
 }
 
-// Notes for the part's segments that they may have values and deletes of any tree: the skipped part may have had them. None of
-// its deletes was born before the last batch ahead of the part.
+// Notes in the segments of a skipped part that they may have values and deletes of any tree. None of these deletes was born
+// before the last batch ahead of the part.
 void LogReplay::note_skipped(const SkippedLog& part) {
   if (part.stray) return env_.warn(part.to_text() + "; it is ignored and removed");
   env_.warn("a part of the write-ahead log is damaged and not needed: " + part.to_text());

@@ -56,8 +56,8 @@ class LogReplay {
     std::vector<LogSegment> segments;  ///< the segments that still exist
     SeqNum last_seq = 0;               ///< seq of the last operation in the log; 0 = the log has none
     FileNum skipped_in = kNoFile;      ///< the last segment of which a part was skipped
-    /// Names of files that the log does not need: segments before its begin, since a crash may have undone their removal; and files
-    /// that are no segments but have the names of segments. To be removed once the database is open.
+    /// Names of files to remove once the database is open: segments before the log's begin, whose removal a crash may have
+    /// undone; and files that have the names of segments but are none.
     std::vector<std::string> unneeded;
     /// Ok, or the error with which the disk refused to truncate a torn end. No record may then be written to a later segment: the
     /// log must continue as after a failure, by GroupCommit::restart_after_failure().

@@ -248,8 +248,8 @@ Status DbImpl::open() {
 // Creates and locks the directory, and reads the manifest; creates a manifest if there is no database yet.
 Status DbImpl::open_manifest() {
   TRY(fs_.create_dir(settings_.dir));
-  // Not needed for an existing database, since this sync was done before it was made. The user may lack the right to read the
-  // parent.
+  // Only for a new database: for an existing one the parent was synced when the database was made, and the user may lack the
+  // right to read the parent.
   if (!fs_.exists(join_path(settings_.dir, std::string(kCurrentFileName)))) TRY(fs_.sync_dir(parent_path(settings_.dir)));
   TRY_ASSIGN(lock_file, fs_.lock(join_path(settings_.dir, std::string(kLockFileName))));
   file_lock_ = std::move(lock_file);
@@ -260,7 +260,8 @@ Status DbImpl::open_manifest() {
     for (const std::string& name : names) {
       FileKind kind{};
       FileNum file = kNoFile;
-      // Such files are made only after CURRENT is durable, so a power loss during the creation of a database leaves none.
+      // Tables and segments are made only after CURRENT is durable, so a power loss during the creation of a database leaves
+      // none.
       if (parse_file_name(name, &kind, &file) &&
           (kind == FileKind::kData || kind == FileKind::kMetadata || kind == FileKind::kLog)) {
         return Status::corruption(settings_.dir + ": has " + name +
@@ -286,8 +287,8 @@ Status DbImpl::start_time() {
   return Status::ok();
 }
 
-// Called once the log is known to be complete: a start that is refused leaves the manifest as it is, since the next attempt may need
-// it. If the disk refuses the edit, the manifest is not writable, and only reads are served. The quarantine is then in memory only.
+// Called once the log is known to be complete: if the start fails before, the manifest stays as it is, since the next attempt may
+// need it. If the disk refuses the edit, only reads are served, and the quarantine is in memory only.
 Status DbImpl::quarantine_damaged(const VersionEdit& damaged) {
   if (damaged.trees.empty()) return Status::ok();
   const Status status = manifest_.commit_change({.make = [&](const TableChange::Versions&) { return damaged; }});
@@ -377,7 +378,7 @@ Status DbImpl::serve_reads_only(const Status& refused) {
 // Logs that there are files of other programs. They are left alone, so deletes do not purge data in them, such as a copy of a
 // table.
 void DbImpl::report_foreign_files(const std::vector<std::string>& names) {
-  // A file of the workload, one that the server makes, and a directory that file systems have at their root.
+  // The file of the workload, a file that the server makes, and a directory that some file systems have at their root.
   constexpr Bytes kKnown[] = {kWorkloadFileName, "DATABASE_ID", "lost+found"};
   std::vector<std::string> foreign;
   for (const std::string& name : names) {
@@ -455,7 +456,7 @@ Status DbImpl::close() {
     VersionEdit edit;
     edit.last_seq = published_.visible_seq();
     manifest_.note_log_needs({}, {}, &edit);
-    edit.oldest_log.reset();  // no file is unlinked any more
+    edit.oldest_log.reset();  // no segment is removed any more
     edit.time_mark = time_.now();
     edit.boot_mark = time_.boot_mark(*edit.time_mark);
     trees_.add_deadlines(*versions_, &edit);

@@ -202,7 +202,6 @@ Reaper::Env DbImpl::reaper_env() {
           .log = [this](Severity severity, const std::string& text) { say(severity, text); }};
 }
 
-// The order of the steps matters: steps that make room come before steps that need room.
 WorkloadRecorder::Env DbImpl::workload_env() {
   return {.fs = &fs_,
           .dir = settings_.dir,
@@ -214,6 +213,7 @@ WorkloadRecorder::Env DbImpl::workload_env() {
           .warn = [this](const std::string& text) { say(Severity::kWarning, text); }};
 }
 
+// The order of the steps matters: steps that make room come before steps that need room.
 Maintenance::Env DbImpl::maintenance_env() {
   using Loads = Maintenance::Loads;
   return {.disk = &disk_,

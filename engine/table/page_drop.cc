@@ -339,8 +339,7 @@ class Renewal {
   [[nodiscard]] const ReadCounters& reads() const { return reads_; }
 
  private:
-  /// Returns the key of the first, or with `last` the last, entry of a tile in sort-key order. It is the first, or last, entry of
-  /// its page.
+  /// Returns the smallest key of the tile; with `last`, the largest. It is the first, or last, entry of its page.
   Result<std::string> key_at_end(std::size_t t, Bytes packed, bool last) {
     const TileMeta& tile = m_.tiles[t];
     std::vector<std::uint8_t> order;

@@ -26,7 +26,7 @@ void add_run(Version* version, const TreeEdit::AddedRun& added) {
   version->next_run = std::max(version->next_run, added.id + 1);
 }
 
-/// Sets by_number if it is not set: in versions that code builds by hand, and in versions before their first edit.
+/// Fills by_number if it lacks files of the runs: in versions that code builds by hand, and before the first edit of a version.
 void number_files(Version* version) {
   if (version->is_numbered()) return;
   std::vector<NumberedFile> files;
@@ -51,7 +51,8 @@ struct FilePlace {
   NumberedFiles::const_iterator in_numbers;
 };
 
-/// Finds a file of a run by its number. A damaged manifest may give one number to two files, and one start to two files of a run.
+/// Finds a file of a run by its number. Compares all candidates, since a damaged manifest may give the same number to two files,
+/// or the same smallest key to two files of a run.
 std::optional<FilePlace> find_file(const Version& version, const Run& run, FileNum num) {
   for (auto numbered = first_numbered(version, num); numbered != version.by_number.end() && numbered->num == num; ++numbered) {
     const Bytes smallest = numbered->file->stats.smallest;
@@ -140,8 +141,9 @@ Status set_cursor(Version* version, int level, const std::string& key) {
   return Status::ok();
 }
 
-// A cursor is a key that may have to be purged. So it stays only while it is the smallest key of a file of its level; otherwise
-// it moves on to the next such key, where round robin would continue. The file's deadline then covers the cursor.
+// The key of a cursor may be deleted, and must then be purged in time. So a cursor stays only while its key is the smallest key
+// of a file of its level: the file's deadline then covers the cursor. Otherwise it moves to the next such key, where round robin
+// would continue.
 void move_cursors(Version* version) {
   for (std::size_t level = 0; level < version->cursors.size(); ++level) {
     std::string& cursor = version->cursors[level];
@@ -157,9 +159,9 @@ void move_cursors(Version* version) {
   while (!version->cursors.empty() && version->cursors.back().empty()) version->cursors.pop_back();
 }
 
-// Concurrent jobs may have found different common prefixes of all keys; the result is the common prefix of these. It may be a
-// key, or most of one, that must be purged in time. So it is removed with the last file bound that begins with it: that file's
-// deadline covers it.
+// Concurrent jobs may have found different common prefixes of all keys; the version keeps the common prefix of these prefixes. It
+// may be all or most of a key that must be purged in time. So it is removed with the last file that has it in its bounds: the
+// deadline of that file covers it.
 void change_key_space(Version* version, const TreeEdit& edit) {
   std::optional<std::string>& mine = version->key_space;
   if (edit.key_space && mine) {

@@ -27,7 +27,7 @@ FileShapes::ChunkPtr make_shapes(const FileList::Chunk& chunk, Millis now, const
 
 }  // namespace
 
-/// Keeps the shapes of one chunk that were requested last: with deadlines, and without.
+/// Keeps the last results of shapes_of() for one chunk: one with deadlines, and one without.
 class ShapeCache {
  public:
   FileShapes::ChunkPtr get(const FileList::Chunk& chunk, Millis now, const SharedRecords& records, const DeadlineRule* rule)

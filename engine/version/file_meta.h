@@ -46,7 +46,7 @@ struct FileMeta {
   bool operator==(const FileMeta&) const = default;
 };
 
-/// Returns the oldest birth of the records that may cover entries of a table; 0 = no record may.
+/// Returns the oldest birth of the records that may cover entries of a table; 0 = no record can.
 Millis records_birth(const TableStats& stats, const RecordSet& records);
 
 using FileMetaPtr = std::shared_ptr<const FileMeta>;

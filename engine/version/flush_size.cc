@@ -9,7 +9,7 @@ constexpr double kMemory = 8;    // number of full memtables that the average re
 constexpr double kRestored = 4;  // a share from the manifest counts as this many memtables
 // The least weight, in full memtables, with which the average is used. Small flushes alone are not representative.
 constexpr double kEnough = 0.25;
-constexpr double kHysteresis = 0.25;  // the share in use changes when the average differs from it by this part
+constexpr double kHysteresis = 0.25;  // the share in use changes when the average differs from it by more than this fraction
 }  // namespace
 
 std::uint64_t FlushShare::bytes(std::uint32_t share, std::uint64_t memtable_size) {

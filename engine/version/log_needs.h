@@ -1,4 +1,4 @@
-// The part of the log that a manifest needs.
+// The log segments and operations that a manifest needs for recovery.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace ebbtide {
 
-/// Returns which part of the log the state needs. `state` must outlive the result.
+/// Returns the log segments, and the seqs, that recovery of this state needs. `state` must outlive the result.
 LogNeeds log_needs(const VersionState& state);
 
 /// Names the trees, and the mapping of databases, that may lack operations up to `upto`. For example "tree 3 (database 0) has
-/// everything up to 400". At most three are named, then comes the number of others. "" = tables and manifest have all these
+/// everything up to 400". At most three are named, followed by the number of the others. "" = tables and manifest have all these
 /// operations.
 std::string lacking(const VersionState& state, SeqNum upto);
 

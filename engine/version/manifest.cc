@@ -106,7 +106,8 @@ class ManifestReader {
     TRY(in_.read(offset, sizeof(bytes), bytes));
     return Bytes(bytes, sizeof(bytes)) == seal_bytes(file_, offset);
   }
-  /// Returns true if some byte at or after `offset` was once durable. Calls with ascending offsets search the file once in all.
+  /// Returns true if a seal lies at or after `offset`, so that the bytes before the seal were once durable. Only the first call
+  /// searches the file, so later calls must not have smaller offsets.
   Result<bool> sealed_after(std::uint64_t offset) {
     if (!searched_) TRY(find_last_seal(offset));
     return last_seal_ != 0 && last_seal_ >= offset;
@@ -172,7 +173,7 @@ Result<ManifestEnd> walk(ManifestReader& manifest, const std::function<Status(By
     TRY_ASSIGN(was_durable, manifest.sealed_after(at));
     if (end.records == 1 || was_durable) return damage(at, "seal is damaged or missing");
     if (at < manifest.size()) {
-      // The seal was not synced with its record. The next record may be whole after the seal, or may be lost, too.
+      // A crash may damage a seal, since it is not synced with its record. The record after the seal may be whole, or torn, too.
       end.torn = "seal is damaged at " + std::to_string(at);
       at = std::min(at + kSealBytes, manifest.size());
     }

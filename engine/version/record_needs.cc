@@ -16,7 +16,7 @@ namespace {
 constexpr Millis kSameTime = 60'000;
 constexpr std::size_t kFewRecords = 64;
 
-/// The changes of one version's records, found step by step.
+/// Finds the records of one version that can be removed or merged.
 class Tidying {
  public:
   Tidying(const RecordSet& records, const RecordNeeds& needs) : records_(records), needs_(needs) {}
@@ -90,7 +90,7 @@ struct ChangedNeeds {
   void note(const TreeEdit& edit, const Version* before) {
     std::set<FileNum> gone;
     for (const auto& [run, file] : edit.removed_files) gone.insert(file);
-    // An earlier edit of the same change may have added a removed file.
+    // An earlier edit of this tree may have added the file that this edit removes.
     std::erase_if(added, [&](const Record& file) { return gone.erase(file.birth) != 0; });
     for (const FileNum num : gone) {
       Record interval;
@@ -203,7 +203,7 @@ bool RecordKeeper::plan(const std::map<TreeId, VersionPtr>& before, const std::m
     changed.leave_out_moved();
     std::erase_if(changed.records, [&](const Record& record) { return now->records->find(record.seq) == nullptr; });
     suspects.arrived = std::move(changed.records);
-    suspects.all_merge = was == nullptr || was->records->size() <= kFewRecords;  // few records may not have been merged yet
+    suspects.all_merge = was == nullptr || was->records->size() <= kFewRecords;  // some of few records are not merged yet
     suspects.all_needs = known == needs_.end();
     suspects.freed = changed.removed;
     needs = suspects.all_needs ? RecordNeeds(*now) : known->second.changed(std::move(changed.removed), std::move(changed.added));

@@ -1,4 +1,4 @@
-// Finds the records of a tree that are no longer needed, and those that can be merged.
+// Finds the records (secondary range tombstones) of a tree that are no longer needed, and those that can be merged.
 //
 // A file needs a record if the file may have an entry that the record covers. That is so if their ranges of delete keys overlap,
 // and the record is newer than the file's smallest seq and its applied_seq. The version's files include the inputs of running
@@ -51,8 +51,8 @@ struct RecordChanges {
 
 /// The records that an edit may have made unnecessary.
 struct RecordSuspects {
-  bool all_needs = false;         ///< true: any record may have become unnecessary; false: only those in `freed`
-  std::vector<Record> freed{};    ///< removed or changed files, as intervals: the records that they needed
+  bool all_needs = false;         ///< true: any record may be unnecessary; false: only those that `freed` needed, and `arrived`
+  std::vector<Record> freed{};    ///< removed or changed files, as intervals
   bool all_merge = false;         ///< true: any two records may be merged; false: only into those in `arrived`
   std::vector<Record> arrived{};  ///< records that may subsume others
 };
@@ -65,8 +65,8 @@ RecordChanges tidy_records(const Version& version);
 class RecordKeeper {
  public:
   /// Appends to `edits` the removals and merges of records that these edits make possible. `before`, `after`: the trees without
-  /// and with the edits. If several edits change one tree, the last one gets the changes. They count as made once
-  /// note_committed() is called. Returns true if it has changed `edits`.
+  /// and with the edits. If several edits change one tree, the last one gets the changes. This object takes them into account
+  /// once note_committed() is called. Returns true if it has changed `edits`.
   bool plan(const std::map<TreeId, VersionPtr>& before, const std::map<TreeId, VersionPtr>& after, std::vector<TreeEdit>* edits);
   /// Call after the edits of the last plan() call were committed.
   void note_committed();

@@ -28,7 +28,7 @@ struct Run {
   FileList files;  ///< disjoint, in key order; may be empty (the run is then a placeholder)
 };
 
-/// Each lookup checks the records. Above this number of records, the work that removes the oldest of them comes first.
+/// Each lookup checks the records. Above this number of records, compactions that make the oldest of them unnecessary come first.
 inline constexpr std::size_t kManyRecords = 1024;
 
 struct Version {
@@ -71,8 +71,8 @@ struct Version {
   [[nodiscard]] TreeShape shape_at(std::uint64_t memtable_size, std::uint64_t file_bytes, Millis now,
                                    const DeadlineRule* rule = nullptr) const;
 
-  /// Like shape_at(). `busy` returns whether a running job uses a data file. The shape's memtable_bytes is the size on disk of a
-  /// flushed memtable of `memtable_size`.
+  /// Like shape_at(), with one `deadline` in ms for all deletes; 0 = none. `busy` returns whether a running job uses a data file.
+  /// The shape's memtable_bytes is the size on disk of a flushed memtable of `memtable_size`.
   template <typename Busy>
   [[nodiscard]] TreeShape shape(std::uint64_t memtable_size, std::uint64_t file_bytes, Millis deadline, Millis now,
                                 Busy busy) const {
@@ -92,14 +92,14 @@ struct Version {
     }
     return out;
   }
-  /// The shape without target sizes, deadlines and busy files.
+  /// The shape at time 0, before any expiry, without target sizes, deadlines and busy files.
   [[nodiscard]] TreeShape shape() const { return shape_at(0, 0, 0); }
 };
 
 using VersionPtr = std::shared_ptr<const Version>;
 
 /// Returns "", or the invariant that `version` breaks: order and disjointness of files, run and level order, unique ids. Called
-/// after each edit. Files do not show whether a newer run has the newer versions of a key: slices move parts of runs down, so seq
+/// after each edit. Cannot check that a newer run has the newer versions of a key: merge slices move parts of runs down, so seq
 /// ranges of adjacent runs may overlap.
 std::string check(const Version& version);
 /// Like check(), for a version that broke no invariant before an edit added these files to these runs. Takes time in proportion

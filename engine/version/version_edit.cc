@@ -121,7 +121,7 @@ void encode_tree(const TreeEdit& edit, std::string* out) {
 
 // --- reading
 
-/// The payload of one field. A missing or too large value makes the field bad, which finish() reports.
+/// The payload of one field. After a missing or too large value good() returns false.
 class Field {
  public:
   explicit Field(Bytes in) : in_(in) {}
@@ -143,7 +143,7 @@ class Field {
   }
   /// Returns the rest of the payload, for a field that consists of fields.
   Bytes rest() { return std::exchange(in_, Bytes()); }
-  /// Sets an optional value. Setting it twice makes the field bad.
+  /// Sets an optional value. If it is set already, good() returns false.
   template <typename T>
   void once(std::optional<T>* out, std::uint64_t value) {
     if (out->has_value()) good_ = false;
@@ -158,7 +158,8 @@ class Field {
   bool good_ = true;
 };
 
-/// Reads all fields and calls `on_field` for each; that returns false for an unknown tag.
+/// Calls `on_field` for each field; `on_field` returns false for an unknown tag. Such a field is skipped if its tag has kMaySkip;
+/// otherwise the result is kUnsupported.
 Status for_each_field(Bytes in, const char* what, const std::function<Result<bool>(std::uint32_t tag, Field* field)>& on_field) {
   const std::size_t total = in.size();
   while (!in.empty()) {

@@ -14,7 +14,8 @@ namespace ebbtide {
 /// The greatest length of FileMeta::damage.
 inline constexpr std::size_t kMaxDamageText = 1024;
 
-/// Continues engine time after a kill of the process.
+/// The reading of the boot clock at which engine time reaches its persisted mark. Engine time continues from it after the process
+/// was killed, if the machine was not rebooted.
 struct BootMark {
   std::uint64_t boot = 0;  ///< names the boot of the machine; 0 = unknown
   Millis at = 0;           ///< reading of that boot's clock at which engine time reaches the mark
@@ -45,7 +46,7 @@ struct TreeEdit {
   std::vector<RunId> removed_runs;               ///< runs that are empty after the other changes; applied last
   std::vector<std::pair<RunId, int>> relabeled;  ///< run, and its new level
   std::vector<SeqNum> removed_records;           ///< seqs of the removed records
-  std::vector<Record> added_records;             ///< applied after the removals, so that a record may get another birth
+  std::vector<Record> added_records;             ///< applied after the removals, so that an edit can change the birth of a record
   std::optional<SeqNum> flushed_seq;
   std::vector<std::pair<int, std::string>> cursors;
   std::optional<std::uint64_t> flushes;
@@ -84,8 +85,8 @@ struct VersionEdit {
   bool operator==(const VersionEdit&) const = default;
 };
 
-/// Returns the tree after the edit, or kCorruption with the mismatch. Pure. The version set handles the fields `create` and
-/// `drop`.
+/// Returns the tree after the edit, or kCorruption with the mismatch. Pure. Ignores the fields `create` and `drop`, which
+/// StateBuilder handles.
 Result<VersionPtr> apply(const Version& base, const TreeEdit& edit);
 
 /// Like apply(), but changes `version` itself: for many edits in a row. Afterwards `version` may break invariants, so call
@@ -96,7 +97,8 @@ Status change_in_place(Version* version, const TreeEdit& edit);
 void seal(Version* version);
 
 /// Gives the added runs of `edit` new ids if `base` has given theirs to other runs since the edit was made (two jobs that end at
-/// the same time). In an edit, an id at or above the next_run from which the edit was made always means its own new run.
+/// the same time). In an edit, an id at or above the next_run of the version from which the edit was made always means a run that
+/// the edit adds.
 void renumber_added_runs(const Version& base, TreeEdit* edit);
 
 }  // namespace ebbtide

@@ -11,12 +11,13 @@
 namespace ebbtide {
 namespace {
 
-// A manifest is rolled (replaced) when its size exceeds both limits. The first limit keeps small ones from being rolled. A roll
-// costs one snapshot, so with a factor of 4 rolls add at most a quarter to the edits.
+// A manifest is rolled (replaced) when its size exceeds both limits. The first limit keeps small manifests from being rolled. A
+// roll costs one snapshot. With a factor of 4 there is at most one for every three times its size in edits, unless the tree
+// grows.
 constexpr std::uint64_t kRollBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kRollFactor = 4;
-// open() refuses a directory that has a file with this number or a greater one. The 2^48 numbers from here on are for new files:
-// more than one process can use.
+// open() refuses a directory that has a file with this number or a greater one. The 2^48 numbers from here on are left for new
+// files, which is more than a process can use.
 constexpr FileNum kLastFileNum = kMaxFileNum - (FileNum{1} << 48);
 
 }  // namespace
@@ -76,8 +77,8 @@ struct VersionSet::Impl {
       return bad = created.status().with_context("new manifest");
     }
     if (Status status = write_current(fs, dir, file); !status.is_ok()) {
-      // CURRENT names the old manifest or this one. Both have the same state as long as neither is written to, so neither is. If
-      // CURRENT was not replaced, as on a full disk, the new manifest is removed at once; the next try creates another one.
+      // CURRENT names the old manifest or this one. Both have the same state, and no more edits are written to either. If CURRENT
+      // was not replaced, as on a full disk, the new manifest is removed at once; the next try creates another one.
       created = Status(status);
       const auto named = read_current(fs, dir);
       const bool replaced = !(manifest == kNoFile ? named.status().is_not_found() : named.is_ok() && *named == manifest);

@@ -1,13 +1,14 @@
 // The current Version of every tree, the mapping from databases to trees, and the manifest that makes both durable.
 //
 // Files: `MANIFEST-NNNNNN` is a log of edits that begins with a snapshot (manifest.h); `CURRENT` has its name and is replaced
-// atomically. After a failed manifest write the set is bad, and the caller becomes read-only. roll() begins a new manifest.
+// atomically. After a failed manifest write every commit() fails until a roll() has begun a new manifest; meanwhile the caller is
+// read-only.
 //
 // A process writes only to manifests that it created: after open() the first commit begins a new manifest. So no record is ever
 // appended after a torn end. A manifest that has outgrown its snapshot is also replaced, before a commit.
 //
-// A failed commit may still be on disk. So the files that its edit added must not be unlinked until a roll() has succeeded, which
-// makes sure that the edit has no effect.
+// The edit of a failed commit may still be on disk. So the files that its edit added must not be unlinked until a roll() has
+// succeeded, which makes sure that the edit has no effect.
 #pragma once
 
 #include <atomic>
@@ -37,11 +38,11 @@ class VersionSet {
 
   /// Logs the edit, syncs, then makes it current. Sets next_file and next_tree, renumbers added runs whose ids were used since
   /// (renumber_added_runs), and adds changes of records (tidy_records) to the trees that the edit changes. After an I/O error the
-  /// state in memory is unchanged and the set is bad until a roll(). If the edit cannot be applied, returns kCorruption: nothing
-  /// was written, and the set stays usable.
+  /// state in memory is unchanged, and every commit() fails until a roll() succeeds. If the edit cannot be applied, returns
+  /// kCorruption: nothing was written, and the next commit() works.
   Status commit(VersionEdit edit);
-  /// Begins a new manifest with a snapshot of the state, makes CURRENT name it, and unlinks the old manifests. After an error the
-  /// set is bad.
+  /// Begins a new manifest with a snapshot of the state, makes CURRENT name it, and unlinks the old manifests. After an error
+  /// every commit() fails until a roll() succeeds.
   Status roll();
 
   /// The whole state as the first record of a manifest, for ManifestWriter::create().
@@ -59,7 +60,7 @@ class VersionSet {
   [[nodiscard]] const BootMark& boot_mark() const;
   [[nodiscard]] FileNum manifest_file() const;
   [[nodiscard]] std::uint64_t manifest_bytes() const;
-  /// Ok, or the error that made the set bad.
+  /// The error of the last manifest write, if it failed and no roll() has succeeded since; otherwise ok.
   [[nodiscard]] const Status& status() const;
   /// The message about the torn end that open() found after the last complete record of the manifest; "" if there was none.
   [[nodiscard]] const std::string& torn_tail() const;

@@ -13,7 +13,7 @@ struct VersionState {
   FileNum next_file = 1;  ///< every smaller number may be in use
   TreeId next_tree = 1;
   FileNum oldest_log = kNoFile;
-  FileNum newest_log = kNoFile;  ///< less than oldest_log: the log begins after it
+  FileNum newest_log = kNoFile;  ///< kNoFile = unknown; less than oldest_log: the log begins after it
   SeqNum last_seq = 0;
   SeqNum databases_seq = 0;
   SeqNum complete_seq = 0;
@@ -30,7 +30,7 @@ class StateBuilder {
 
   /// Adds an edit. Returns kCorruption, with the mismatch; afterwards the builder is unusable.
   Status add(const VersionEdit& edit);
-  /// Returns the state after all edits, or kCorruption if a tree breaks an invariant. The builder is then used up.
+  /// Returns the state after all edits, or kCorruption if a tree breaks an invariant. Do not use the builder afterwards.
   Result<VersionState> finish();
   /// Like finish(), after a single edit to a state that breaks no invariant: checks only the changes of the edit.
   Result<VersionState> finish_one(const VersionEdit& edit);

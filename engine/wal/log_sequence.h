@@ -42,7 +42,7 @@ struct SkippedLog {
   FileNum next_file = kNoFile;  ///< segment in which the log continues
   SeqNum first = 0;             ///< the first operation that the part may have had; 0 = unknown
   SeqNum next = 0;              ///< the first operation after the part
-  Millis time = 0;              ///< time of the last batch before the part, so the oldest possible time in it; 0 = unknown
+  Millis time = 0;              ///< time of the last batch before the skipped part; no batch in that part is older; 0 = unknown
   std::string what;             ///< file, place and fault
 
   /// For example "data/000007.wal: record at 8192: checksum mismatch; operations 501 to 600 are skipped, since tables and

@@ -53,7 +53,7 @@ RunInfo describe_run(const Run& files, const RunView& run, const RecordSet& reco
     r.tombstones += stats.tombstones;
     r.range_tombstones += stats.range_tombstones;
     r.filter_bits += (*table++)->reader->filter_bits();
-    // The second birth is that of deletes by stamp, of dropped pages that are not punched, and of lingering names.
+    // The second call adds the births of dropped pages that are not punched, and of lingering names.
     keep_oldest(&r.oldest_tombstone_birth, file.shape(0, now, records).oldest_birth);
     keep_oldest(&r.oldest_tombstone_birth, file.oldest_obligation());
   }

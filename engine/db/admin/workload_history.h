@@ -1,7 +1,7 @@
 // The operations of each database by windows of time, as a value with a file format (engine/docs/formats.md).
 //
-// The newest day has windows of a minute; older windows are merged into hours, and windows older than a week are dropped. A window
-// without operations is not stored. Only deltas of counters are stored, and no key.
+// The newest day has windows of a minute; older windows are merged into hours, and windows older than a week are dropped. A
+// window without operations is not stored. Only deltas of counters are stored, no keys.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Cuts the counts of operations into windows, and keeps their history in the file WORKLOAD.
 //
-// The file is written every ten minutes and when the database closes, so a crash loses up to ten minutes of history. A damaged
-// file costs the history, never the start. Without operations nothing is written.
+// The file is written every ten minutes and when the database closes, so a crash loses up to ten minutes of history. If the file
+// is damaged, the history is lost, but the database opens. Without operations nothing is written.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ class WorkloadRecorder {
 
   /// Reads the file, and begins the first window. Called once, before the first operation.
   void open() EXCLUDES(mutex_);
-  /// Ends the window if its time is over, and sometimes submits a write of the file. Called several times a second.
+  /// Ends the window if its time is over, and submits a write of the file every kSaveEvery ms. Called several times a second.
   void tick() EXCLUDES(mutex_);
   /// Ends the window and writes the file. Called once, when no other call runs. No effect without open().
   void close() EXCLUDES(mutex_);

@@ -48,8 +48,8 @@ bool keeps_quarantined(const Version& version, const TreeEdit& edit) {
 }
 
 // Decides which runs the edit removes, since other jobs may have added files to a run after the plan was made. Runs that slices
-// emptied stay until the next merge, because a slice must change neither runs nor their order. The oldest run of a level below 0
-// always stays (tree/apply.h).
+// emptied stay until the next merge, because a slice must change neither runs nor their order. On each level except 0, the oldest
+// run always stays (tree/apply.h).
 void settle_runs(const Version& version, bool sweep, TreeEdit* edit) {
   const std::map<RunId, std::size_t> files = files_after(version, *edit);
   std::erase_if(edit->removed_runs, [&](RunId run) { return files.count(run) != 0 && files.at(run) != 0; });

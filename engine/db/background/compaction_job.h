@@ -88,8 +88,8 @@ class CompactionJob {
   /// `env` and `job` must outlive the job object.
   CompactionJob(const Env& env, TreePtr tree, const RunningJob& job) : env_(env), tree_(std::move(tree)), job_(job) {}
 
-  /// Returns kAborted if another job needed the files, or if the tree has changed so that the edit does not apply. Then nothing
-  /// changes.
+  /// Returns kAborted if the job was stopped, for example because an urgent job needs its files, or if the edit no longer fits
+  /// the tree. Then nothing changes.
   Status run();
 
  private:

@@ -13,11 +13,11 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kCheckNs = 1'000'000'000;    // a check costs a few system calls a file
-constexpr std::uint64_t kTablesNs = 60'000'000'000;  // a listing of the directory
-constexpr std::uint64_t kNotedBytes = 64;            // more than the header of a record, which is never all zeros
-// Log and manifest are small beside the tables, and the next start needs every byte of them: with the default interval of the scrub
-// they are read once a day.
+constexpr std::uint64_t kCheckNs = 1'000'000'000;    // between two checks, each a few system calls a file
+constexpr std::uint64_t kTablesNs = 60'000'000'000;  // between two listings of the directory, to find missing tables
+constexpr std::uint64_t kNotedBytes = 64;  // compared at each check: more than a record's header, which is never all zeros
+// Log and manifest are small beside the tables, and the next start needs every byte of them: with the default interval of the
+// scrub they are read once a day.
 constexpr std::uint64_t kContentsPerScrub = 30;
 
 Status lost(const std::string& path, const std::string& what) {
@@ -79,7 +79,8 @@ bool FileWatch::check_lock() {
   return false;
 }
 
-// An error of the device is none of this: later writes meet it. `open`: the database has the file open for writing.
+// Returns an error if the file was removed, replaced, truncated or changed. Errors of the device are ignored, since later writes
+// will find them. `open`: true if the database has the file open for writing.
 Status FileWatch::check(const std::string& name, const Content& content, std::uint32_t magic, bool open) {
   const std::string path = join_path(env_.dir, name);
   const auto file = env_.fs->open(path);
@@ -168,7 +169,7 @@ void FileWatch::look_for_tables() {
   missing_tables_ = std::move(missing);
 }
 
-// These return the number of bytes up to the first place that is damaged or not written yet.
+// whole_manifest() and whole_log() return the number of bytes up to the first place that is damaged or not written yet.
 
 Result<std::uint64_t> FileWatch::whole_manifest(FileNum file) const {
   const auto ignore = [](Bytes, std::uint64_t) { return Status::ok(); };
@@ -185,7 +186,7 @@ Result<std::uint64_t> FileWatch::whole_log(FileNum file) const {
   return end.valid_bytes;
 }
 
-// Returns false if the content is damaged. Bytes that the database has written since the check are not needed to be whole yet.
+// Returns false if the content is damaged. Bytes that the database has written since the last check may be incomplete.
 bool FileWatch::read_content(const Content& content) {
   if (env_.closing()) return true;
   const Result<std::uint64_t> whole = content.is_manifest ? whole_manifest(content.file) : whole_log(content.file);
@@ -195,7 +196,8 @@ bool FileWatch::read_content(const Content& content) {
                                 ": damaged at " + std::to_string(*whole));
   }
   if (status.is_ok() || (status.code() != Code::kCorruption && !is_file_error(status)) || env_.closing()) return true;
-  // Corruption would keep the database read-only. These files are made again, so it is a failure that heals.
+  // kCorruption would keep the database read-only. So this is reported as an I/O error, from which it recovers with a new segment
+  // or a new manifest.
   const Status failure = Status::io_error(join_path(env_.dir, status.message()));
   content.is_manifest ? env_.manifest_damaged(content.file, failure) : env_.log_lost(content.file, failure);
   return false;

@@ -1,24 +1,25 @@
-// Notices that the data directory was moved away, replaced or removed. Also notices that files which the running database writes to
-// were removed, replaced, truncated or changed, by another program or by the drive.
+// Notices when the data directory was moved away, replaced or removed. Also notices when files to which the database writes were
+// removed, replaced, truncated or changed, by another program or by the drive.
 //
 // A directory that was moved away still takes all writes (FileSystem::lock), but the next start would not find them. So once a
-// second the watch checks that the directory's name leads to it. If not, the database is read-only until the directory is back. The
-// file LOCK is checked, too, and made and locked again if it was removed (docs/decisions/0052).
+// second the watch checks that the directory's path still leads to it. If not, the database is read-only until the directory is
+// back. The file LOCK is checked, too, and made and locked again if it was removed (docs/decisions/0052).
 //
-// The process still has such a file open, so writes to it succeed; but the next start does not find them. Once a second, and when the
-// database closes, the watch checks the log's segments, the manifest and CURRENT. If one of them is not as the database left it, the
-// log or the manifest counts as failed, and the database heals as after a failed write (health.h): memtables are flushed, and a new
-// segment and a new manifest are begun. So an administrator's error costs no write that was acknowledged.
+// The process still has a removed or replaced file open, so writes to it succeed; but the next start would not find them. Once a
+// second, and when the database closes, the watch checks the log's segments, the manifest and CURRENT. If one of them is not as
+// the database left it, the log or the manifest counts as failed, and the database heals as after a failed write (health.h):
+// memtables are flushed, and a new segment and a new manifest are begun. So an administrator's error costs no write that was
+// acknowledged.
 //
-// A file that was truncated may have its old size again after the next write, with a hole before the new bytes. Since these files are
-// only appended to, the watch notes the last bytes at each check, and compares them at the next one. A copy of the same size and
-// content is noticed by its inode.
+// A file that was truncated may have its old size again after the next write, with a hole before the new bytes. Since these files
+// are only appended to, the watch notes the last bytes at each check, and compares them at the next one. A copy of the same size
+// and content is noticed by its inode.
 //
-// Other bytes are read for two reasons. Log and manifest are read 30 times in the time in which the scrub reads all tables once. A file
-// is read soon if its time of the last write has changed although the database wrote nothing to it.
+// All bytes are read in two cases. Log and manifest are read 30 times in the time in which the scrub reads all tables once. And a
+// file is read soon if its time of the last write has changed although the database wrote nothing to it.
 //
-// Of tables only the names are checked, once a minute: a table's file that was removed is logged, since it can be read as long as it
-// is open, but the next start does not find it. Readers, merges and the scrub find damage to tables (quarantine.h).
+// For tables only the names are checked, once a minute. If a table's file was removed, this is logged: the file can be read as
+// long as it is open, but the next start would not find it. Readers, merges and the scrub find damage to tables (quarantine.h).
 #pragma once
 
 #include <atomic>
@@ -65,7 +66,7 @@ class FileWatch {
 
   explicit FileWatch(Env env) : env_(std::move(env)) {}
 
-  /// Sets the ms in which the scrub reads all tables; 0 = contents are not read without a reason.
+  /// Sets the ms in which the scrub reads all tables; 0 = a file is read only if its time of the last write is suspicious.
   void set_scrub_interval(Millis interval) { scrub_interval_ = interval; }
   /// Checks the directory and all files if the last check is a second old.
   void tick() EXCLUDES(mutex_);

@@ -56,8 +56,9 @@ bool FlushScheduler::awaits_merge(const TreePtr& tree) {
   return tree->flush_waits;
 }
 
-// Returns `tree` and other trees with urgent flushes, as long as their memtables together have at most one full memtable. Marks
-// the trees as being flushed. Returns none if another flush is flushing `tree`: that flush schedules the rest when it ends.
+// Returns `tree` and other trees with urgent flushes, as long as all their frozen memtables together are no larger than one full
+// memtable. Marks the trees as being flushed. Returns none if another flush is flushing `tree`: that flush schedules the rest
+// when it ends.
 std::vector<TreePtr> FlushScheduler::begin_group(const TreePtr& tree) {
   std::vector<TreePtr> group = {tree};
   const std::vector<TreePtr> trees = env_.trees();

@@ -36,8 +36,8 @@ class FlushScheduler {
 
   explicit FlushScheduler(Env env) : env_(std::move(env)) {}
 
-  /// Submits a flush of the tree's frozen memtables, unless a flush is queued or the memtables rest until the next memtable is
-  /// full.
+  /// Submits a flush of the tree's frozen memtables, unless a flush is queued, or the memtables are small ones that wait until
+  /// the next memtable is full.
   void schedule(const TreePtr& tree) EXCLUDES(*env_.state_mutex);
   /// For deadlines, the log or memory: flushes all frozen memtables of the tree now, without waiting for a merge.
   void hurry(const TreePtr& tree) EXCLUDES(*env_.state_mutex);

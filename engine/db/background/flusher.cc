@@ -163,7 +163,7 @@ Status Flusher::commit(BuiltFlush* built, bool log_failed) {
     disown(*built);
     return status;
   }
-  // One step adds the tables and removes the memtables, so that a view has exactly one of them.
+  // One step adds the tables and removes the memtables, so that each view has every entry either in a memtable or in a table.
   for (const BuiltFlush::Of& of : built->of) {
     const auto installed = env_.installer->install(*of.tree, built->opened, of.memtables);
     ASSERT_MSG(installed.is_ok(), "a tree that the manifest has is not dropped");

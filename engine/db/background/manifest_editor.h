@@ -3,8 +3,8 @@
 // An edit relies only on operations that are durable in the log: before an edit is committed, the log is synced up to the highest
 // seq that the edit relies on. (The only exception is the flush after the log has failed.)
 //
-// An edit names the oldest log segment that is needed after the edit. Older segments are removed only when
-// that edit is durable: a crash can undo some removals and not others, and recovery must not use a segment that reappeared.
+// An edit names the oldest log segment that is needed after the edit. Older segments are removed only when that edit is durable.
+// A crash can undo some removals and not others, and recovery must not use a segment that reappeared.
 //
 // An edit includes every delete deadline that the manifest does not have. The current manifest still names keys of files that an
 // edit removed, until the manifest is rolled: the ledger counts these keys as superseded.
@@ -32,10 +32,10 @@
 
 namespace ebbtide {
 
-/// How far the log reaches durably.
+/// The end of the durable log.
 struct LogTip {
-  FileNum newest = kNoFile;  ///< its last segment
-  SeqNum synced = 0;         ///< its last synced operation
+  FileNum newest = kNoFile;  ///< the log's newest segment
+  SeqNum synced = 0;         ///< the last synced seq
 };
 
 /// Edits the manifest. Thread-safe.
@@ -58,7 +58,7 @@ class ManifestEditor {
     /// Returns the oldest segment that is needed if the log is needed from the given seq on.
     std::function<FileNum(SeqNum)> oldest_needed;
     std::function<std::vector<LogSegment>()> segments;
-    std::function<LogTip()> log_tip;                  ///< returns how far the log reaches
+    std::function<LogTip()> log_tip;                  ///< returns the newest log segment, and the last synced seq
     std::function<bool(FileNum)> has_segments_below;  ///< true if there are finished segments below this number
     std::function<std::vector<FileNum>(FileNum)> take_segments_below;
     /// Waits until no reader and no writer can use a tree that was dropped at the given seq or earlier.
@@ -99,16 +99,16 @@ class ManifestEditor {
   void schedule_mapping() EXCLUDES(mutex);
   /// Submits commit_deadlines() unless it is queued or no deadline has changed.
   void schedule_deadlines() EXCLUDES(mutex);
-  /// Removes segments that no tree needs but that no flush has released; then rolls the manifest if `roll_too` is true. No effect
-  /// if the database is closing.
+  /// Removes segments that no tree needs any more, without waiting for the next flush, which would remove them; then rolls the
+  /// manifest if `roll_too` is true. No effect if the database is closing.
   Status shorten(bool roll_too) EXCLUDES(mutex);
   void unpin(const std::shared_ptr<LogPin>& pin) EXCLUDES(mutex);
   /// Commits the change and gives readers the tables of the changed trees. kAborted: the database closes. Returns ok if a tree is
   /// dropped meanwhile.
   Status commit_change(const TableChange& change) EXCLUDES(mutex);
   /// Commits a mark of engine time. Returns true if the manifest has the mark durably. While the manifest is being written, which
-  /// may take long, returns false and does nothing: the next tick has a later mark. The edit also says how far the log reaches,
-  /// so that a later loss of the log's end is noticed.
+  /// may take long, returns false and does nothing: the next tick has a later mark. The edit also has the newest log segment and
+  /// the last synced seq, so that a later loss of the log's end is noticed.
   [[nodiscard]] bool try_time_mark(Millis mark, const BootMark& reached = {}) EXCLUDES(mutex);
   /// Calls `check` with the present manifest and its size while no edit changes them, and returns its result. Returns ok without
   /// a call if the manifest is being written, has failed, or the database is closing.

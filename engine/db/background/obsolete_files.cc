@@ -25,7 +25,7 @@ void ObsoleteFileRemover::remove_queued() {
   }
   for (const ObsoleteFiles& files : all) {
     for (const FileNum file : {files.data_file, files.metadata_file}) {
-      if (file != kNoFile) env_.forget(file);  // the block cache also has replaced pages of metadata files
+      if (file != kNoFile) env_.forget(file);  // some pages are in metadata files
     }
     remove(files);
   }

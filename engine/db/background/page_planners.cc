@@ -1,4 +1,5 @@
-// Planners for what deletes leave in files: dead pages, names of purged keys, and dead bytes that are not punched.
+// Planners that remove traces of deletes from files: dead pages, purged keys in fences and bounds, and dead bytes that are not
+// punched.
 #include <algorithm>
 #include <utility>
 

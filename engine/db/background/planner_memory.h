@@ -1,12 +1,12 @@
 // The state of a tree's planners that lasts longer than a job, in addition to the tree's shape.
 //
-//   rest       after a failed merge, the tree's merges rest for a while, which grows with each failure; merges for deadlines rest
-//              separately, since they may succeed when others fail for lack of room
+//   rest       after a failed merge, the tree starts no merge for a while, which grows with each failure; this is separate for
+//              merges for deadlines, since they may succeed when others fail for lack of room
 //   pages      the tables in which the last search found no page to drop; the time at which there may be such pages; the partial
 //              drops that were tried
 //   fruitless  files that still have pending deletes after a rewrite for a deadline (for example the header of a collection whose
 //              elements still exist): they are not rewritten again for 5 s
-//   bounds     the bound of its policy that the tree exceeds at rest, so that the log reports it only once
+//   bounds     the bound of its policy that the tree exceeds while no merge is due, so that the log reports it only once
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,8 @@ class PlannerMemory {
   /// Called before the outputs of `plan` on `version` are installed. If the plan is a rewrite for a deadline with bottommost
   /// outputs, marks each output that still has a pending delete as fruitless.
   void note_outputs(const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs, Millis now) EXCLUDES(mutex_);
-  /// Makes the next planning try the tree's fruitless files again: what kept their pending deletes has changed.
+  /// Makes the next planning try the tree's fruitless files again. Called when the cause that kept their deletes pending may be
+  /// gone.
   void forget_fruitless(TreeId tree) EXCLUDES(mutex_);
   /// Called when a page drop on `before` was installed. Stores which tables' partial drops were tried, forgets tables that are
   /// not in `after`, and makes the next planning search for pages again. No effect if `result` has no such table.

@@ -83,8 +83,9 @@ struct PlannerInput {
 struct PlannerNotes {
   /// Set if page drop found no pages: the time of the next search; 0 = after the next change.
   std::optional<Millis> next_page_look;
-  bool wants_to_read = false;                ///< a planner needs a table whose index is not in memory
-  std::optional<std::string> broken_bounds;  ///< set if the policy was asked: the bound that the tree exceeds at rest, or ""
+  bool wants_to_read = false;  ///< a planner needs a table whose index is not in memory
+  /// Set if by_policy() was called: the policy's bound that the tree exceeds although no merge is due; "" = none.
+  std::optional<std::string> broken_bounds;
 };
 
 /// The kind of rest (PlannerMemory) during which a planner is skipped.
@@ -130,8 +131,8 @@ std::shared_ptr<const TableReader> table_of(const OpenTable& table, const Planne
 Plan quarantine(const PlannerInput& input, PlannerNotes* notes);
 Plan file_drop(const PlannerInput& input, PlannerNotes* notes);
 Plan page_drop(const PlannerInput& input, PlannerNotes* notes);
-/// Renews the names of purged keys in fences and bounds that are due. Skips files with an older pending delete, since the merge
-/// for that delete renews the names, too. A file whose names cannot be renewed is rewritten.
+/// Renews the metadata of files whose fences or bounds contain purged keys (names), when that is due. Skips files with an older
+/// pending delete, since the merge for that delete renews the names, too. A file whose names cannot be renewed is rewritten.
 Plan names(const PlannerInput& input, PlannerNotes* notes);
 Plan urgent(const PlannerInput& input, PlannerNotes* notes);
 Plan late_rewrite(const PlannerInput& input, PlannerNotes* notes);

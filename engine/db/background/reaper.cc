@@ -84,7 +84,7 @@ void Reaper::hurry() {
 
 void Reaper::search(const TreePtr& tree, Millis pause) {
   const Status status = reap(tree);
-  // Another tree, a view that was in the way, or the end of the database: the next search begins again.
+  // The database has another tree by now, the view was revoked, or the database closes: the next search begins again.
   const bool moved = status.code() == Code::kRetry || status.code() == Code::kRevoked || status.code() == Code::kAborted;
   const std::string failure = status.is_ok() || moved ? "" : status.to_string();
   bool is_news = false;

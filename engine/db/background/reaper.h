@@ -1,4 +1,4 @@
-// Deletes the elements of large collections that have died: that have expired, or whose header a delete by stamp covers.
+// Deletes the elements of large collections that have expired, or whose header a delete by stamp covers.
 //
 // A large collection is a header and elements under keys of their own. DEL and range deletes cover both. An expiry or a delete by
 // stamp concerns only the header: readers see no collection at once, but its elements stay until a range tombstone covers them.
@@ -6,13 +6,14 @@
 // collection died, so the delete deadline counts from then.
 //
 // Invariants:
-//   1. A tombstone covers one generation of one key. A dead generation never lives again: a key that is created again has a higher
-//      generation, and a commit that relies on the expiry of the old one fails. So the reaper needs no lock on keys. It relies on
-//      the physical tree, since SWAPDB may give the database another one.
-//   2. Until a tree's point of progress (Reaped) has passed its death, a header stays in the tables: it is the only trace of its
-//      elements, also after a crash. So the point moves only when the log is synced beyond all that the search has seen and written.
-//   3. A search at engine time t misses no header that expires by t. All batches born before t are visible to it, and no later batch
-//      writes such a header (WriteBatch::rely_on_expiry).
+//   1. A tombstone covers one generation of one key. A dead generation never lives again: a key that is created again has a
+//      higher generation, and a commit that relies on the expiry of the old one fails. So the reaper needs no lock on keys. Its
+//      batches name the tree, since SWAPDB may give the database another one.
+//   2. A header stays in the tables until the tree's point of progress (Reaped) has passed the header's death: it is the only
+//      trace of its elements, also after a crash. So the point moves only when the log is synced beyond all that the search has
+//      seen and written.
+//   3. A search at engine time t misses no header that expires by t. All batches born before t are visible to it, and no later
+//      batch writes such a header (WriteBatch::rely_on_expiry).
 //
 // The points of progress are not stored. After a restart the first search begins at 0.
 #pragma once
@@ -37,9 +38,9 @@ class Reaper {
   struct Env {
     TreeRegistry* trees = nullptr;
     std::function<Millis()> now;  ///< engine time
-    /// Returns an engine time before which no later batch is born, when all earlier batches are visible.
+    /// Returns an engine time, once all batches born before it are visible. Every later batch is born at this time or later.
     std::function<Millis()> fence;
-    /// Returns a leased view of the tree at that engine time. Without a tree if the tree was dropped.
+    /// Returns a leased view of the tree at that engine time; a view without a tree if the tree was dropped.
     std::function<ReadView(const TreePtr& tree, DatabaseId database, Millis now)> lease;
     std::function<Status(WriteBatch&)> commit;
     std::function<Status(SeqNum)> wait_synced;

@@ -64,9 +64,9 @@ class TableInstaller {
   Result<std::shared_ptr<const TablesView>> make_view(const VersionPtr& version, const TablesView* old,
                                                       const OpenedTables& opened, Millis floor,
                                                       const std::function<void(TablesView&)>& fit) const;
-  /// Gives readers the tree's tables in the manifest, and removes the tree's `flushed` oldest frozen memtables in the same step,
-  /// so that each view has exactly one of them. Returns the new tables. The caller holds the manifest mutex. kAborted: the tree
-  /// was dropped.
+  /// Gives readers the tree's tables in the manifest. In the same step, removes the tree's `flushed` oldest frozen memtables:
+  /// each view has every entry either in a memtable or in a table. Returns the new tables. The caller holds the manifest mutex.
+  /// kAborted: the tree was dropped.
   Result<std::shared_ptr<const TablesView>> install(Tree& tree, const OpenedTables& opened, std::size_t flushed) const
       EXCLUDES(*env_.state_mutex);
   /// Like install(), while the log is replayed: the edit removes no table, there are no readers, and the fence does not work yet.

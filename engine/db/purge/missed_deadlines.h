@@ -31,8 +31,8 @@ struct MissCauses {
   Millis disk_refused = 0;  ///< the disk refused a write
 };
 
-/// Returns the reason why a delete is late that was promised at `promised_at` and due at `deadline`, both engine times. Not for
-/// deletes that damage keeps. Pure function.
+/// Returns the reason why a delete missed its `deadline`, which has applied to it since `promised_at`; both are engine times. Not
+/// for deletes that damage keeps. Pure function.
 MissReason miss_reason(Millis promised_at, Millis deadline, const MissCauses& causes);
 
 /// Counts missed deadlines. count() is thread-safe, note() is not.

@@ -1,10 +1,10 @@
 // Lists the places that may have deleted bytes but belong to no tree: files that are being removed, and keys of such files in the
 // manifest.
 //
-// An entry has a floor for each tree whose bytes it may have: no delete whose bytes the entry has was born before the floor. The
-// floor is the birth of the tree's oldest pending delete just before the file was replaced. This is a valid bound: deletes that
-// were purged before that moment had left every table of the tree, including the replaced file. Later entries have later floors,
-// so a delete that was purged is not found again.
+// An entry has a floor for each tree whose deleted bytes it may have: every delete with bytes there was born at the floor or
+// later. The floor is the birth of the tree's oldest pending delete just before the file was replaced. This is a valid bound:
+// deletes that were purged before that moment had left every table of the tree, including the replaced file. Later entries have
+// later floors, so a delete that was purged is not found again.
 //
 // A file is removed when its name does not exist, the directory was synced after that, and no reader has the file open. A caller
 // must add a file to the ledger before it takes the file out of its tree. A survey visits the trees first and the ledger second,

@@ -48,7 +48,7 @@ struct FlushMemTables {
 struct RetireSegments {
   FileNum last = kNoFile;
 };
-/// Action: remove unneeded segments, roll the manifest if `roll` is true, and sync removals.
+/// Action: remove unneeded segments, roll the manifest if `roll` is true, and sync the directory if files were removed.
 struct CleanUp {
   bool roll = false;
 };
@@ -70,7 +70,7 @@ struct RetentionPlan {
 /// Returns the actions that are due, in the order in which to perform them. Pure function.
 RetentionPlan plan_retention(const RetentionInput& input);
 
-/// A leased view or a log pin is revoked when so many eighths of the time from birth to deadline of deletes in its files are
+/// A leased view or a log pin is revoked when this many eighths of the time from birth to deadline of a delete in its files are
 /// over.
 inline constexpr unsigned kRevokeEighths = 7;
 

@@ -29,8 +29,8 @@ struct PurgeSurvey {
   struct Terms {
     DeadlineRule deadlines;   ///< the current deadline and earlier ones
     Millis purge_before = 0;  ///< deletes born by this time are overdue
-    /// False if the tree was removed before the start. Then its deletes are due at once, and `deadlines` says only when a delete
-    /// is certainly late.
+    /// False if the tree was removed before the server started. Then its deletes are due at once, and `deadlines` has the longest
+    /// deadline of all databases, after which a delete is certainly late.
     bool known = true;
 
     /// True if a deadline applies, or may apply, to deletes born at `birth`.

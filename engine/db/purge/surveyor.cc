@@ -10,8 +10,8 @@
 namespace ebbtide {
 namespace {
 
-// Returns the oldest birth, up to `now`, of a delete that is pending in the file; `now` if there is none.
-// Dead bytes count until they are punched. Keys in the names of files count until the names are renewed.
+// Returns the oldest birth, up to `now`, of a delete that is pending in the file; `now` if there is none. Dead bytes count until
+// they are punched. Deleted keys in fences and bounds of the file count until these are rewritten.
 Millis floor_of_file(const FileMeta& file, const RecordSet& records, Millis now) {
   Millis floor = now;
   keep_oldest(&floor, file.oldest_obligation());
@@ -89,7 +89,8 @@ std::shared_ptr<const PurgeSurvey> Surveyor::draw() {
   return survey;
 }
 
-// Starts the survey and returns all trees, live and dropped. Sets `*longest_deadline` to kNever if a database has no deadline.
+// Starts the survey and returns all trees, live and dropped. Sets `*longest_deadline` to the longest deadline of all databases;
+// to kNever if a database has no deadline.
 std::vector<TreePtr> Surveyor::begin(PurgeSurvey* survey, Millis* longest_deadline) {
   survey->now = fence();
   survey->looked_at = std::max(survey->now, env_.now());
@@ -146,8 +147,8 @@ void Surveyor::survey_ledger(PurgeSurvey* survey) const {
   }
 }
 
-// Adds retired trees whose deleted bytes are still in some place. If a tree was removed before the start, its rule is unknown:
-// its deletes are due at once, and certainly late after the longest deadline of all databases.
+// Adds retired trees whose deleted bytes are still in some place. If a tree was removed before the server started, its deadline
+// is unknown. Then its deletes are due at once, but count as late only after the longest deadline of all databases.
 void Surveyor::add_gone_trees(Millis longest_deadline, PurgeSurvey* survey) {
   const DeadlineRule surely_late(longest_deadline == DeadlineRule::kNever ? 0 : longest_deadline);
   MutexLock lock(env_.trees->state_mutex);

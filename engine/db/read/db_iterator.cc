@@ -66,7 +66,7 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const Iterator
     if (!source.sets.empty()) tombstones->push_back(std::move(source));
     children.push_back(run_child(run, options, readahead, std::move(failed), misses));
   }
-  // Without all range tombstones nothing may be shown. The other children still note what they lack.
+  // While a table's range tombstones are missing, no entry may be returned. The other children still note which pages they lack.
   if (!resident) children.push_back(error_iterator(Status::not_resident()));
   return std::make_unique<MergingIterator>(std::move(children));
 }
@@ -85,7 +85,7 @@ class DbIterator final : public Iterator {
         tally_(tally),
         walk_(make_walk(*ViewParts::tree(pass_view), pass_view.seq(), pass_view.now(), options, pass_view.misses())) {}
   ~DbIterator() override {
-    // A resident iterator that lacks pages is made again once they are there.
+    // A resident iterator that lacks pages is made again once they are there, and only then counted.
     if (tally_.counters == nullptr || seeks_ == 0 || status().is_not_resident()) return;
     DatabaseCounters& mine = tally_.counters->of(tally_.counters->mine(), tally_.database);
     ThreadCounters::add(mine.ranges, seeks_);

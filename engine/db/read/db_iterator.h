@@ -11,17 +11,17 @@
 
 namespace ebbtide {
 
-/// Where an iterator counts its range reads, when it is destroyed.
+/// The counters to which an iterator adds its range reads when it is destroyed.
 struct RangeTally {
-  Counters* counters = nullptr;  ///< outlives the iterator; null: the iterator is no part of the workload
+  Counters* counters = nullptr;  ///< outlives the iterator; null: the reads are not counted
   DatabaseId database = 0;
 };
 
 /// Makes an iterator that holds the lease. If the lease is null (the database has no tree), the iterator is empty.
 std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options,
                                           const RangeTally& tally, std::shared_ptr<LargeValues> values);
-/// Makes an iterator that never waits (IteratorOptions::resident). `view`: a pass view of ReadMode::kResident that has a tree and a
-/// MissSet; it must be valid as long as the iterator.
+/// Makes an iterator that never waits (IteratorOptions::resident). `view`: a pass view of ReadMode::kResident that has a tree and
+/// a MissSet; it must be valid as long as the iterator.
 std::unique_ptr<Iterator> new_resident_iterator(const ReadView& view, const IteratorOptions& options, const RangeTally& tally);
 
 }  // namespace ebbtide

@@ -1,5 +1,5 @@
-// Page fences limit the search: by their expiries, and by their stamps where a record (secondary range tombstone) is new. Each
-// candidate is looked up, since another version of the key may be newer.
+// The search reads only pages whose fences show an expiry in the given time, or stamps in the range of a new record (secondary
+// range tombstone). Each candidate is looked up, since another version of the key may be newer.
 #include "db/read/dead_headers.h"
 
 #include <algorithm>

@@ -202,7 +202,7 @@ FilterNeeds filter_needs(const Tree& tree) {
           s.filter_lookups == FilterLookups::kMeasured ? tree.arrivals : all_arrive()};
 }
 
-// Counts the lookups since the last update of the arrivals.
+// The arrivals follow from the lookups since their last update.
 void measure_lookups(Tree& tree) {
   const TablesView& tables = *tree.view_owner->tables;
   std::array<std::uint64_t, kLookupLevels> runs{}, uncounted{};  // of each level

@@ -45,7 +45,7 @@ void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLo
 
 Status no_room(const MemoryAccount& account, const MissSet& misses) { return refused_charge(account, misses.refused_bytes); }
 
-/// Adds misses for the indexes that the rest of a search may need, from run `first` on, so that one fetch reads them all.
+/// Adds misses for the indexes that the search may need in run `first` and in older runs, so that one fetch reads them all.
 void miss_older_indexes(const TablesView& tables, std::size_t first, const LookupKey& key, MissSet* misses) {
   for (std::size_t r = first; r < tables.runs.size(); ++r) {
     if (const int i = tables.runs[r].find(key.key); i >= 0)

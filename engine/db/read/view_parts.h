@@ -15,7 +15,7 @@ namespace ebbtide {
 
 /// Shared by all views. Must outlive them.
 struct ReadEnv {
-  Counters counters{};  ///< has counters of writes, too; a member, so that a get reaches its slot from the view's pointer
+  Counters counters{};  ///< also counts writes; a member, not a pointer, which saves each get a load
   Epoch& epoch;
   const MemoryAccount& memory;
   std::shared_ptr<LargeValues> values{};  ///< iterators hold a reference, too

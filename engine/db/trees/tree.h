@@ -64,10 +64,10 @@ struct Tree {
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
   int inherited_runs = 0;             ///< runs of level 0 above the slowdown limit that an earlier policy left; never grows
-  Arrivals arrivals = all_arrive();   ///< the last measurement
+  Arrivals arrivals = all_arrive();   ///< as measured last; at the start, the assumption that every lookup reaches every run
   LookupsByLevel lookups_measured{};  ///< all lookups up to the last update of `arrivals`
   TileSize tile_size;                 ///< the measured h, used if pages_per_tile is 0
-  bool frozen_rest = false;           ///< true while small frozen memtables of staged batches wait for the next flush
+  bool frozen_rest = false;  ///< true while small frozen memtables of staged batches wait until more is flushed with them
   bool flush_queued = false;
   bool flushing = false;       ///< true while a flush of the tree runs, perhaps together with other trees
   bool flush_waits = false;    ///< true if the flush waits for merges of the previous flush; the end of a job queues it again

@@ -8,8 +8,8 @@
 namespace ebbtide {
 namespace {
 
-// Largest number of small memtables of a tree that rest until they are flushed together with a full memtable. Readers search each
-// of them.
+// Largest number of small frozen memtables of a tree that wait until they are flushed together with a full one. The number is
+// small, since readers search each of them.
 constexpr std::size_t kMostResting = 6;
 
 /// Returns the settings that determine the filters of existing files.

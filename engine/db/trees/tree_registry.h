@@ -134,7 +134,8 @@ class TreeRegistry {
   /// Like freeze(), for an active memtable that is not empty, and without calling Env::frozen.
   void freeze_quietly(Tree& tree) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
   /// Inserts the memtable of a staged batch, with operations of these seqs, between the active memtable and the frozen ones. A
-  /// small memtable rests until several together fill a memtable: a flush of its own would leave a small run to merge.
+  /// small one is not flushed alone, which would leave a small run to merge: it waits until the frozen memtables together have
+  /// the size of a full one.
   void adopt(Tree& tree, std::shared_ptr<MemTable> memtable, SeqNum first, SeqNum last) REQUIRES(commit_mutex)
       EXCLUDES(state_mutex);
 
@@ -148,9 +149,10 @@ class TreeRegistry {
   MappingChanges collect_changes(const VersionSet& versions, VersionEdit* edit) EXCLUDES(commit_mutex);
   /// Called when the manifest has the changes. The caller then retires their dropped trees.
   void changes_committed(const MappingChanges& changes) EXCLUDES(commit_mutex);
-  /// Returns the smallest seq that only the log has, after an edit with `changes` that turns frozen memtables into tables.
-  /// `flushed`: for each tree, the number of its oldest frozen memtables that the edit turns into tables. All operations before
-  /// the returned seq are in tables or in the manifest. A dropped tree counts while a crash could undo the drop.
+  /// Returns the smallest seq of an operation that may be only in the log, after an edit with `changes` that turns frozen
+  /// memtables into tables. `flushed`: for each tree, the number of its oldest frozen memtables that the edit turns into tables.
+  /// All operations before the returned seq are in tables or in the manifest. A dropped tree counts while a crash could undo the
+  /// drop.
   [[nodiscard]] SeqNum oldest_needed(const std::map<const Tree*, std::size_t>& flushed, const MappingChanges& changes)
       EXCLUDES(commit_mutex, state_mutex);
   /// Removes the view and the memtables from a dropped tree. They are freed when no reader has them.

@@ -63,7 +63,7 @@ struct OpenTable {
   }
   ~OpenTable() {
     if (!obsolete.load(std::memory_order_acquire)) return;
-    reader->abandon();  // a reader whose view has ended may still hold it
+    reader->abandon();  // a fetch of pages may hold the reader longer than any view
     (*sink)({kNoFile, reader->files().metadata_file});
   }
   OpenTable(const OpenTable&) = delete;
@@ -147,7 +147,7 @@ class RunView {
   bool any_collections_ = false;
   std::string common_;                 // the prefix of every key within the run's bounds
   std::vector<std::uint64_t> lowers_;  // the next 8 bytes of the lower bounds, big endian
-  std::vector<std::uint64_t> uppers_;  // the same for the upper bounds; the largest number for a run without upper bound
+  std::vector<std::uint64_t> uppers_;  // the same for the upper bounds; the largest number for a table without upper bound
 };
 
 struct FilterFit;

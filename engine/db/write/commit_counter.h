@@ -1,7 +1,7 @@
-// Counts commits, and measures the memory whenever a thread has committed a certain part of the budget.
+// Counts commits, and measures the memory whenever a thread has committed bytes for 1 / kMeasuredPart of the budget.
 //
-// Ticks measure the memory, too. But ticks come late while the log thread waits for a sync: the memtables written meanwhile would
-// exceed the budget.
+// Each tick of the database measures the memory, too. But ticks come late while the log thread waits for a sync, and memtables
+// that are written meanwhile could exceed the budget.
 #pragma once
 
 #include <atomic>

@@ -28,10 +28,10 @@
 //   void log(const WriteBatch& batch, std::span<const LogNote> notes);
 //   void insert(const Inserts::Target& target, const WriteBatch::Op& op, SeqNum seq, Millis time);
 //
-// writable() returns an error if no batch is accepted. stamped() returns the time that may be written to the log. tree_of() returns
-// the tree of a database, or kNoTree. place() finds
-// or makes the tree of the operation at `at`, names the tree in the batch, and adds the tree's memtable to the inserts.
-// sequenced() is called for each tree whose memtable gets operations of the batch.
+// writable() returns an error if no batch is accepted. stamped() returns the time that may be written to the log. tree_of()
+// returns the tree of a database, or kNoTree. place() finds or makes the tree of the operation at `at`, names the tree in the
+// batch, and adds the tree's memtable to the inserts. sequenced() is called for each tree whose memtable gets operations of the
+// batch.
 //
 // The model is Pebble's commit pipeline, which also takes an environment and is tested without a database.
 #pragma once

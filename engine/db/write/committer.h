@@ -13,7 +13,8 @@
 //   Status write_status();
 //   bool disk_full();
 //
-// Each commit calls log_failed(), read_only() and disk_full(). write_status() returns kReadOnly while read_only() is true.
+// Each commit calls log_failed(), read_only() and disk_full(), so these must be fast. write_status() returns kReadOnly while
+// read_only() is true.
 #pragma once
 
 #include <atomic>

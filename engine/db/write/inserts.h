@@ -25,7 +25,7 @@ struct Inserts {
   std::vector<std::pair<DatabaseId, Tree*>> remapped;    // databases that this batch maps to other trees
   std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // swaps in the batch so far
   SeqNum previous = 0;                                   // the batch is published after this seq
-  WriteBatch::Op last;  // the batch's last operation; `tree` is the tree that the batch names now
+  WriteBatch::Op last;  // the batch's last operation; its `tree` is the tree, not the database that the caller named
 
   void add(const Target& t) {
     if (first.memtable == nullptr) {
@@ -63,7 +63,7 @@ void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, 
 /// Returns the birth of a delete in a batch of that time.
 inline Millis birth_of(const WriteBatch::Op& op, Millis time) { return op.birth == 0 ? time : std::min(op.birth, time); }
 
-/// Returns the log's note for an operation written at `time`.
+/// Returns the note for the log about the delete, or the expiry, in an operation written at `time`.
 inline LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {
   LogNote note{tree, 0, 0};
   switch (op.kind) {

@@ -6,15 +6,16 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kFewTrees = 64;  // with up to this many trees, each may keep a memtable of 1 / 512 of the budget
-// Ten ticks: within this time the values of a flushed memtable may still be freed, once no pass can see them.
+// Ten ticks. Values of a flushed memtable that only running passes can see are freed within this time.
 constexpr std::uint64_t kMemTableGoesNs = 1'000'000'000;
 constexpr std::uint64_t kMeasureNs = 50'000'000;  // smallest time between two measurements of the overhead
 /// Commands leave 1 / n of the budget free, since connection buffers are charged without a check, and the budget may be reduced.
 /// Clients are closed only when this part is used up, too.
 constexpr std::uint64_t kSparedPart = 16;
-// 1 / n of the budget is free for overhead. A small budget has as much as one of 256 MiB, but not above a sixteenth.
+// Overhead of up to 1 / 64 of the budget is free. For a small budget 4 MiB are free, as for one of 256 MiB, but at most 1 / 16 of
+// the budget.
 constexpr std::uint64_t kFreeOverheadPart = 64, kMostFreeOverheadPart = 16, kFreeOverheadBytes = 4 << 20;
-constexpr std::uint64_t kCachePart = 8;  // 1 / n of what is left for indexes and cache is the cache's
+constexpr std::uint64_t kCachePart = 8;  // the cache gets 1 / n of the bytes left for indexes and cache
 
 /// Returns the minimum of the cache, and of each kind of charge, when memory is short.
 std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }

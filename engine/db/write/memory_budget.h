@@ -58,15 +58,15 @@ std::uint64_t small_memtable_bytes(std::uint64_t budget, std::uint64_t empty_mem
 struct TreeMemory {
   std::uint64_t active_bytes = 0, frozen_bytes = 0;
   bool active_is_empty = false;
-  bool frozen_rests = false;  ///< frozen memtables wait for the next flush
+  bool frozen_rests = false;  ///< the frozen memtables are few and small: they wait until a later memtable is flushed with them
 };
 /// Indexes of trees: trees whose frozen memtables are flushed now, and trees whose active memtable is frozen and flushed, largest
 /// first.
 struct MemoryRelief {
   std::vector<std::size_t> flush_frozen, freeze_active;
 };
-/// Chooses memtables to flush if all memtables together exceed `ceiling`. Freezes active memtables until the rest has a quarter
-/// of `ceiling`. Active memtables of at most `small` bytes stay. Pure function.
+/// Chooses memtables to flush if all memtables together exceed `ceiling`. Freezes active memtables until the other active ones
+/// together have at most a quarter of `ceiling`. Active memtables of at most `small` bytes stay. Pure function.
 MemoryRelief plan_relief(std::span<const TreeMemory> trees, std::uint64_t ceiling, std::uint64_t small);
 
 /// Divides the budget. Thread-safe, except that calls of divide() must not overlap, and calls of relief() must not overlap.
@@ -77,8 +77,8 @@ class MemoryBudget {
     const Clock* clock = nullptr;
     std::uint64_t block_cache = 0;  ///< Settings::block_cache, the largest size of the cache; 0 = the cache gets all that is left
     std::function<void(std::uint64_t)> set_cache_capacity;
-    std::function<void(std::uint64_t)> set_index_capacity{};  ///< of indexes and filters of tables; null: they have no bound
-    std::function<std::uint64_t()> index_bytes{};             ///< of those in memory now; null: 0
+    std::function<void(std::uint64_t)> set_index_capacity{};  ///< for indexes and filters of tables; null: no limit
+    std::function<std::uint64_t()> index_bytes{};             ///< returns the bytes of these in memory; null: 0
     std::function<bool()> flushes_fail;
     std::function<std::uint64_t()> cache_bytes;  ///< returns the memory of the cache's blocks, including pinned ones; null: 0
   };
@@ -90,9 +90,10 @@ class MemoryBudget {
 
   /// Sets the limits of account and cache from the current memory of memtables and tables.
   void divide(const MemoryUse& use) EXCLUDES(overhead_mutex_);
-  /// After this call the budget pays for the process's overhead. `resident` returns the bytes of the process that are in memory.
+  /// After this call the process's overhead counts towards the budget. `resident` returns the bytes of the process that are in
+  /// memory.
   void set_resident_source(std::function<std::uint64_t()> resident) EXCLUDES(overhead_mutex_);
-  /// Returns the bytes of overhead for which the budget pays, as of the last divide().
+  /// Returns the bytes of overhead that count towards the budget, as of the last divide().
   [[nodiscard]] std::uint64_t overhead() const { return overhead_.load(std::memory_order_relaxed); }
   /// Like MemoryAccount::try_charge(), but evicts cached pages to make room.
   [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
@@ -121,7 +122,7 @@ class MemoryBudget {
   std::atomic<std::uint64_t> fixed_{0}, tables_{0};
   std::atomic<std::uint64_t> overhead_{0};
   std::atomic<std::uint64_t> flushable_{0};           // uncharged bytes that flushes would free
-  std::atomic<std::uint64_t> charged_to_readers_{0};  // the part of kMemTables in values that only readers hold
+  std::atomic<std::uint64_t> charged_to_readers_{0};  // bytes charged as kMemTables in values that only readers hold
   std::atomic<std::uint64_t> left_memtables_ns_{0};   // mono_ns() at which charged_to_readers_ last grew
   std::atomic<std::uint64_t> fitted_{0};              // bytes charged when the cache was last fitted
 

@@ -31,7 +31,8 @@ void add_runs(const WriteLoad::Tree& tree, Worst* worst, bool* stuck) {
   *stuck |= own >= stop && tree.compactions_fail;
 }
 
-// A level 0 that is due is pending as a whole. This is how a tree with many runs works, so it counts only if another one waits.
+// When level 0 is due for a merge, all of it is pending. This is normal in a tree with many runs. So pending bytes count only
+// from twice the capacity of level 0 on.
 void add_pending(const WriteLoad& load, const WriteLoad::Tree& tree, Worst* worst) {
   const auto pending = static_cast<double>(tree.pending_bytes);
   const double soft = std::max({64.0 * static_cast<double>(load.memtable_size), 0.5 * static_cast<double>(tree.data_bytes),

@@ -1,7 +1,7 @@
 // The state that readers see: the highest visible seq, and the tree of each database.
 //
 // Commits are published in seq order. A commit that changes the mapping of databases changes mapping and visible seq together:
-// readers see neither half of a batch nor a FLUSHDB that is above the visible seq. Readers check this by the mapping's version, a
+// readers never see a part of a batch, or a FLUSHDB that is above the visible seq. Readers check this by the mapping's version, a
 // sequence lock:
 //
 //   version = mapping_version()

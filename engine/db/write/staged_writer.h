@@ -1,5 +1,5 @@
-// Commits staged batches. Their long part is done before the commit (staging.h). The time of the rest does not depend on the
-// number of keys.
+// Commits staged batches. The work that grows with the batch is done before the commit (staging.h). The time of the commit itself
+// does not depend on the number of keys.
 //
 // Invariants, in addition to those of commit_pipeline.h:
 //   * A staged memtable gets its place before any reader can reach it, and is in the tree's view before its seqs are visible.
@@ -47,14 +47,14 @@ class StagedWriter {
 
   explicit StagedWriter(Env env) : env_(std::move(env)) {}
 
-  /// Does the long part: sorts the batch, charges its memory, and writes its payload to the log. `stop` may be null. Errors:
-  /// those of stage_entries(), kOutOfMemory, kReadOnly. After an error the batch is unchanged, and the caller must destroy
-  /// `staged`.
+  /// Does the work before the commit: sorts the batch, charges its memory, and writes its payload to the log. `stop` may be null.
+  /// Errors: those of stage_entries(), kOutOfMemory, kReadOnly. After an error the batch is unchanged, and the caller must
+  /// destroy `staged`.
   Status stage(WriteBatch&& batch, const std::atomic<bool>* stop, StagedParts* staged) EXCLUDES(env_.trees->commit_mutex);
   /// Commits a staged batch, at most once, and releases its charge.
   Status commit(StagedParts* staged) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
   /// Stages and commits a batch. `may_wait`: true if the call may wait for the device. If the batch is not committed, it is
-  /// unchanged: its operations name databases. kUnsupported: the batch cannot be staged.
+  /// unchanged: its operations name databases. Returns kUnsupported if the batch cannot be staged.
   Status commit_now(WriteBatch& batch, bool may_wait) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
 
  private:

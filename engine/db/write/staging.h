@@ -89,7 +89,7 @@ struct StagedParts {
   std::shared_ptr<MemoryAccount> account;
   std::size_t charged = 0;
   bool committed = false;
-  /// Releases the charge: the tree has taken the memory, or it will be freed.
+  /// Releases the charge. Called when the tree has taken the memory, or just before the memory is freed.
   void release();
 };
 struct StagedBatch::Impl : StagedParts {};

@@ -1,7 +1,8 @@
 // Decides when writes wait, and when they are refused.
 //
 // Pressure (pressure.h) is measured when the shape of a tree changes and on each tick. Ticks come late while the log waits for a
-// sync, so it is also measured when commits have added a certain part of the budget. Other commits only read a few flags.
+// sync, so it is also measured when commits have added 1 / 64 of the memory budget (commit_counter.h). Other commits only read a
+// few flags.
 //
 // Slowdown: at pressure p a byte costs p * kSlowNsPerByte; above pressure kSteep, a factor on this price rises to kSteepest. So
 // writes become slower than any compaction before they have to stop. A thread that may sleep does so once its delays add up to a
