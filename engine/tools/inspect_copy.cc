@@ -69,8 +69,8 @@ class Copy {
     if (const Status status = make(); !status.is_ok()) out_.error(status);
     out_.json.add("from", from_).add("to", to_).add("files", files_).add("bytes", bytes_).add("links", links_);
     if (finished_) {
-      out_.text += to_ + " has " + std::to_string(files_) + " files, " + std::to_string(bytes_) + " bytes, " +
-                   std::to_string(links_) + " of them hard links to files of " + from_ + "\n";
+      out_.text += to_ + " has " + std::to_string(files_) + " files, " + std::to_string(bytes_) + " bytes; " +
+                   std::to_string(links_) + " of the files are hard links to files of " + from_ + "\n";
     } else {
       out_.text += "Nothing was copied.\n";
     }

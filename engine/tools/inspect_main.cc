@@ -92,9 +92,9 @@ class TableCommand {
       return app->add_option(name, value, about)->type_name(type)->needs(entries);
     };
     add("--from", from_, "KEY",
-        "only entries of this key and later keys; a key in double quotes is read in the form in which keys are printed");
-    add("--to", to_, "KEY", "only entries of keys before this key");
-    add("--limit", query_.limit, "N", "at most N entries")->check(not_negative);
+        "print only entries of this key and later keys; a key in double quotes is read in the form in which keys are printed");
+    add("--to", to_, "KEY", "print only entries of keys before this key");
+    add("--limit", query_.limit, "N", "print at most N entries")->check(not_negative);
   }
 
   int run(ebbtide::FileSystem& fs, const std::string& path, bool json) {
@@ -136,23 +136,23 @@ int main(int argc, char** argv) {
   const auto command = [&](const char* name, const char* about, const char* path_about) {
     CLI::App* sub = app.add_subcommand(name, about);
     sub->add_option("PATH", path, path_about)->required();
-    sub->add_option("--format", format, "text or json")->check(CLI::IsMember({"text", "json"}));
+    sub->add_option("--format", format, "print text or json")->check(CLI::IsMember({"text", "json"}));
     sub->add_flag("--json", json_flag, "short for --format json");
     return sub;
   };
-  const CLI::App* tree = command("tree", "Trees, runs and files", "data directory");
-  CLI::App* deletes = command("deletes", "Pending deletes: tombstones, ages, deadlines", "data directory");
+  const CLI::App* tree = command("tree", "Prints trees, runs and files", "data directory");
+  CLI::App* deletes = command("deletes", "Prints pending deletes with their ages and deadlines", "data directory");
   deletes->add_option("--deadline", deadline, "use this deadline, such as 24h, instead of the deadline in the manifest");
-  deletes->add_option("--files", query.files, "number of files listed per tree");
-  CLI::App* wal = command("wal", "Batches and operations of the log", "segment NNNNNN.wal, or data directory");
+  deletes->add_option("--files", query.files, "list this number of files of each tree");
+  CLI::App* wal = command("wal", "Prints batches and operations of the log", "segment NNNNNN.wal, or data directory");
   wal->add_flag("--values", values, "print values too, not only their lengths");
-  CLI::App* table =
-      command("table", "Properties, tiles, pages and, with --entries, entries of a table", "NNNNNN.data or NNNNNN.meta");
+  CLI::App* table = command("table", "Prints properties, tiles and pages of a table, and with --entries its entries",
+                            "NNNNNN.data or NNNNNN.meta");
   table_command.add_options(table);
-  const CLI::App* manifest = command("manifest", "Edits of a manifest", "MANIFEST-NNNNNN, or data directory");
+  const CLI::App* manifest = command("manifest", "Prints the edits of a manifest", "MANIFEST-NNNNNN, or data directory");
   command("verify", "Checks every file against its checksums and the manifest", "data directory");
-  const CLI::App* versions =
-      command("versions", "Format versions of the files, and the first release that opens them", "data directory, or backup");
+  const CLI::App* versions = command("versions", "Prints the format versions of the files, and the first release that opens them",
+                                     "data directory, or backup");
   const auto copy = [&](const char* name, const char* about, const char* path_about, const char* target_about) {
     CLI::App* sub = command(name, about, path_about);
     sub->add_option("TO", target, target_about)->required();

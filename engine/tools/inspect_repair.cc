@@ -123,8 +123,8 @@ class Repair {
     return Status::ok();
   }
 
-  /// Returns true if the manifest is complete and may become the current manifest. An error ends the search: the manifest may be
-  /// good but unreadable at the moment, or written by a newer version.
+  /// Returns true if the manifest is complete and may become the current manifest. Returns an error, which ends the search, if
+  /// the manifest may be good: it cannot be read at the moment, or a newer version wrote it.
   Result<bool> try_manifest(FileNum file, std::vector<std::string>* errors) {
     const auto loaded = load_manifest_file(fs_, dir_, file);
     if (!loaded.is_ok()) {
@@ -169,7 +169,7 @@ class Repair {
     return found;
   }
 
-  /// Finds tables that the manifest does not name and that may have operations of their own.
+  /// Adds an error for each table that the manifest does not name and that cannot be read or has operations past found->last_seq.
   void find_strangers(Findings* found) {
     const auto numbers = files_of_kind(fs_, dir_, static_cast<int>(FileKind::kMetadata));
     if (!numbers.is_ok()) return found->errors.push_back(numbers.status().to_string());

@@ -106,7 +106,7 @@ class Salvage {
     }
   }
 
-  /// Gives trees of an unknown database an unused database number.
+  /// Gives each tree whose database number is lost an unused number. Removes trees whose database was emptied.
   void place_trees() {
     std::set<TreeId> placed;
     for (const auto& [database, id] : found_.databases) placed.insert(id);

@@ -58,7 +58,8 @@ void Salvaged::doubt_lacking(SeqNum below) {
 
 namespace {
 
-/// Returns true if the directory lacks tables of the manifest and has others: edits at the end of the manifest may be lost.
+/// Returns true if the directory lacks tables that the manifest names, and has tables that it does not name: edits at the end of
+/// the manifest may be lost.
 bool older_than_tables(const std::vector<std::string>& names, const VersionState& state) {
   std::set<std::string> tables;
   for (const std::string& name : names) {
@@ -95,7 +96,7 @@ Status SalvageReader::read(Salvaged* out) {
   if (out->manifest_whole && older_than_tables(names, out->state)) {
     out->manifest_whole = false;
     const char* why =
-        "corruption: the manifest names tables that are missing, and not all that are there: it may be older than these";
+        "corruption: the manifest names tables that are missing, and does not name all that exist: it may be older than they are";
     out->lost.push_back({"MANIFEST", {}, {}, {}, 0, 0, why});
   }
   for (const auto& [id, version] : out->state.trees) {
@@ -164,8 +165,8 @@ Status SalvageReader::read_manifest(Salvaged* out) {
   return Status::ok();
 }
 
-/// Returns true if the manifest gave a state: from the whole manifest, or, if `whole_only` is false, from the part before the
-/// damage.
+/// Sets out->state from the whole manifest or, if `whole_only` is false, from the part before the damage. Returns false if that
+/// gives no state.
 Result<bool> SalvageReader::take_manifest(FileNum file, bool whole_only, Salvaged* out) {
   std::vector<VersionEdit> edits;
   const auto on_record = [&](Bytes payload, std::uint64_t) -> Status {

@@ -16,9 +16,9 @@ namespace ebbtide {
 /// pieces, in order. After an error the stream is incomplete, and receive_database refuses it.
 Inspection send_database(FileSystem& fs, const std::string& from, const std::function<Status(Bytes piece)>& write);
 
-/// Makes a data directory of a stream, and verifies it. `read` fills a buffer with at most `size` bytes and returns their number,
-/// 0 at the end. `to` must be new or empty. After an error, also after damaged, truncated or hostile input, `to` is removed. The
-/// memory needed does not grow with the files.
+/// Makes a data directory from a stream, and verifies it. `read` fills a buffer with at most `size` bytes and returns their
+/// number, 0 at the end. `to` must be new or empty. After an error, also after damaged, truncated or hostile input, `to` is
+/// removed. The memory needed does not grow with the files.
 Inspection receive_database(FileSystem& fs, const std::function<Result<std::size_t>(char* buffer, std::size_t size)>& read,
                             const std::string& to);
 

@@ -84,7 +84,8 @@ Status collect(FileSystem& fs, const std::string& dir, std::array<std::map<std::
   return Status::ok();
 }
 
-/// Returns the version of the program that wrote the current manifest; "" if the manifest does not say so. Reads the snapshot only.
+/// Returns the version of the program that wrote the current manifest; "" if the manifest does not name it. Uses the snapshot
+/// only.
 std::string writer_of(FileSystem& fs, const std::string& dir) {
   const auto current = read_current(fs, dir);
   std::string writer;
@@ -95,7 +96,7 @@ std::string writer_of(FileSystem& fs, const std::string& dir) {
     writer = edit.writer.value_or("");
     return Status::ok();
   };
-  // Damage is the subject of other functions. A newer manifest cannot be read, and is an error already.
+  // Errors are ignored: inspect_verify reports damage, and collect() has reported a manifest of a newer version.
   if (current.is_ok()) (void)read_manifest(fs, dir, *current, on_record);
   return writer;
 }

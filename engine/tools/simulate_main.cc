@@ -14,7 +14,7 @@ namespace {
 
 using namespace ebbtide;
 
-constexpr std::uint64_t kTellFrom = 100'000;  // runs of at least so many flushes report progress
+constexpr std::uint64_t kTellFrom = 100'000;  // simulations of at least this many flushes report progress
 constexpr std::uint64_t kMostFlushes = 1'000'000'000;
 
 struct Arguments {
