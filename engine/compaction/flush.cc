@@ -83,7 +83,7 @@ class RunProbe final : public KeysBelow {
     std::uint64_t entries = 0;
     const FileMeta* at = nullptr;  // the first file that does not end before the last checked key; null before the first key
     std::shared_ptr<TableReader> table{};  // table of this file, if a key was within the file's bounds
-    // Filter of the table when the table was opened, since slices may be dropped meanwhile.
+    // The table's filter as it was when the table was opened, since slices may be dropped meanwhile.
     std::shared_ptr<const LoadedFilter> filter{};
     bool opened = false;
   };

@@ -79,7 +79,8 @@ std::size_t GroupCuts::count_of_parts(const MergeGroup& group) const {
   return env_.pool == nullptr || by_size < 2 ? 1 : std::min<std::uint64_t>(by_size, 2 * env_.pool->width());
 }
 
-/// Moves the cuts between parts to the ends of files below, since an output file ends at each cut (OutputSplitter).
+/// Moves the cuts between parts to the ends of files of the next older run, since an output file ends at each cut
+/// (OutputSplitter).
 std::vector<KeyRange> GroupCuts::aligned(std::vector<KeyRange> ranges) const {
   const auto ends_before = [](const FileMetaPtr& file, const std::string& key) {
     return end_before(range_of(file->stats).end, key);

@@ -41,10 +41,10 @@ inline KeyRange intersection(const KeyRange& a, const KeyRange& b) {
 class Finality {
  public:
   Finality() = default;
-  /// `below`: the bounds of the files below the output, in any order.
+  /// `below`: the bounds of the files that are older than the output, in any order.
   explicit Finality(std::vector<KeyRange> below);
 
-  /// Returns true if no file below overlaps the range.
+  /// Returns true if no older file overlaps the range.
   [[nodiscard]] bool is_final(const KeyRange& range) const;
   /// Like the other is_final(), for one key. Keys ascend from call to call; `cursor` starts at 0, and the calls advance it.
   [[nodiscard]] bool is_final(Bytes key, std::size_t* cursor) const {

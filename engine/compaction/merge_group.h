@@ -30,7 +30,7 @@ struct MergeGroup {
   FileGroup files;
   RunId run = 0;                        ///< the run that gets the output
   const Finality* finality = nullptr;   ///< the finality of that run; must outlive the merge
-  bool has_below = false;               ///< true if the run has a run below; outputs then end where files of that run end
+  bool has_below = false;               ///< true if there is an older run: outputs end where files of the next older run end
   std::optional<SliceBorder> border{};  ///< set for groups outside a slice
   std::optional<KeyRange> hole{};       ///< the slice in the middle of the group's file; not in the output
   std::vector<Partition> partitions{};  ///< set by GroupCuts::divide(), which adds at least one

@@ -46,8 +46,8 @@ Fragmented fragment(const MergePart& part) {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// Sets `covers` to the covers of a fragment, newest first. If all are in one stripe, sets it to the newest only, with the oldest
-/// birth, since only that one stays and there may be very many.
+/// Sets `covers` to the range tombstones over a fragment, newest first. If all are in one stripe (survivors.h), sets it to the
+/// newest only, with the oldest birth, since only that one stays and there may be very many.
 void covers_of(const FragmentedRangeTombstones& tombstones, const FragmentedRangeTombstones::Fragment& fragment,
                const Judgement& judgement, std::vector<Cover>* covers) {
   if (judgement.stripe(fragment.oldest_seq) == judgement.stripe(fragment.newest.seq)) {
@@ -216,7 +216,8 @@ class PartMerger {
     return older(newest.expiry, stamped ? shared_.records->oldest_birth(newest.delete_key, newest.seq, kMaxSeqNum) : 0);
   }
 
-  /// Returns the covers of a key. Keys ascend, so the fragment that may cover the key is found by stepping.
+  /// Returns the range tombstones that cover a key, newest first. Keys ascend from call to call, so the search steps from
+  /// fragment to fragment.
   std::span<const FragmentedRangeTombstones::Cover> covers_of(Bytes key) {
     const auto& fragments = tombstones_.fragments();
     while (fragment_at_ < fragments.size() && ends_at_or_before(fragments[fragment_at_].end, key)) ++fragment_at_;

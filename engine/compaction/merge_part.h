@@ -35,7 +35,7 @@ struct MergePart {
   KeysBelow* keys_below = nullptr;           ///< set for flushes only; must outlive the part
   bool mark_first = false;  ///< true for flushes: the oldest version of a key that no run has is flagged as `first`
   OutputSplitter::Limits limits;
-  std::vector<BelowFile> below;         ///< files of the run below, for the splitter
+  std::vector<BelowFile> below;         ///< files of the next older run, for the splitter
   std::vector<std::string> partitions;  ///< the keys at which partitions begin, ascending, for the splitter
   /// The oldest pending births of the keys at which range tombstones are clipped. Not set: MergeShared::names finds them.
   std::optional<Millis> pending_at_start{}, pending_at_end{};

@@ -26,8 +26,8 @@ bool OutputSplitter::should_close(Bytes key, std::uint64_t bytes) {
   return limits_.below_bytes != 0 && below_met_ >= limits_.below_bytes && bytes >= limits_.file_bytes / kSmallestPart;
 }
 
-// n files below have ended within this file, so the next one is expected to end after 1/n more of the file's bytes. The present
-// end is the nearest to the size F if F - bytes <= bytes (1 + 1/n) - F.
+// n files of the run below have ended within this file, so the next one is expected to end after 1/n more of the file's bytes.
+// The present end is the nearest to the size F if F - bytes <= bytes (1 + 1/n) - F.
 bool OutputSplitter::has_its_size(std::uint64_t bytes) const {
   if (!limits_.aligned) return bytes >= limits_.file_bytes;
   if (past_end_below_ && bytes != 0 && bytes * (2 * below_ends_ + 1) >= limits_.file_bytes * 2 * below_ends_) return true;

@@ -4,9 +4,10 @@
 // A deleted entry hides older versions of its key. If its page were dropped too early, these versions would come back. So a page
 // is dropped only if all of these conditions hold:
 //
-//   1. death                  Every entry is dead. Either each entry has an expiry, and all have passed; this is judged now, for
-//                             all readers. Or each entry has a stamp, and records with seqs above every seq of the page cover all
-//                             delete keys; every future reader sees these records. So no reader needs the page.
+//   1. death                  Every entry is dead. Either each entry has an expiry, and all have passed; the present time
+//                             decides, for all readers. Or each entry has a stamp, and records with seqs above every seq of
+//                             the page cover all delete keys; every future reader sees these records. So no reader needs the
+//                             page.
 //   2. plain                  The page has plain values only. A dead header stays until a range tombstone over its elements
 //                             is committed. A large value is in blocks whose place only the page has. A tombstone hides older
 //                             versions.

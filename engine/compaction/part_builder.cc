@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// An output file overlaps at most this many times its size in the run below.
+// An output file is closed when it overlaps this many times the size of a full file in the next older run.
 constexpr std::uint64_t kBelowFactor = 25;
 
 /// Returns the number of bytes that all keys of the range have in common at their beginning.
@@ -78,7 +78,7 @@ void PartBuilder::add_sources(const MergeGroup& group, ReadCounters* counters, M
   }
 }
 
-/// Adds the partitions that begin within the part, and the files below the part.
+/// Adds the partitions that begin within the part, and the files of the next older run that the part overlaps.
 void PartBuilder::add_cuts(const MergeGroup& group, MergePart* part) const {
   part->limits = limits_of(context_.settings, kBelowFactor * context_.settings.file_size);
   for (const Partition& partition : group.partitions) {

@@ -1,4 +1,5 @@
-// Checks a plan against its version and finds its input files, the target of the output, and the files below the output.
+// Checks a plan against its version and finds its input files, the target of the output, and the older files that the output
+// overlaps.
 #pragma once
 
 #include <vector>
@@ -29,7 +30,7 @@ struct PlanInputs {
 ///   * a file in a Slice's range is left out, in a run from the Slice's newest run to its target.
 Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version);
 
-/// Returns the Finality for files in run number `run`: every file of an older run is below.
+/// Returns the Finality for files in run number `run`: its older files are the files of all older runs.
 Finality finality_below(const Version& version, std::size_t run);
 /// Returns the Finality for entries newer than all files, for keys in the range.
 Finality finality_of(const Version& version, const KeyRange& range);

@@ -62,7 +62,7 @@ class SliceJob {
   }
   /// Returns the keys at which range tombstones from outside are cut, once the slice is merged.
   [[nodiscard]] std::optional<SliceEnds> tombstone_ends(const GroupMerge& merge) const {
-    // The range of a scrub's slice is frozen: files are cut at its ends, so that no output reaches into it.
+    // The range of a slice with the reason kScrub is frozen: files are cut at its ends, so that no output reaches into it.
     if (plan_.reason == Reason::kScrub) return SliceEnds{range_.start, range_.end, {}, {}};
     return merge.output_ends();
   }
@@ -90,8 +90,8 @@ class SliceJob {
     return groups;
   }
 
-  /// Returns the Finality of entries outside the slice in run number `run`. All files of older runs are below them, but of the
-  /// slice's inputs only their parts outside the slice. The first call for a run takes O(files).
+  /// Returns the Finality of entries outside the slice in run number `run`. Its older files are all files of older runs;
+  /// of the slice's inputs, only their parts outside the slice count. The first call for a run takes O(files).
   const Finality* finality_outside(std::size_t run) {
     const auto known = finality_.find(run);
     if (known != finality_.end()) return &known->second;

@@ -12,7 +12,8 @@ constexpr std::size_t kSamplesPerPart = 8;
 /// Keys at which the range may be cut, ascending; each with the bytes since the key before.
 using Cuts = std::vector<std::pair<std::string, double>>;
 
-/// Cuts the range wherever another of `parts` equal shares of the total has been passed.
+/// Cuts the range into `parts` ranges of equal bytes: each cut is the first possible one at which its share of the total is
+/// reached.
 std::vector<KeyRange> cut_where_due(const KeyRange& range, const Cuts& cuts, double total, std::size_t parts) {
   std::vector<KeyRange> out;
   KeyRange rest = range;

@@ -51,7 +51,7 @@ void Survivors::add(const Entry& entry) {
   }
 }
 
-/// Returns the newest cover over `entry` that lies in its stripe, or null.
+/// Returns the newest range tombstone over `entry` that is in its stripe, or null.
 const Survivors::Cover* Survivors::cover_in_stripe(const Entry& entry, SeqNum stripe) const {
   for (const Cover& cover : covers_) {
     if (cover.seq <= entry.seq) break;
@@ -60,7 +60,7 @@ const Survivors::Cover* Survivors::cover_in_stripe(const Entry& entry, SeqNum st
   return nullptr;
 }
 
-/// Returns the oldest birth of the covers with a seq in (above, up_to]; 0 if there are none.
+/// Returns the oldest birth of the range tombstones over the key with a seq in (above, up_to]; 0 if there are none.
 Millis Survivors::oldest_cover_birth(SeqNum above, SeqNum up_to) const {
   Millis oldest = 0;
   for (const Cover& cover : covers_) {

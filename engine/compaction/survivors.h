@@ -12,7 +12,7 @@
 //   3. A dead version becomes a tombstone with the version's seq, born when the version died. A tombstone is dropped if no older
 //      version is below it: none in an older run (the run is final for the key, or the key's `first` version is in the input),
 //      and none in the output. A covered version is also dropped if the covering range tombstone, which stays as long as older
-//      versions exist, is as old as the version's deletes.
+//      versions exist, is at least as old as the version's deletes.
 //   4. Delete debts: an entry that shadows a tombstone or a dead version takes over its birth and its debts, as long as older
 //      versions are below. When no older version is below, the debt ends.
 //   5. Seqs never change.
@@ -107,8 +107,8 @@ class Survivors {
   std::vector<Entry> out_;
 };
 
-/// Returns the covers of one fragment that stay. `final`: no older run overlaps the fragment. The order is newest first, as in
-/// the input.
+/// Returns the range tombstones over one fragment (covers) that stay, newest first, as in the input. `final`: no older run
+/// overlaps the fragment.
 std::vector<FragmentedRangeTombstones::Cover> surviving_covers(std::span<const FragmentedRangeTombstones::Cover> covers,
                                                                const Judgement& judgement, bool final);
 

@@ -1,4 +1,4 @@
-// Measures the size on disk of a full memtable of a tree. This size is the unit of level capacities.
+// Measures how many bytes a full memtable of a tree has on disk after its flush. This size is the unit of level capacities.
 //
 // A memtable is larger than its flush: in memory an entry has a node, indexes and a plain value; in a table the entry is packed
 // and compressed. If memtable_size were the unit, data that compresses to a tenth would have levels ten times too large for their

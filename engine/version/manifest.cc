@@ -56,7 +56,7 @@ std::string current_content(FileNum file) {
   return out + "\n";
 }
 
-/// Reads the parts of a manifest on disk. Holds one record at a time.
+/// Reads the header, records and seals of a manifest on disk. Holds one record at a time.
 class ManifestReader {
  public:
   ManifestReader(const RandomAccessFile& in, FileNum file) : in_(in), file_(file) {}

@@ -36,7 +36,7 @@ struct Version {
   StampMode stamp = StampMode::kWriteTime;
   std::vector<Run> runs;                 ///< newest first
   NumberedFiles by_number;               ///< the same files, for find(); may be unset before the first edit
-  SeqNum flushed_seq = 0;                ///< each operation of this tree with a seq up to this is in tables and records
+  SeqNum flushed_seq = 0;                ///< every operation of this tree up to this seq is in tables or records
   SharedRecords records = no_records();  ///< secondary range tombstones that may still cover entries in the tables
   std::vector<std::string> cursors;  ///< for each level: the smallest key of one of its files, where round robin continues, or ""
   /// Persisted count of flushes; see TreeShape::flushes.

@@ -12,8 +12,8 @@ namespace ebbtide {
 namespace {
 
 // A manifest is rolled (replaced) when its size exceeds both limits. The first limit keeps small manifests from being rolled. A
-// roll costs one snapshot. With a factor of 4 there is at most one for every three times its size in edits, unless the tree
-// grows.
+// roll writes one snapshot. With a factor of 4, the edits since the last roll are at least three times as large as the last
+// snapshot.
 constexpr std::uint64_t kRollBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kRollFactor = 4;
 // open() refuses a directory that has a file with this number or a greater one. The 2^48 numbers from here on are left for new

@@ -69,7 +69,7 @@ class VersionSet {
   TreeId new_tree();
   /// A number greater than that of every tree so far. Thread-safe.
   [[nodiscard]] TreeId tree_limit() const;
-  /// For recovery: these numbers, and all smaller ones, count as used.
+  /// For recovery: from now on this number, and all smaller ones, count as used.
   void mark_file_used(FileNum file);
   void mark_tree_used(TreeId tree);
 

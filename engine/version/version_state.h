@@ -13,7 +13,8 @@ struct VersionState {
   FileNum next_file = 1;  ///< every smaller number may be in use
   TreeId next_tree = 1;
   FileNum oldest_log = kNoFile;
-  FileNum newest_log = kNoFile;  ///< kNoFile = unknown; less than oldest_log: the log begins after it
+  /// Newest segment that an edit has named; kNoFile if none has. If it is less than oldest_log, it is no longer needed.
+  FileNum newest_log = kNoFile;
   SeqNum last_seq = 0;
   SeqNum databases_seq = 0;
   SeqNum complete_seq = 0;

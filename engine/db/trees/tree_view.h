@@ -78,7 +78,8 @@ struct OpenTable {
   static constexpr std::uint64_t kNotEstimated = ~std::uint64_t{0};
   /// Estimated number of entries that its range tombstones cover (read/key_estimate.h).
   mutable std::atomic<std::uint64_t> covered_entries{kNotEstimated};
-  mutable std::atomic<Millis> floor{0};  ///< once obsolete: no delete whose bytes the table has was born before this engine time
+  /// Set when the table becomes obsolete: every delete with bytes in it was born at this engine time or later.
+  mutable std::atomic<Millis> floor{0};
   const ObsoleteSink* const sink;
 };
 using OpenTablePtr = std::shared_ptr<const OpenTable>;
@@ -116,7 +117,7 @@ class RunView {
   [[nodiscard]] TableSums sums() const;
   /// Returns the table of a file of the run; null if the run does not have the file.
   [[nodiscard]] const OpenTable* table_of(const FileMeta& file) const;
-  /// Computes sums() again: tables may have been read.
+  /// Computes sums() again, since tables may have been read.
   void measure() { tables_.reseal(); }
   /// Returns the reader of table i, without counting a reference, for the read path.
   [[nodiscard]] const TableReader& reader(std::size_t i) const { return *readers_[i]; }

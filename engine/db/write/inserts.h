@@ -24,7 +24,7 @@ struct Inserts {
   std::vector<Target> more;                              // rarely used
   std::vector<std::pair<DatabaseId, Tree*>> remapped;    // databases that this batch maps to other trees
   std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // swaps in the batch so far
-  SeqNum previous = 0;                                   // the batch is published after this seq
+  SeqNum previous = 0;                                   // the batch is published once all operations up to this seq are visible
   WriteBatch::Op last;  // the batch's last operation; its `tree` is the tree, not the database that the caller named
 
   void add(const Target& t) {

@@ -17,7 +17,7 @@ constexpr std::uint64_t kSparedPart = 16;
 constexpr std::uint64_t kFreeOverheadPart = 64, kMostFreeOverheadPart = 16, kFreeOverheadBytes = 4 << 20;
 constexpr std::uint64_t kCachePart = 8;  // the cache gets 1 / n of the bytes left for indexes and cache
 
-/// Returns the minimum of the cache, and of each kind of charge, when memory is short.
+/// Returns the bytes that the cache, and each kind of charge, may have even when memory is short.
 std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
 
 std::uint64_t free_overhead(std::uint64_t budget) {

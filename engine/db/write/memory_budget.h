@@ -44,10 +44,10 @@ namespace ebbtide {
 struct MemoryUse {
   std::uint64_t memtables = 0;  ///< all memtables
   std::uint64_t uncharged = 0;  ///< all memtables, without the values that MemoryAccount has charged
-  std::uint64_t kept = 0;       ///< active memtables that stay in memory (small_memtable_bytes)
-  std::uint64_t frozen = 0;     ///< memtables that wait to be flushed
-  std::uint64_t tables = 0;     ///< open tables, without their indexes and filters
-  std::uint64_t indexes = 0;    ///< indexes and filters that are in memory (table/index_cache.h)
+  std::uint64_t kept = 0;  ///< left after flushes that free memory: small active memtables, and empty ones (small_memtable_bytes)
+  std::uint64_t frozen = 0;   ///< memtables that wait to be flushed
+  std::uint64_t tables = 0;   ///< open tables, without their indexes and filters
+  std::uint64_t indexes = 0;  ///< indexes and filters that are in memory (table/index_cache.h)
 };
 
 /// Returns the bytes up to which a memtable is not flushed early: a flush would not free its first chunk, and many small tables
@@ -100,7 +100,7 @@ class MemoryBudget {
   /// Called after a charge. Shrinks the cache if a 32nd of the budget was charged since the cache was last fitted, since large
   /// values arrive faster than divide() is called.
   void note_charged();
-  /// Returns whether `bytes` can be charged, by the last divide() and the current charges.
+  /// Returns whether `bytes` can be charged now, after a flush, or not at all, by the last divide() and the current charges.
   [[nodiscard]] BudgetRoom room(std::uint64_t bytes);
   /// Returns the memtables to flush now. Makes room for the largest charge that was refused since the last call, if that charge
   /// can ever fit.

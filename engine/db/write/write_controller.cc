@@ -8,16 +8,16 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kSlowNsPerByte = 200;  // price of a byte at pressure 1000, without kSteepest: 5 MB/s
-constexpr std::uint32_t kSteep = 800;          // pressure, in thousandths, from which the price rises up to kSteepest times
-constexpr std::uint64_t kSteepest = 40;        // factor on the price at full pressure: 125 kB/s
+constexpr std::uint64_t kSlowNsPerByte = 200;  // delay for each byte at pressure 1000, without kSteepest: 5 MB/s
+constexpr std::uint32_t kSteep = 800;          // pressure, in thousandths, above which this delay rises, up to kSteepest times
+constexpr std::uint64_t kSteepest = 40;        // factor on this delay at full pressure: 125 kB/s
 constexpr std::uint64_t kSleepNs = 1'000'000;
 constexpr std::uint64_t kLongestSleepMs = 100;  // longest delay of one batch by a slowdown
 constexpr std::uint64_t kPollMs = 10;           // ms between two checks of a batch that waits for the end of a stop
 constexpr std::uint64_t kMaxPendingDrops = 64;
 constexpr std::uint32_t kMaxFlushes = 256;  // most databases that one batch may empty, unless there are more databases
 
-/// Returns the time that a batch must wait under a slowdown.
+/// Returns the delay of a batch under a slowdown, in ns.
 std::uint64_t price_ns(const WriteBatch& batch, std::uint32_t pressure) {
   const std::uint64_t price = batch.payload_bytes() * kSlowNsPerByte * pressure / 1000;
   if (pressure <= kSteep) return price;
