@@ -46,7 +46,7 @@ class GoodParts final : public ForwardIterator {
   void settle() {
     while (part_ == nullptr || !part_->valid()) {
       if (part_ != nullptr && !part_->status().is_ok()) {
-        status_ = part_->status();  // the range was readable before
+        status_ = part_->status();  // an error ends the iteration; the first reading found no error in this range
         valid_ = false;
         return;
       }

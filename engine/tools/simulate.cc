@@ -25,7 +25,7 @@ std::string cell_key(std::uint32_t cell) {
   return text;
 }
 
-/// Returns the files of the first run below the output of `merge`.
+/// Returns the files of the next older run than the output of `merge`.
 std::vector<BelowFile> files_below(const TreeShape& shape, const Merge& merge) {
   const RunId target = merge.target.run, before = target != 0 ? 0 : place_new_run(shape, merge.inputs, merge.target.level);
   std::vector<BelowFile> below;

@@ -48,7 +48,7 @@ class CompactionJob {
 
   /// The state of a tree when the job starts.
   struct Start {
-    std::shared_ptr<const void> working{};  ///< while held, the tree knows that a job writes files for it
+    std::shared_ptr<const void> working{};  ///< Tree::work: while it is shared, files are being written for the tree
     std::shared_ptr<const TablesView> tables{};
     std::shared_ptr<const Policy> policy{};
     TreeSettings settings{};

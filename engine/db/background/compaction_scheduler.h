@@ -78,7 +78,7 @@ class CompactionScheduler {
   [[nodiscard]] bool paused() const { return paused_ > 0; }
 
   [[nodiscard]] std::uint64_t running() const { return running_; }  ///< number of running jobs
-  /// Number of times that a tree at rest exceeded a bound of its policy.
+  /// Number of times that a tree exceeded a bound of its policy although no merge was due.
   [[nodiscard]] std::uint64_t bounds_broken() const { return bounds_broken_; }
 
  private:

@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kCheckNs = 1'000'000'000;    // between two checks, each a few system calls a file
+constexpr std::uint64_t kCheckNs = 1'000'000'000;    // between two checks; a check makes a few system calls for each file
 constexpr std::uint64_t kTablesNs = 60'000'000'000;  // between two listings of the directory, to find missing tables
 constexpr std::uint64_t kNotedBytes = 64;  // compared at each check: more than a record's header, which is never all zeros
 // Log and manifest are small beside the tables, and the next start needs every byte of them: with the default interval of the

@@ -104,14 +104,14 @@ class FileWatch {
   std::atomic<bool> reading_{false};      // contents are being read
   std::set<std::string> missing_tables_;  // names that were logged; used by the task that `reading_` stands for
   Mutex mutex_;
-  std::uint64_t tables_ns_ GUARDED_BY(mutex_) = 0;  // when table files were last looked for, or the first check
+  std::uint64_t tables_ns_ GUARDED_BY(mutex_) = 0;  // time of the last search for missing tables, or of the first check
   std::uint64_t last_ns_ GUARDED_BY(mutex_) = 0;
-  std::uint64_t contents_ns_ GUARDED_BY(mutex_) = 0;              // when all contents were read, or the first check
-  std::map<std::string, Noted> noted_ GUARDED_BY(mutex_);         // by name: in this check
-  std::map<std::string, Noted> noted_before_ GUARDED_BY(mutex_);  // in the check before
+  std::uint64_t contents_ns_ GUARDED_BY(mutex_) = 0;       // time at which all contents were last read, or of the first check
+  std::map<std::string, Noted> noted_ GUARDED_BY(mutex_);  // by name: the files at this check
+  std::map<std::string, Noted> noted_before_ GUARDED_BY(mutex_);  // the files at the previous check
   std::map<std::string, Content> all_ GUARDED_BY(mutex_);         // by name: the files of this check
   std::map<std::string, Content> suspects_ GUARDED_BY(mutex_);    // by name: contents to read soon
-  std::string lock_problem_ GUARDED_BY(mutex_);                   // the last one that was logged
+  std::string lock_problem_ GUARDED_BY(mutex_);                   // at the last check, "" = none; logged when it changes
 };
 
 }  // namespace ebbtide

@@ -106,7 +106,7 @@ void FlushScheduler::run(const TreePtr& tree) {
     }
   }
   env_.progressed();
-  if (!status.is_ok()) return;  // Health tries again
+  if (!status.is_ok()) return;  // the database recovers by a flush of all memtables (Health)
   for (const TreePtr& flushed : group) {
     schedule(flushed);
     env_.compactions->schedule(flushed);

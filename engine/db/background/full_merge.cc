@@ -23,7 +23,7 @@ class FullMerge {
 
   [[nodiscard]] std::size_t runs() const { return runs_.size(); }
   [[nodiscard]] bool busy() const { return busy_; }
-  [[nodiscard]] bool dirty() const { return dirty_; }  // true if a file has entries covered by deletes
+  [[nodiscard]] bool dirty() const { return dirty_; }  // true if a file has tombstones or dead entries
   // Takes files until no file of the merge overlaps a file outside it.
   void grow() {
     while (!fresh_.empty()) {

@@ -3,7 +3,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kHealNs = 2'000'000'000;  // recovery is tried every 2 s, well within the promised 5 s
+// Recovery is tried every 2 s: writes must be accepted at most 5 s after the cause of the failure has ended.
+constexpr std::uint64_t kHealNs = 2'000'000'000;
 constexpr const char* kDirectory = "data directory";
 
 }  // namespace

@@ -42,7 +42,7 @@ class Health {
 
   explicit Health(Env env) : env_(std::move(env)) {}
 
-  /// Costs one load; called for each commit.
+  /// True while the database refuses writes. Costs one load, since each commit calls it.
   [[nodiscard]] bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool is_ok() const { return !read_only_.load(); }
   /// Returns the failure that keeps the database read-only: that of the last attempt to recover, if there was one. Ok = the

@@ -1,4 +1,5 @@
-// Punches dead bytes out of data files. Dead bytes are dropped pages, replaced values and old holes.
+// Punches dead bytes out of data files. Dead bytes are the blocks of dropped and replaced pages, and holes
+// (TableMetadata::dead_extents).
 //
 // A page drop is an edit that replaces a table's metadata file. From then on no new reader reads the dropped pages. When the last
 // reader with an older metadata file has ended (a view, a job, a fetch), the puncher carries out these steps:

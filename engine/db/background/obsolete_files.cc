@@ -25,7 +25,7 @@ void ObsoleteFileRemover::remove_queued() {
   }
   for (const ObsoleteFiles& files : all) {
     for (const FileNum file : {files.data_file, files.metadata_file}) {
-      if (file != kNoFile) env_.forget(file);  // some pages are in metadata files
+      if (file != kNoFile) env_.forget(file);  // the cache has pages of both files
     }
     remove(files);
   }
@@ -36,7 +36,7 @@ void ObsoleteFileRemover::remove(const ObsoleteFiles& files) {
   if (files.metadata_file != kNoFile) remove(metadata_file_name(files.metadata_file));
 }
 
-// If the unlink fails, RemovalsFileSystem remembers it, as for all parts of the engine.
+// If the unlink fails, RemovalsFileSystem remembers the file, whichever part of the engine removes it; tick() then tries again.
 void ObsoleteFileRemover::remove(const std::string& name) {
   const Status status = env_.fs->unlink(join_path(env_.dir, name));
   if (!status.is_ok() && !status.is_not_found()) return note_failure(name, status);

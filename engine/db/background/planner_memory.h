@@ -38,7 +38,7 @@ class PlannerMemory {
 
   /// Stores the planners' notes. Returns true if the tree exceeds a bound that it did not exceed before: the caller logs it.
   [[nodiscard]] bool note_planned(TreeId tree, const PlannerInput& input, const PlannerNotes& notes) EXCLUDES(mutex_);
-  /// Stores the result of a job: a failed merge makes merges rest. kAborted has no effect.
+  /// Stores the result of a job: after a failed merge, the tree starts no merge for a while. kAborted has no effect.
   void note_ended(TreeId tree, bool for_deadline, const Status& status) EXCLUDES(mutex_);
   /// Called before the outputs of `plan` on `version` are installed. If the plan is a rewrite for a deadline with bottommost
   /// outputs, marks each output that still has a pending delete as fruitless.

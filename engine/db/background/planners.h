@@ -6,7 +6,7 @@
 //   quarantine        cuts files at the ends of quarantined ranges, and merges files that pile up inside a range
 //   file drop         drops files that a newer range tombstone covers, without reading them
 //   page drop         drops pages whose entries are all dead, without reading them
-//   names             renews metadata files that name purged keys
+//   names             renews metadata files whose fences or bounds contain purged keys
 //   urgent            merges for delete deadlines (policy/fade.h)
 //   late rewrite      rewrites files whose dead bytes are late and not punched
 //   policy            merges as the merge policy asks
@@ -55,7 +55,7 @@ struct PlannerInput {
   std::uint64_t file_size = 0, memtable_size = 0;  ///< configured, in bytes
   FileChoice file_choice = FileChoice::kLeastOverlap;
 
-  // rest and pause
+  // which planners are asked, and what they may read
   PlannerReads reads{};
   bool paused = false;          ///< paused by the server, or after a failed merge: skip planners that are not for deadlines
   bool deadlines_rest = false;  ///< after a failed merge for a deadline: skip planners for deadlines

@@ -40,7 +40,7 @@ class Reaper {
     std::function<Millis()> now;  ///< engine time
     /// Returns an engine time, once all batches born before it are visible. Every later batch is born at this time or later.
     std::function<Millis()> fence;
-    /// Returns a leased view of the tree at that engine time; a view without a tree if the tree was dropped.
+    /// Returns a leased view of the tree at engine time `now`; a view without a tree if the tree was dropped.
     std::function<ReadView(const TreePtr& tree, DatabaseId database, Millis now)> lease;
     std::function<Status(WriteBatch&)> commit;
     std::function<Status(SeqNum)> wait_synced;
@@ -61,7 +61,7 @@ class Reaper {
   struct State {
     Millis next = 0;  // time of the next search
     bool running = false;
-    std::string failure;  // the last one that was logged
+    std::string failure;  // of the last search, "" = none; logged when it changes
   };
   void search(const TreePtr& tree, Millis pause) EXCLUDES(mutex_);
   Status reap(const TreePtr& tree);

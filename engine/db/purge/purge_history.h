@@ -21,7 +21,8 @@ class PurgeHistory {
   void note(Millis floor, Millis looked_at);
   /// True if a survey found every delete born by `n` purged.
   [[nodiscard]] bool covers(Millis n) const { return !steps_.empty() && n < steps_.back().floor; }
-  /// Returns the time of the first such survey, or of a later one. Requires covers(n).
+  /// Returns the time of the first survey that found every delete born by `n` purged, or a later time (see above). Requires
+  /// covers(n).
   [[nodiscard]] Millis known_at(Millis n) const;
   /// Returns the time of the last survey known to have found a pending delete born by `n`; 0 if none is known. The caller must
   /// ignore a time before `n`: that survey ran before deletes born at `n` were issued.
@@ -40,8 +41,8 @@ class PurgeHistory {
 };
 
 /// Measures how long deletes took to be purged from all files, by samples instead of single deletes. Each survey has the birth of
-/// the oldest pending delete of each tree. When that delete is purged, it is one sample, exact except for the time between two
-/// surveys. So deletes that are purged together count once, by the oldest of them.
+/// the oldest pending delete of each tree. When a later survey finds that delete purged, its age is one sample, too large by at
+/// most the time between two surveys. So deletes that are purged together count once, by the oldest of them.
 class PersistTimes {
  public:
   static constexpr std::array<Millis, 14> kBounds = {1'000,      2'000,       5'000,       15'000,       60'000,

@@ -104,14 +104,14 @@ void PurgeTracker::Purged::add(const PurgeHistory& history, Millis n) {
 PurgeTracker::Purged PurgeTracker::purged(const PurgeTicket& ticket, const PurgeSurvey& survey) const {
   const Millis n = ticket.born_by;
   // Trees that no survey found were purged at the first survey later than `n`. For forgotten trees, only one time is stored: when
-  // the last of them was found purged. It does not matter for deletes born after it.
+  // the last of them was found purged. Deletes born later are in none of these trees.
   Purged sum{others_.covers(n), others_.known_at(n)};
   if (n < others_gone_at_) sum.known_at = std::max(sum.known_at, others_gone_at_);
   if (ticket.tree) return purged_tree(*ticket.tree, n, sum);
   for (const auto& [tree, terms] : survey.trees) {
     if (terms.promised(n)) sum.add(trees_.at(tree), n);
   }
-  // Removed trees do not matter for deletes born after their removal.
+  // A removed tree whose deletes were all purged before `n` does not matter: its history does not cover `n`.
   for (const auto& [tree, gone] : gone_) {
     if (gone.terms.promised(n) && gone.history.covers(n)) sum.add(gone.history, n);
   }

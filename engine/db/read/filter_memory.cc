@@ -202,7 +202,7 @@ FilterNeeds filter_needs(const Tree& tree) {
           s.filter_lookups == FilterLookups::kMeasured ? tree.arrivals : all_arrive()};
 }
 
-// The arrivals follow from the lookups since their last update.
+// Computes the tree's arrivals (tree_lookups.h) from the lookups since their last update.
 void measure_lookups(Tree& tree) {
   const TablesView& tables = *tree.view_owner->tables;
   std::array<std::uint64_t, kLookupLevels> runs{}, uncounted{};  // of each level
@@ -216,7 +216,8 @@ void measure_lookups(Tree& tree) {
     since[l].denied -= tree.lookups_measured[l].denied;
     since[l].in_vain -= tree.lookups_measured[l].in_vain;
     since[l].found -= tree.lookups_measured[l].found;
-    if (runs[l] == 0 && uncounted[l] != 0) since[l] = {};  // only found keys were counted, so its arrivals are unknown
+    // For such a level only found keys are counted, which do not give its arrivals.
+    if (runs[l] == 0 && uncounted[l] != 0) since[l] = {};
   }
   const std::optional<Arrivals> now = measured_arrivals(tree.arrivals, since, runs);
   if (!now) return;

@@ -3,7 +3,7 @@
 //
 // There are two decisions. When a file is written, its filter gets the bits that suit the tree with the new file. Whenever the
 // tables change, a second decision chooses the slices of each filter to keep in memory. It writes no file, so it can follow later
-// changes: moved files, new levels below, another budget, other lookups.
+// changes: moved files, new levels, another budget, other lookups.
 #pragma once
 
 #include <cstdint>
