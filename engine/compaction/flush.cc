@@ -1,8 +1,8 @@
 // Writes frozen memtables as a run. Survivors and tables are made as in merges; only flushes set the `first` flag.
 //
-// A key's oldest version in these memtables is the oldest in the tree if no run has the key: no file's bounds contain the key, or
-// the filters of the files whose bounds contain it deny it. Then deletes of the key need no tombstone, and later merges may drop
-// tombstones that are merged with that version.
+// A key's oldest version in these memtables is the oldest in the tree if no run has the key. A run does not have the key if no
+// file's bounds contain it, or if the filter of that file denies it. Then deletes of the key need no tombstone, and later merges
+// may drop tombstones that are merged with that version.
 #include <algorithm>
 #include <optional>
 #include <utility>

@@ -1,7 +1,7 @@
 // Decides where one output file ends and the next begins. Pure.
 //
 //   * A file is closed when it reaches the size of a full file. With `aligned`, it is closed where a file of the run below (the
-//     next older run) ends: at the end that is probably nearest to that size, and before it has 1.5 times that size. If a file
+//     next older run) ends. It is the end that is probably nearest to that size, and before 1.5 times that size. If a file
 //     reached a little into another file below, its next merge would rewrite all of that other file.
 //   * A file is also closed when it would overlap too many bytes of the run below, which would make its next merge too large, and
 //     where a partition begins (compaction/partitions.h). A partition with few bytes shares a file with the next partition.

@@ -75,8 +75,8 @@ struct TilePage {
   /// True if the page will be dropped as a whole.
   bool goes = false;
 };
-/// Tests condition 3 within a tile: clears `goes` for each page whose keys may have older versions in pages that stay. A page
-/// needs no such test in three cases: the tile has only one version of each key, all entries of the page are `first`, or the page
+/// Tests condition 3 within a tile: clears `goes` for each page whose keys may have older versions in pages that stay. There are
+/// three cases without such a test. The tile has only one version of each key, all entries of the page are `first`, or the page
 /// is older than every page that stays.
 void keep_pages_that_hide(std::span<TilePage> pages);
 

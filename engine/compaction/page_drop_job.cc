@@ -74,7 +74,8 @@ class DropJob {
     Millis birth = 0;
     for (const auto* list : {&pages.whole, &pages.parts}) {
       for (const std::uint32_t p : *list) {
-        if (p >= table.page_count()) return Status::invalid_argument("a plan names page " + std::to_string(p));
+        if (p >= table.page_count())
+          return Status::invalid_argument("a plan names page " + std::to_string(p) + ", which its table does not have");
         const PageFence page = table.page_fence(p);
         birth = older(birth, birth_of(page, *version_.records, context_.now));
         if ((page.flags & kPageHasDebts) != 0) birth = older(birth, stats.oldest_debt);

@@ -76,7 +76,7 @@ Millis Survivors::record_birth(const Entry& entry, SeqNum up_to) const {
   return records_->oldest_birth(entry.delete_key, entry.seq, up_to);
 }
 
-/// Returns true if the entry is a header that must stay even if it has expired or a record covers it: its elements exist until a
+/// Returns true if the entry is a header that must stay even if it has expired or a record covers it. Its elements exist until a
 /// range tombstone over them is durable. The reaper writes that tombstone, and finds the elements by their header.
 bool Survivors::is_held_by_elements(const Entry& entry, SeqNum stripe) const {
   if (entry.kind != EntryKind::kHeader) return false;

@@ -10,14 +10,14 @@
 //      applies to all readers. The order matters: an expired newest version must not be replaced by an older version that has not
 //      expired.
 //   3. A dead version becomes a tombstone with the version's seq, born when the version died. A tombstone is dropped if no older
-//      version is below it: none in an older run (the run is final for the key, or the key's `first` version is in the input),
-//      and none in the output. A covered version is also dropped if the covering range tombstone, which stays as long as older
-//      versions exist, is at least as old as the version's deletes.
+//      version is below it, in an older run or in the output. No older run has one if the run is final for the key, or if the
+//      key's `first` version is in the input. A covered version is also dropped if the covering range
+//      tombstone, which stays as long as older versions exist, is at least as old as the version's deletes.
 //   4. Delete debts: an entry that shadows a tombstone or a dead version takes over its birth and its debts, as long as older
 //      versions are below. When no older version is below, the debt ends.
 //   5. Seqs never change.
 //   6. A record (secondary range tombstone) acts on the survivor of a stripe like a tombstone just above it, with the record's
-//      seq and birth: it covers that one version, by its delete key. A covered version becomes a tombstone with the version's
+//      seq and birth. It covers that one version, by its delete key. A covered version becomes a tombstone with the version's
 //      seq: the record hides that version and no older one.
 //
 // Range tombstones are judged separately: the newest cover of each stripe stays, with the oldest birth of all covers of the

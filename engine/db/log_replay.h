@@ -1,17 +1,17 @@
 // Replays the log when the database opens.
 //
 // The log must continue without a gap that matters (wal/log_sequence.h). If there is such a gap, opening fails with an error. A
-// damaged part that is not needed is skipped with a warning, and its segment is retired at once: the values and deletes in the
+// damaged part that is not needed is skipped with a warning, and its segment is retired at once. The values and deletes in the
 // part are unknown, so their deadlines cannot be kept in another way. Nothing is truncated or removed before all of the log is
 // read.
 //
 // Memory: memtables are flushed once they use three quarters of memory_budget. A long record (kLongRecordBytes) stays in the
 // file, and its values are read from the file one by one. So a replay uses at most 7/8 of the budget, one value, the tables'
-// metadata, and about 32 MiB of buffers, for any length of the log. There are two exceptions: trees that are not in the manifest
-// yet, since they were created in the last moments of the log; and a failed flush, for example on a full disk, after which the
+// metadata, and about 32 MiB of buffers, for any length of the log. There are two exceptions. Trees that were created in the last
+// moments of the log are not in the manifest yet, so they are not flushed. After a failed flush, for example on a full disk, the
 // replay continues in memory.
 //
-// The edit of such a flush is correct for any contents of the rest of the log: it names operations that were read and are
+// The edit of such a flush is correct for any contents of the rest of the log. It names operations that were read and are
 // durable, and leaves the log unchanged. If opening fails later, the next open finds these operations in tables and skips them.
 #pragma once
 
@@ -56,8 +56,8 @@ class LogReplay {
     std::vector<LogSegment> segments;  ///< the segments that still exist
     SeqNum last_seq = 0;               ///< seq of the last operation in the log; 0 = the log has none
     FileNum skipped_in = kNoFile;      ///< the last segment of which a part was skipped
-    /// Names of files to remove once the database is open: segments before the log's begin, whose removal a crash may have
-    /// undone; and files that have the names of segments but are none.
+    /// Names of files to remove once the database is open. They are segments before the log's begin, whose removal a crash may
+    /// have undone, and files that have the names of segments but are none.
     std::vector<std::string> unneeded;
     /// Ok, or the error with which the disk refused to truncate a torn end. No record may then be written to a later segment: the
     /// log must continue as after a failure, by GroupCommit::restart_after_failure().

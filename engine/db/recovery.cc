@@ -205,8 +205,8 @@ Status DbImpl::open() {
   for (const std::string& name : unused) obsolete_files_.remove(name);
   TRY(quarantine_damaged(damaged));
 
-  // Commits two values before the first write: a mark, since engine time could not advance without a mark until the first tick;
-  // and the first and last segment of the log, so that the loss of either is noticed.
+  // Commits two things before the first write. One is a mark, since engine time could not advance without a mark until the first
+  // tick. The other is the first and last segment of the log, so that the loss of either is noticed.
   VersionEdit edit;
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
   edit.boot_mark = time_.boot_mark(*edit.time_mark);
@@ -395,7 +395,7 @@ void DbImpl::report_foreign_files(const std::vector<std::string>& names) {
 }
 
 // Returns the files to remove: temporary files, old manifests, and files of tables that no version names. If a table of a version
-// is missing, files of tables are kept for salvage: the manifest may be older than the tables, and one of these files may have
+// is missing, files of tables are kept for salvage. The manifest may be older than the tables, and one of these files may have
 // replaced the missing table.
 std::vector<std::string> DbImpl::leftovers(const std::vector<std::string>& names) {
   std::unordered_set<FileNum> missing;

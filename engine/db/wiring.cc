@@ -115,7 +115,7 @@ Retention::Env DbImpl::retention_env() {
           .shorten = [this](bool roll) { return manifest_.shorten(roll); },
           .sync_dir = [this] { return fs_.sync_dir(settings_.dir); },
           .closing = [this] { return closing_.load(); },
-          .failed = [this](const Status& status) { health_.failed(status, "cleaning up"); },
+          .failed = [this](const Status& status) { health_.failed(status, "shortening the log or the manifest"); },
           .report_error = [this](const std::string& text) { say(Severity::kError, text); }};
 }
 

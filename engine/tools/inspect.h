@@ -42,7 +42,7 @@ struct EntriesQuery {
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
 };
 /// Prints the result of inspect_table, then the table's entries in order, up to the first unreadable page. A table may be larger
-/// than memory, so the output goes to `write` in pieces: as text, or, if `json` is true, as one JSON object, which has the errors
+/// than memory, so the output goes to `write` in pieces. It is text, or, if `json` is true, one JSON object, which has the errors
 /// too. Returns the errors, as in Inspection. Reads and prints only the beginning of a large value; inspect_verify reads the
 /// rest.
 std::vector<std::string> inspect_entries(FileSystem& fs, const std::string& path, const EntriesQuery& query, bool json,

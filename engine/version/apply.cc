@@ -134,7 +134,8 @@ Status change_records(Version* version, const TreeEdit& edit) {
 }
 
 Status set_cursor(Version* version, int level, const std::string& key) {
-  if (level < 0 || level > kMaxLevel) return Status::corruption("cursor of level " + std::to_string(level));
+  if (level < 0 || level > kMaxLevel)
+    return Status::corruption("a cursor names level " + std::to_string(level) + ", which does not exist");
   const auto at = static_cast<std::size_t>(level);
   if (version->cursors.size() <= at) version->cursors.resize(at + 1);
   version->cursors[at] = key;

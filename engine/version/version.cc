@@ -58,7 +58,7 @@ std::string check_frame(const Version& version) {
     if (run.id == 0) return "a run has id 0";
     if (!ids.insert(run.id).second) return who + " occurs twice";
     if (run.id >= version.next_run) return who + " is not below the next run id " + std::to_string(version.next_run);
-    if (run.level < 0 || run.level > kMaxLevel) return who + " has level " + std::to_string(run.level);
+    if (run.level < 0 || run.level > kMaxLevel) return who + " has level " + std::to_string(run.level) + ", which does not exist";
     if (run.level < level)
       return who + " of level " + std::to_string(run.level) + " comes after a run of level " + std::to_string(level);
     level = run.level;

@@ -17,7 +17,7 @@
 // the reserve exists, since the reserve is then released for such a merge. While such a merge runs, `deadlines` is at least the
 // number of bytes that the merge may write.
 //
-// The disk is measured on each tick, and between ticks whenever an eighth of the room was logged: a disk that became full between
+// The disk is measured on each tick, and between ticks whenever an eighth of the room was logged. A disk that became full between
 // two ticks would make the log fail, and then deletes would fail, too.
 #pragma once
 

@@ -7,8 +7,8 @@
 //
 // The process still has a removed or replaced file open, so writes to it succeed; but the next start would not find them. Once a
 // second, and when the database closes, the watch checks the log's segments, the manifest and CURRENT. If one of them is not as
-// the database left it, the log or the manifest counts as failed, and the database heals as after a failed write (health.h):
-// memtables are flushed, and a new segment and a new manifest are begun. So an administrator's error costs no write that was
+// the database left it, the log or the manifest counts as failed, and the database heals as after a failed write (health.h). It
+// flushes the memtables, and begins a new segment and a new manifest. So an administrator's error costs no write that was
 // acknowledged.
 //
 // A file that was truncated may have its old size again after the next write, with a hole before the new bytes. Since these files

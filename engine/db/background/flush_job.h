@@ -36,7 +36,7 @@ struct BuiltFlush {
 };
 
 /// Returns the number of full memtables to which `frozen` corresponds: the sum of their used parts. `empty_bytes`: size of an
-/// empty memtable, which does not count. A memtable slightly above `memtable_size` counts as one: memory is allocated in blocks,
+/// empty memtable, which does not count. A memtable slightly above `memtable_size` counts as one. Memory is allocated in blocks,
 /// so a small memtable can be a third too large, and K-LSM would count two flushes as three. A memtable far above that size has a
 /// staged batch and counts as the number of memtables that the batch would have filled.
 [[nodiscard]] double full_memtables(const std::vector<FrozenMemTable>& frozen, std::uint64_t memtable_size,

@@ -35,8 +35,8 @@ void FlushScheduler::hurry(const TreePtr& tree) {
 }
 
 // True if a flush of the tree should wait for a merge: in a static schedule, the merge that belongs to a flush is done before the
-// next flush. The flush does not wait if no merge can run, if more than kMostAwaitMerge memtables wait, or if it is urgent: the
-// next merge brings the number of runs within its bound again. The state mutex is held.
+// next flush. The flush does not wait if no merge can run, if more than kMostAwaitMerge memtables wait, or if it is urgent. The
+// next merge then brings the number of runs within its bound again. The state mutex is held.
 bool FlushScheduler::has_pending_merge(const Tree& tree) const {
   if (tree.view_owner == nullptr || !tree.policy->by_schedule() || env_.compactions->paused()) return false;
   if (tree.flush_hurries || tree.frozen.size() > kMostAwaitMerge) return false;

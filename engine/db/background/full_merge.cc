@@ -7,8 +7,8 @@
 namespace ebbtide {
 namespace {
 
-// Collects the files of a merge. A file that takes part adds all files of the merge's runs that it overlaps: the output must not
-// overlap a file of its run, and no overlapping newer file may be left out. Each file is expanded once, and each overlapping
+// Collects the files of a merge. A file that takes part adds all files of the merge's runs that it overlaps. For the output must
+// not overlap a file of its run, and no overlapping newer file may be left out. Each file is expanded once, and each overlapping
 // file is found by bisection in its run. So the cost is about the number of pairs of overlapping files of two runs.
 class FullMerge {
  public:

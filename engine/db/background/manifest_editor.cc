@@ -111,8 +111,8 @@ Status ManifestEditor::commit_mapping() {
   VersionEdit edit;
   MappingChanges changes = env_.trees->collect_changes(env_.versions(), &edit);
   if (changes.seq == 0) return Status::ok();
-  // Finishing a drop unlinks files. So the operation that dropped the tree must be durable first: otherwise a crash could undo
-  // the drop.
+  // finish_mapping() retires dropped trees, whose files are then unlinked. So the operation that dropped a tree must be durable
+  // first: otherwise a crash could undo the drop.
   TRY(env_.wait_synced(changes.seq));
   note_log_needs({}, changes, &edit);
   TRY(commit(std::move(edit)));

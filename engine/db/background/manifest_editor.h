@@ -1,6 +1,6 @@
 // Makes and commits every edit of the manifest while the database runs, and carries out what an edit requires afterwards.
 //
-// An edit relies only on operations that are durable in the log: before an edit is committed, the log is synced up to the highest
+// An edit relies only on operations that are durable in the log. Before an edit is committed, the log is synced up to the highest
 // seq that the edit relies on. (The only exception is the flush after the log has failed.)
 //
 // An edit names the oldest log segment that is needed after the edit. Older segments are removed only when that edit is durable.

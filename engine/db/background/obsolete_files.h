@@ -4,8 +4,8 @@
 //   output of an edit that failed     disown() keeps the files, since the torn end of the manifest may name them; they are queued
 //                                     when the manifest is rolled
 //   output that no edit has named     remove() unlinks the files at once
-//   unlink that failed                tried again every 10 s, so that an error of the system does not keep a deleted value;
-//                                     logged once for each file and reason, and for many files by their number
+//   unlink that failed                tried again every 10 s, so that an error of the system does not keep a deleted value.
+//                                     Logged once for each file and reason; for many files, only their number
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ Status Progress::wait_until(const std::function<bool()>& done) {
     }
     if (!env_.threads && !env_.run_task()) {
       MutexLock lock(*env_.state_mutex);
-      return done() ? Status::ok() : Status::aborted("background work is stuck");
+      return done() ? Status::ok() : Status::aborted("no background work is left that could end the wait");
     }
   }
 }

@@ -97,7 +97,8 @@ void Reaper::search(const TreePtr& tree, Millis pause) {
     state.failure = failure;
   }
   if (is_news && !failure.empty())
-    env_.log(Severity::kWarning, "cannot delete the elements of collections that have expired: " + failure);
+    env_.log(Severity::kWarning,
+             "cannot delete the elements of collections that have expired or were deleted by stamp: " + failure);
 }
 
 std::optional<DatabaseId> Reaper::database_of(const TreePtr& tree) {

@@ -4,7 +4,7 @@
 //   a log segment                 when a quarter of the time from the oldest birth to its deadline is over, the segment is
 //                                 retired, and the trees that need it are flushed
 //   the manifest                  is rolled a quarter of the deadline after an edit removed files from a tree, or when three
-//                                 quarters of the time of their deletes are over; also when edits name many trees
+//                                 quarters of the time of their deletes are over. Also rolled when edits name many trees
 //   leased views and log pins     are revoked when seven eighths of the time of deletes in files that they keep are over
 //   the directory                 is synced if a file was unlinked, once a second
 //
@@ -75,7 +75,7 @@ RetentionPlan plan_retention(const RetentionInput& input);
 inline constexpr unsigned kRevokeEighths = 7;
 
 /// Returns the ns from one survey to the next, if a survey took `took_ns`: a second, or a sixteenth of the shortest deadline. In
-/// the last eighth before a deadline it is a 64th of the deadline: between the last merge and the deadline, one survey revokes
+/// the last eighth before a deadline it is a 64th of the deadline. So between the last merge and the deadline, one survey revokes
 /// views and a later one finds their files removed. The time is longer if surveys would take more than a twentieth of all time,
 /// but never so long that a deadline passes in between. Pure function.
 std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_ns);

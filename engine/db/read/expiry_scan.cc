@@ -13,7 +13,7 @@ namespace ebbtide {
 namespace {
 
 /// Keeps the `limit` added entries with the earliest expiries. If there is one entry too many, drops all entries with the latest
-/// expiry, and moves `until` to the ms before it: so every added entry up to `until` is kept. There is one exception: if more
+/// expiry, and moves `until` to the ms before it. So every added entry up to `until` is kept. There is one exception: if more
 /// than `limit` entries share the earliest expiry, `limit` of them are kept, so that a caller that continues from `until` makes
 /// progress.
 class Earliest {

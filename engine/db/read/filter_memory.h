@@ -80,9 +80,9 @@ struct FilterFitEnv {
 /// false if some are left for the next call. Lookups work without a slice that cannot be read; its load is tried again a minute
 /// later. The epoch keeps dropped slices for readers that still use them.
 ///
-/// The decision depends on all tables. So in a tree of many tables it is made again only when the keys of its runs have
-/// changed by a thirty-second of all keys, or `needs` have changed: until then, new tables keep the slices with which they
-/// were written. Sets `view.fitted` when the decision is made.
+/// The decision depends on all tables. So in a tree of many tables it is made again only when the keys of its runs have changed
+/// by a thirty-second of all keys, or `needs` have changed. Until then, new tables keep the slices with which they were written.
+/// Sets `view.fitted` when the decision is made.
 bool fit_filters(TablesView& view, const FilterNeeds& needs, const FilterFitEnv& env);
 
 /// Updates the measurements that determine the tree's filters, and calls fit_filters() for the tables. `state_mutex` guards the

@@ -5,7 +5,7 @@
 // memtables are looked up, without I/O. If the estimate is 0, an iteration to the first key checks it.
 //
 // The estimate does not depend on how the keys of runs are distributed relative to each other. Counting keys in ranges cut by the
-// largest run would depend on that: newer keys may all lie in one gap of the largest run, which a sample misses or takes for
+// largest run would depend on that. Newer keys may all lie in one gap of the largest run, which a sample misses or takes for
 // typical. If no entry was overwritten or deleted, every entry is current and the sum is exact. Otherwise the error is that of a
 // proportion in a sample. The error is estimated from the differences of neighbours in the sample, and the sample grows until the
 // error is small.

@@ -11,8 +11,8 @@ Status locate_entry(const ReadView& view, const LookupKey& key, Found* found);
 /// Like locate_entry(), for a view that has a tree. Counts only in `reads`. The caller must check whether the lease was revoked.
 Status find_entry(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
 
-/// Returns the status of a read that has added a miss to the view's MissSet: kNotResident, or an error if the fetch of the misses
-/// was refused for lack of memory.
+/// Returns the status of a read that has added a miss to the view's MissSet. This is kNotResident, or an error if the fetch of
+/// the misses was refused for lack of memory.
 Status missing_status(const ReadView& view);
 
 }  // namespace ebbtide

@@ -3,18 +3,18 @@
 //   budget = memtables without charged values + open tables + MemoryAccount + indexes and filters + block cache
 //            + the process's overhead
 //
-// Of the bytes left for indexes, filters and the block cache, indexes and filters get what they need, up to seven eighths: to a
+// Of the bytes left for indexes, filters and the block cache, indexes and filters get what they need, up to seven eighths. To a
 // lookup, a missing index or filter costs more than a missing page. Indexes and filters that do not fit are dropped from memory
 // and read again when they are needed.
 //
 // The overhead is the process's memory beyond these parts: freed memory that the allocator keeps, partly used pages of the
 // allocator, buffers that are not charged, code. Overhead up to a 64th of the budget, or 4 MiB if that is more, is free. A larger
-// free part let bursts exceed the bound below: overhead is known a few tenths of a second late, so the bound has to contain what
+// free part let bursts exceed the bound below. Overhead is known a few tenths of a second late, so the bound has to contain what
 // a burst adds meanwhile.
 //
 // For budgets of 256 MiB and more, the resident size stays below 1.25 times the budget. A smaller budget does not contain the
-// constant parts: the process itself, the free blocks of each thread (server/resp/block_pool.h), and the memory that each loop
-// and each transaction may take before a charge.
+// constant parts. They are the process itself, the free blocks of each thread (server/resp/block_pool.h), and the memory that
+// each loop and each transaction may take before a charge.
 //
 // When memory is short, these steps are taken in this order:
 //   1. The block cache and the indexes in memory shrink, down to a floor.
@@ -108,7 +108,7 @@ class MemoryBudget {
 
  private:
   /// The overhead is the second smallest of the last kMeasurements measurements. So neither a short peak nor a single low
-  /// measurement changes the overhead: memory that was just allocated may not be charged yet, and memory that was just freed may
+  /// measurement changes the overhead. Memory that was just allocated may not be charged yet, and memory that was just freed may
   /// still be charged.
   static constexpr std::size_t kMeasurements = 4;
 

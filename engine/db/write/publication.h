@@ -1,6 +1,6 @@
 // The state that readers see: the highest visible seq, and the tree of each database.
 //
-// Commits are published in seq order. A commit that changes the mapping of databases changes mapping and visible seq together:
+// Commits are published in seq order. A commit that changes the mapping of databases changes mapping and visible seq together. So
 // readers never see a part of a batch, or a FLUSHDB that is above the visible seq. Readers check this by the mapping's version, a
 // sequence lock:
 //
