@@ -1,8 +1,8 @@
 // Repairs a data directory that does not open, without losing a readable operation.
 //
 //   1. CURRENT, or the manifest that it names, is lost or damaged. The newest whole manifest replaces it if that manifest is
-//      complete. A manifest is complete if each table that it names exists, the log continues from it without a gap, and no other
-//      table has operations past the end of that log. Newer manifests are moved to DIR-repair.
+//      complete. A manifest is complete if all tables that it names exist, the log continues from it without a gap, and no other
+//      table has operations past that log's end. Newer manifests are moved to DIR-repair.
 //   2. A log segment has an end that a crash tore. A copy of this end goes to DIR-repair, then the segment is truncated.
 //   3. Leftover files are removed. If CURRENT was just replaced, they stay: the next start removes them.
 //
