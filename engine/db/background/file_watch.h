@@ -111,7 +111,7 @@ class FileWatch {
   std::map<std::string, Noted> noted_before_ GUARDED_BY(mutex_);  // the files at the previous check
   std::map<std::string, Content> all_ GUARDED_BY(mutex_);         // by name: the files of this check
   std::map<std::string, Content> suspects_ GUARDED_BY(mutex_);    // by name: contents to read soon
-  std::string lock_problem_ GUARDED_BY(mutex_);                   // at the last check, "" = none; logged when it changes
+  std::string lock_problem_ GUARDED_BY(mutex_);                   // problem at the last check, "" = none; logged when it changes
 };
 
 }  // namespace ebbtide

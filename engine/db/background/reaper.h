@@ -61,7 +61,7 @@ class Reaper {
   struct State {
     Millis next = 0;  // time of the next search
     bool running = false;
-    std::string failure;  // of the last search, "" = none; logged when it changes
+    std::string failure;  // error of the last search, "" = none; logged when it changes
   };
   void search(const TreePtr& tree, Millis pause) EXCLUDES(mutex_);
   Status reap(const TreePtr& tree);
