@@ -42,15 +42,14 @@ class ClientMemoryAccount final : public ClientMemory {
     budget_ = bytes;
   }
 
-  /// Charges the users and their rules with `bytes`, instead of what they were charged with before. No client is closed because of
-  /// them.
+  /// Charges `bytes` for the users and their rules, instead of the bytes charged before. No client is closed because of them.
   void charge_users(std::uint64_t bytes) {
     std::lock_guard lock(mutex_);
     if (account_ != nullptr && bytes > users_) account_->charge(MemoryAccount::Kind::kConnections, bytes - users_);
     if (account_ != nullptr && bytes < users_) account_->release(MemoryAccount::Kind::kConnections, users_ - bytes);
     users_ = bytes;
   }
-  /// Returns true if the budget has room for `bytes` more. While the database is being opened, it has.
+  /// Returns true if the budget has room for `bytes` more, or if the database is still being opened.
   [[nodiscard]] bool has_room(std::uint64_t bytes) const {
     std::lock_guard lock(mutex_);
     return account_ == nullptr || account_->room() >= bytes;
@@ -120,11 +119,11 @@ class ClientMemoryAccount final : public ClientMemory {
 
  private:
   static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving this many bytes takes longer than collect_freed_memory()
-  static constexpr std::uint64_t kOverdrawnPart = 32;      ///< overdrawn() allows buffers to grow by 1 / n of the budget
-  /// Buffers that have less than 1 / n of the budget are not the cause of its shortage.
+  static constexpr std::uint64_t kOverdrawnPart = 32;  ///< overdrawn() allows buffers to grow by 1 / kOverdrawnPart of the budget
+  /// overdrawn() lets buffers grow by this fraction, 1 / n, of the budget
   static constexpr std::uint64_t kGoodPart = 8;
 
-  struct OwnedInput {  // members are destroyed in reverse order, so its last member ends first
+  struct OwnedInput {  // members are destroyed in reverse order: the queue first, then its charge
     std::shared_ptr<MemoryAccount> account;
     MemoryCharge charge;
     std::shared_ptr<const void> input;

@@ -35,7 +35,7 @@ namespace {
 constexpr unsigned kShortThreads = 4, kLongThreads = 2;
 /// While the database is being opened, queued transactions of clients may use 1 / n of the memory budget.
 constexpr std::uint64_t kLoadingPart = 8;
-/// A database that opens within this time has served no -LOADING.
+/// If the database opens within this time, no client gets -LOADING, since connections are not accepted before.
 constexpr std::chrono::milliseconds kQuickOpen{250};
 constexpr std::uint64_t kExpirySliceNanos = 5'000'000;  // on the thread that accepts connections
 constexpr std::uint64_t kIdCheckMs = 10'000;            // a check reads a file of one line
@@ -103,8 +103,8 @@ Settings resolved(const Config& config, std::uint64_t memory) {
   return settings;
 }
 
-/// The file's users change later, and are in Server::users() then. Each copy of the configuration would copy them, and keep those
-/// that are deleted.
+/// Returns the configuration without the users of the file. They change later, and Server::users() has them. Otherwise each copy
+/// of the configuration would copy them, and keep users that are deleted.
 Config without_users(Config config) {
   config.file_users = Users();
   return config;
@@ -578,7 +578,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
     log_->write(ServerLog::Level::kInfo,
                 "the system does not allow io_uring here: threads (storage.fetch_threads) read missing pages");
   }
-  // Nothing to cancel: the time is over, and connections are accepted.
+  // If there is nothing to cancel, the time is over, and connections are accepted already.
   if (accept_timer_.cancel() != 0) listener_->start();
   watch_expiries();
   service_manager_.ready();

@@ -155,7 +155,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   Status load_tls(const Config& config);
   Result<HttpAccess> admin_access(const Config& config) const;
   void set_users(Users users);
-  /// Returns -OOM if all users with `all` bytes, `more` than before, do not fit.
+  /// Returns -OOM if the users do not fit into their part of the memory budget. They take `all` bytes, which are `more` than
+  /// before.
   [[nodiscard]] Status check_room_for_users(const Config& config, std::uint64_t all, std::uint64_t more) const;
   [[nodiscard]] std::uint64_t most_bytes_of_users(const Config& config) const;
   /// Puts changed users into effect for later logins, first commands and new connections.
@@ -228,7 +229,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   asio::steady_timer expiry_timer_{
       io_};  ///< checks for expired keys ten times a second, while a client listens to `expired` events
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
-  asio::steady_timer accept_timer_{io_};  ///< ends the time in which the server accepts no connection, since it opens the database
+  asio::steady_timer accept_timer_{io_};  ///< ends the time without accepted connections while the database opens
   asio::steady_timer watchdog_timer_{io_};
   std::shared_ptr<std::atomic<std::size_t>> loops_alive_;  ///< loops that answered since the last report; null: no report yet
   std::mutex pause_mutex_;

@@ -3,8 +3,9 @@
 // Users change under config_'s lock, one change at a time, since the configured password belongs to "default". Sessions learn of
 // a change afterwards, on their loops.
 //
-// All users together have a part of the memory budget (Users::kBudgetPart), and are charged to it. A change that makes them larger is
-// refused if they would exceed their part, or if the budget has no room. A change that makes them smaller is always allowed.
+// All users together have a part of the memory budget (Users::kBudgetPart), and are charged to it. A change that makes them
+// larger is refused if they would exceed their part, or if the budget has no room. A change that makes them smaller is always
+// allowed.
 #include <atomic>
 #include <iterator>
 #include <memory>

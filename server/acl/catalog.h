@@ -30,8 +30,8 @@ class AclCatalog {
  public:
   struct Command {
     std::string name;                             ///< lower case: "get", "config|get"
-    std::optional<std::uint32_t> container = {};  ///< index, of a subcommand
-    std::vector<std::uint32_t> subcommands = {};  ///< indexes, of a container
+    std::optional<std::uint32_t> container = {};  ///< of a subcommand: the index of its container
+    std::vector<std::uint32_t> subcommands = {};  ///< of a container: the indexes of its subcommands
     std::uint32_t categories = 0;                 ///< bit i stands for kAclCategories[i]
   };
 

@@ -11,8 +11,8 @@ std::size_t common_bytes_of(Bytes a, Bytes b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-/// Returns the text before the star if a pattern is a text, which may have quotes, and a star; such a pattern matches each text with
-/// this prefix.
+/// Returns the prefix if a pattern is a text, which may have quoted characters, with a star after it. Such a pattern matches
+/// exactly the texts with that prefix. nullopt: any other pattern.
 std::optional<std::string> quoted_prefix(Bytes pattern) {
   if (!pattern.ends_with('*') || glob_is_literal(pattern)) return std::nullopt;
   const Bytes rest = pattern.substr(0, pattern.size() - 1);
@@ -92,7 +92,7 @@ std::optional<bool> AclPatternSet::any_beginning(Bytes text, AclBudget& budget, 
     }
     const std::size_t common = common_bytes_of(candidate, text);
     if (!budget.take(steps_of_search(common))) return std::nullopt;
-    i = end_of(text.substr(0, common));  // what lies between does not begin `text` either
+    i = end_of(text.substr(0, common));  // no prefix between the two begins `text`
   }
   return false;
 }

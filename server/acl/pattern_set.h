@@ -1,11 +1,11 @@
 // The patterns of keys or channels that a selector allows, with an index.
 //
-// A user may have thousands of patterns, and a command thousands of keys. Patterns are sorted by the text before their first special
-// character, so a key is compared only with those whose text begins it. Nearly all patterns are a plain text, or a plain text and a
-// star, and nothing else of them is compared. Of the others, such as *:tenant1:*, the length of the key, its end,
-// and the longest plain text in the pattern are compared first, and only then the whole pattern.
+// A user may have thousands of patterns, and a command thousands of keys. Patterns are sorted by their prefix, which is the text
+// before the first special character. A key is compared only with the patterns whose prefix it begins with. Nearly all patterns
+// are plain text, with or without a star at the end, and the prefix decides. For the others, such as *:tenant1:*, the key's
+// length, its end, and the longest plain text in the pattern are compared first, and only then the whole pattern.
 //
-// All comparisons take steps of a budget (budget.h), since thousands of other patterns and a long key take seconds all the same.
+// All comparisons take steps of a budget (budget.h), since a long key and thousands of other patterns still take seconds.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace ebbtide {
 struct AclRange {
   Bytes start;
   std::optional<Bytes> end = std::nullopt;
-  bool is_prefix = false;  ///< the range has the texts that begin with `start` instead
+  bool is_prefix = false;  ///< true: the range is all texts that begin with `start`
 };
 
 /// A set of patterns, each with bits of access. A value type; const members are thread-safe.
@@ -35,14 +35,14 @@ class AclPatternSet {
     friend bool operator==(const Pattern&, const Pattern&) = default;
   };
 
-  /// Adds a pattern, or bits to the access of one that is there.
+  /// Adds a pattern. If the set has it already, adds `access` to its bits.
   void add(Bytes text, std::uint8_t access);
   void clear() { *this = {}; }  // frees the memory, too
 
   /// Returns true if a pattern with all bits of `access` matches the text; nullopt if the budget does not suffice.
   [[nodiscard]] std::optional<bool> matches(Bytes text, std::uint8_t access, AclBudget& budget) const;
-  /// Returns true if a pattern with all bits of `access`, a text followed by stars, matches each text of the range; nullopt if the
-  /// budget does not suffice.
+  /// Returns true if one pattern with all bits of `access`, a text with only stars after it, matches each text of the range;
+  /// nullopt if the budget does not suffice.
   [[nodiscard]] std::optional<bool> covers(const AclRange& range, std::uint8_t access, AclBudget& budget) const;
   [[nodiscard]] bool contains(Bytes pattern) const { return find(pattern) != sorted_.size(); }
   /// Returns the steps that contains() takes at most.
@@ -59,15 +59,15 @@ class AclPatternSet {
   friend bool operator==(const AclPatternSet& a, const AclPatternSet& b) { return a.all_ == b.all_; }
 
  private:
-  using Place = std::uint32_t;  // in all_ and shapes_
+  using Place = std::uint32_t;  // an index into all_ and shapes_
   /// Returns the text of a pattern before its first special character or quote.
   [[nodiscard]] Bytes prefix(Place place) const { return Bytes(all_[place].text).substr(0, shapes_[place].prefix); }
   [[nodiscard]] std::optional<bool> matches_other(Place place, Bytes text, AclBudget& budget) const;
-  /// Calls `test` for each pattern whose prefix begins `text`, the longest prefix first, until the result is not false, and returns
-  /// that. nullopt: the budget does not suffice.
+  /// Calls `test` for each pattern whose prefix begins `text`, the longest prefix first, until a result is not false, and returns
+  /// that result; false if there is none. nullopt: the budget does not suffice.
   template <typename Test>
   std::optional<bool> any_beginning(Bytes text, AclBudget& budget, const Test& test) const;
-  /// Returns the end of the patterns in sorted_ whose prefixes are at most `text`.
+  /// Returns the index in sorted_ of the first pattern whose prefix is greater than `text`.
   [[nodiscard]] std::size_t end_of(Bytes text) const;
   /// Returns the index of the pattern in sorted_; the size of sorted_ if it is not there.
   [[nodiscard]] std::size_t find(Bytes pattern) const;
@@ -77,7 +77,7 @@ class AclPatternSet {
   std::vector<Pattern> all_;
   std::vector<GlobShape> shapes_;
   std::vector<Place> sorted_;  // by prefix, then by the whole text
-  std::vector<Place> quoted_;  // patterns with a quote that are a text and a star
+  std::vector<Place> quoted_;  // patterns that are a text with quoted characters, and a star
   std::size_t longest_prefix_ = 0;
 };
 

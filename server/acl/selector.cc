@@ -210,7 +210,7 @@ std::optional<bool> AclSelector::allows_channel(Bytes channel, bool is_pattern, 
 }
 
 std::optional<AclVerdict> AclSelector::check(const AclRequest& request, AclBudget& budget) const {
-  // Returns a verdict if the check ends with this answer, since it is a denial or the budget was used up.
+  // Returns true if the check ends here. It sets `*verdict` to the denial, or leaves it empty if the budget was used up.
   const auto ends = [](std::optional<bool> allowed, AclDenial denial, std::size_t argument, std::optional<AclVerdict>* verdict) {
     if (allowed && *allowed) return false;
     if (allowed) *verdict = AclVerdict{denial, argument};

@@ -11,12 +11,12 @@
 // Rules apply in order, and a later rule wins. A new selector allows nothing. A user has one or several selectors. A command runs
 // if one of them allows all of it: the command, all keys and all channels.
 //
-// A selector has at most kMostPatterns patterns of each kind and kMostFirstArguments first arguments. Each command of its users is
-// compared with them, on its event loop up to a limit of work (budget.h).
+// A selector has at most kMostPatterns patterns of each kind and kMostFirstArguments first arguments. Each command of its users
+// is compared with them, on its event loop up to a limit of work (budget.h).
 //
 // Range commands (DELRANGE and others) have no single keys. Such a command is allowed if a pattern surely matches each key of its
-// range: `*`, or a text without special characters and with `*` after it. If its end is not after its start, the range has no keys, and
-// the pattern must match its start all the same.
+// range: `*`, or a text without special characters and with `*` after it. If its end is not after its start, the range has no
+// keys, and the pattern must match its start all the same.
 #pragma once
 
 #include <cstdint>
@@ -79,7 +79,7 @@ class AclSelector {
       "+COMMAND, -COMMAND, +@CATEGORY, -@CATEGORY, ~PATTERN, %R~PATTERN, %W~PATTERN, &PATTERN, "
       "allkeys, resetkeys, allchannels, resetchannels, allcommands, nocommands";
 
-  /// nullopt: the budget does not suffice.
+  /// Returns whether the selector allows the command, and the denied right if not; nullopt if the budget does not suffice.
   [[nodiscard]] std::optional<AclVerdict> check(const AclRequest& request, AclBudget& budget) const;
   /// Returns true if the selector allows a subscription; nullopt if the budget does not suffice. `is_pattern` is as in
   /// AclRequest::Channels.
@@ -118,7 +118,7 @@ class AclSelector {
 
   bool all_commands_ = false;              ///< no command was denied since +@all
   bool began_with_all_ = false;            ///< the latest of +@all and -@all was +@all
-  std::vector<std::uint64_t> exceptions_;  ///< a bit for each command that differs from that start; missing words are 0
+  std::vector<std::uint64_t> exceptions_;  ///< bit i: command i differs from began_with_all_; missing words are 0
   std::vector<std::string> rules_;         ///< rules since the last +@all or -@all: "+get", "-@write"
   std::map<std::uint32_t, std::vector<std::string>> first_arguments_;  ///< allowed first arguments, by command, in lower case
   bool all_keys_ = false, all_channels_ = false;

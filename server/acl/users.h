@@ -69,7 +69,7 @@ class Users {
  public:
   /// Makes the user "default" only, which accepts any password and may do everything, so that no client has to authenticate.
   Users();
-  /// All users together have at most this part of the memory budget.
+  /// All users together take at most 1 / kBudgetPart of the memory budget.
   static constexpr std::uint64_t kBudgetPart = 8;
 
   /// Parses a file of users. kInvalidArgument names the file, the line, and what is allowed. If the file does not name "default",

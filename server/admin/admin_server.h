@@ -30,8 +30,8 @@ class AdminServer {
  public:
   explicit AdminServer(AdminHandlers handlers, HttpLimits limits = {});
 
-  /// Sets what clients must do; /healthz and /ready require no credentials. TLS must be on in all calls, or in none. Thread-safe
-  /// after start().
+  /// Sets TLS, and the credentials that clients need; /healthz and /ready require none. TLS must be on in all calls, or in none.
+  /// Thread-safe after start().
   void set_access(HttpAccess access);
   /// Listens and serves. Port 0 takes a free port. Returns "" or the error.
   std::string start(const std::string& address, std::uint16_t port);
@@ -41,7 +41,7 @@ class AdminServer {
  private:
   const AdminHandlers handlers_;
   const HttpLimits limits_;
-  HttpAccess access_;  // until start()
+  HttpAccess access_;  // used until start()
   std::unique_ptr<HttpServer> http_;
 };
 

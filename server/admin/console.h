@@ -42,7 +42,7 @@ struct ConsoleSnapshot {
   std::string tuning;  ///< the newest decision of tuning.auto for the database that was asked for; empty: it is off
 };
 
-/// The approximate maximum of cells of a tree that are sent: as many as a wide screen can show.
+/// The most cells of a tree that are sent, approximately: as many as a wide screen can show.
 inline constexpr std::size_t kConsoleCells = 1200;
 
 /// Returns the body of the reply to /console.json.

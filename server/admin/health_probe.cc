@@ -88,14 +88,14 @@ std::string exchange(Socket& socket, std::string_view request, bool one_line, Pa
 /// TLS over a connected socket.
 class Encryption {
  public:
-  /// Shakes hands. Returns "" or the error.
+  /// Performs the TLS handshake. Returns "" or the error.
   std::string begin(int fd, Patience* patience) {
     context_.reset(SSL_CTX_new(TLS_client_method()));
     if (context_ != nullptr) ssl_.reset(SSL_new(context_.get()));
     if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), fd) != 1) return "no TLS on this machine";
     return repeat(patience, [this] { return SSL_connect(ssl_.get()); }) > 0 ? "" : "no TLS handshake";
   }
-  /// Like send() and recv() of a blocking socket, but within the patience; -1 is any error.
+  /// Like send() and recv() of a blocking socket, but with the time limit of `patience`; -1 is any error.
   ssize_t send(std::string_view bytes, Patience* patience) {
     return repeat(patience, [&] { return SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())); });
   }

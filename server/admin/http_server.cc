@@ -144,7 +144,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
-  // Calls `operation` with the stream that encrypts, if there is one, or with the socket's.
+  // Calls `operation` with the TLS stream, or with the plain one if the connection is not encrypted.
   template <typename Operation>
   void on_stream(Operation operation) {
     tls_ ? operation(*tls_) : operation(stream_);
@@ -243,7 +243,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
   void refuse(bool wrong) {
-    // A browser's first request has no credentials, so that is no event for the log.
+    // A browser's first request never has credentials, so their lack is not logged.
     if (wrong) complain("wrong user or password");
     HttpReply reply = plain(401, wrong ? "wrong user or password" : "a user and a password are required: metrics.password_file");
     reply.headers.emplace_back("WWW-Authenticate", "Basic realm=\"ebbtide\", charset=\"UTF-8\"");

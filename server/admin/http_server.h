@@ -1,12 +1,12 @@
-// A small HTTP/1.1 server for the admin port, on Boost.Beast. Its user gives the routes.
+// A small HTTP/1.1 server for the admin port, on Boost.Beast. The caller gives the routes.
 //
 // One thread does all input and output without blocking, so no client delays another. These rules hold for any behaviour of
 // clients:
 //   - Every wait for a client has a deadline in total, not from byte to byte: a request header that arrives slowly is cut off.
-//   - There are never more than `connections`. A new connection replaces the connection that has waited longest for a request,
-//     or if none waits, the connection that has been sending longest. So a probe is accepted for any number of idle clients.
-//   - Routes that only read atomics run on the I/O thread. The others run on a worker thread of their class, and wait for this
-//     class only.
+// - There are never more than `connections`. A new connection replaces the connection that has waited longest for a request, or
+//   if none waits, the connection that has been sending longest. So a probe is accepted however many idle clients there are.
+// - Routes that only read atomics run on the I/O thread. Each other route runs on the worker thread of its class, and waits only
+//   for requests of that class.
 //   - Requests for a `shared` route that wait for its worker get one reply, computed once, after all of them came. So clients
 //     that request /metrics and do not read the reply neither fill the worker's queue nor delay a scrape.
 // Request bodies are not read: every route replies to GET and HEAD.

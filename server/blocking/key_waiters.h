@@ -57,7 +57,8 @@ class KeyWaiters {
     bool has_elements;  ///< false: the batch deletes the key, or sets it to a string
   };
 
-  /// One command that waits for the first of its keys, in their queues as long as this object lives. Used on the client's loop.
+  /// A command that waits until one of its keys has an element. It is in its keys' queues as long as this object lives. Used on
+  /// the client's loop.
   class Wait {
    public:
     /// `keys`: engine keys (store/key_codec.h), at most kMaxKeys; a key may be given twice.
@@ -85,7 +86,7 @@ class KeyWaiters {
     struct Place {
       Queue* queue;
       Baton baton;
-      std::optional<Asleep::iterator> sleeper;  ///< set while the place is asleep, so that its end needs no search
+      std::optional<Asleep::iterator> sleeper;  ///< set while the place is asleep: removing it then needs no search
     };
     /// The places that are entered or left under one lock. Thousands would keep every other loop's commits waiting.
     static constexpr std::size_t kPlacesAtOnce = 256;
@@ -96,7 +97,7 @@ class KeyWaiters {
     const std::uint64_t client_id_;
     std::uint64_t ticket_ = 0;         ///< position among all waits; the lowest is woken first
     std::vector<Place> places_;        // guarded by waiters_.mutex_
-    std::vector<std::size_t> batons_;  // guarded by waiters_.mutex_: indexes into places_, of all batons but kNone
+    std::vector<std::size_t> batons_;  // guarded by waiters_.mutex_: indexes of the places with a baton
   };
 
   /// Returns true if a client waits. If none does, a commit pays for this check only.

@@ -95,7 +95,7 @@ Status get_fields(Ctx& ctx, const std::vector<FieldOp>& ops) {
     ValuePart part;
     const Status status = found ? ctx.view.read_part(*found, first, end - first, &part) : Status::ok();
     resident &= !status.is_not_resident();
-    if (!resident) continue;  // continues, since the pages that all fields miss are read together
+    if (!resident) continue;  // continues, so that the missing pages of all fields are read together
     TRY(status);
     ctx.reply.integer(get_field(part.bytes, op.type, op.position % 8));
   }

@@ -213,7 +213,7 @@ Status locate_sources(Ctx& ctx, Strings& strings, std::vector<std::optional<Foun
   for (std::size_t i = 0; i < found->size(); ++i) {
     const Status status = strings.locate_for_update(ctx.key(i + 1), &(*found)[i]);
     resident &= !status.is_not_resident();
-    // The loop continues, since the pages that all keys miss are read together.
+    // The loop continues, so that the missing pages of all keys are read together.
     if (resident) TRY(status);
   }
   return resident ? Status::ok() : Status::not_resident();
@@ -239,7 +239,7 @@ Status combine_sources(Ctx& ctx, BitOp op, const std::vector<std::optional<Found
         return Status::ok();
       });
       resident &= !status.is_not_resident();
-      // if pages are missing, the loop continues, so that the pages that all sources miss are read together
+      // The loop continues if pages are missing, so that the missing pages of all sources are read together.
       if (resident) TRY(status);
     }
     if (step == BitOp::kAnd) std::fill(result->begin() + static_cast<std::ptrdiff_t>(length), result->end(), '\0');

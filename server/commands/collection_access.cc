@@ -209,7 +209,7 @@ bool may_be_small(const Elements& /*elements*/) {
   return true;
 }
 
-/// `changes` writes the changes of a large collection, `grow` a collection that becomes large.
+/// `changes` writes what has changed in a large collection; `grow` writes all of a collection that becomes large.
 template <typename Elements, typename Encode, typename Changes, typename Grow>
 Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Elements& elements, Change change,
            Encode encoded, Changes changes, Grow grow) {
@@ -220,7 +220,7 @@ Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, cons
     return Status::ok();
   }
   const std::size_t bytes = encoded_bytes(elements);
-  // An earlier version made larger entries. What is left of one after a removal stays as it is, since the disk may be full.
+  // Entries of an earlier version may be over the limit. After a removal they stay one entry, since the disk may be full.
   const bool must_grow = change == Change::kKeeps && !fits_compact(elements.size(), bytes);
   if (must_grow || !may_be_small(elements)) return grow();
   TRY(prepare_collection(ctx, bytes));
@@ -384,7 +384,7 @@ std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64
 }
 
 Result<RandomChoice> choose_random(Ctx& ctx, const RandomCount& wanted, CollectionType type, Found* found) {
-  // Each element of the reply has a place of its own choice, so all elements are read.
+  // With repeats, each element of the reply is chosen among all by itself, so all elements are read.
   const bool large = found->kind == EntryKind::kHeader;
   if (large && wanted.repeats) TRY(read_collection(ctx, type, found));
   TRY_ASSIGN(count, element_count(ctx, *found, type));

@@ -25,7 +25,7 @@ Status find_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType
 /// Like find_collection() and find_collection_for_update(), but reads no element of a large collection.
 Status locate_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found);
 Status locate_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found);
-/// Locates the entries of several keys, of any type, so that the pages that all of them miss are read together.
+/// Locates the entries of several keys, of any type, so that the missing pages of all keys are read together.
 Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std::optional<Found>>* found);
 /// The entries of several keys. A key that is named several times has one entry here, so a command needs the memory of its value
 /// only once.
@@ -40,12 +40,12 @@ Status read_collection(Ctx& ctx, CollectionType type, Found* found, const Wanted
 /// Reads a located collection of any type as a whole.
 Status read_whole(Ctx& ctx, Found* found);
 
-/// Returns the encoding that Redis would use for a located entry. Reads a small collection, and a large hash that may have a small
-/// encoding.
+/// Returns the encoding that Redis would use for a located entry. Reads a small collection, and a large hash that may have a
+/// small encoding.
 Result<Bytes> encoding_of(Ctx& ctx, Found* found);
 
-/// Reads the entry that a command pops from, if there is one. WRONGTYPE for another type; a command that has waited ignores such
-/// an entry, which is then reset.
+/// Reads the entry that a command pops from, if there is one. WRONGTYPE for another type; but a command that was blocked ignores
+/// such an entry, and `*found` is reset.
 Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
 /// Like read_source(), but reads no element of a large collection.
 Status locate_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
@@ -54,10 +54,10 @@ Status locate_source(Ctx& ctx, CollectionType type, std::optional<Found>* found)
 Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first);
 /// Like find_first(), but reads no element of a large collection.
 Status locate_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first);
-/// Parses the timeout of BLPOP and similar commands, the argument at `place`, in seconds. Returns ms, rounded up; 0: no end.
-/// Returns nullopt for a command that does not block.
+/// Parses the timeout of BLPOP and similar commands, the argument at `place`, in seconds. Returns ms, rounded up; 0: no time
+/// limit. Returns nullopt for a command that does not block.
 Result<std::optional<std::uint64_t>> wait_argument(const Ctx& ctx, std::size_t place);
-/// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: of
+/// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: the result of
 /// wait_argument().
 void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms);
 
@@ -86,14 +86,15 @@ Result<ArgCursor> after_popped_keys(const Ctx& ctx);
 /// Parses the only option of these commands, COUNT, at the cursor; 1 without it.
 Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
 
-/// Returns the number of elements of a located collection. A small one must have been read. Of a hash with expired fields it visits
-/// the fields with an expiry (live_count).
+/// Returns the number of elements of a located collection. A small one must have been read. Of a hash with expired fields it
+/// visits the fields with an expiry (live_count).
 Result<std::uint64_t> element_count(Ctx& ctx, const Found& found, CollectionType type);
 /// HLEN, SCARD, ZCARD, LLEN.
 Status reply_count(Ctx& ctx, CollectionType type);
 
-/// HSCAN, SSCAN, ZSCAN: replies with a whole small collection and cursor 0, or with a part of a large one. `reply_one(match, element)` writes the `items` of an
-/// element, unless the pattern `match` is given and does not match; then it returns false.
+/// HSCAN, SSCAN, ZSCAN: replies with a whole small collection and cursor 0, or with a part of a large one. `reply_one(match,
+/// element)` writes the `items` of an element and returns true. If the pattern `match` is given and does not match, it returns
+/// false.
 template <typename Element, typename ReplyOne>
 Status scan_elements(Ctx& ctx, CollectionType type, std::size_t items, ReplyOne reply_one);
 
@@ -107,16 +108,16 @@ struct RandomCount {
   bool repeats = false;     ///< an element may come several times
   bool with_values = false;
 };
-/// Parses them. `with_values` is the word of the last option; without one, a fourth argument is a syntax error.
+/// Parses these options. `with_values` is the word of the last option. If it is empty, a fourth argument is a syntax error.
 Result<RandomCount> parse_random_count(const Ctx& ctx, Bytes with_values);
-/// What a command on random elements has read.
+/// The elements that HRANDFIELD, SRANDMEMBER or ZRANDMEMBER has read, and those chosen among them.
 struct RandomChoice {
   std::size_t size = 0;             ///< number of elements that were read
   std::vector<std::size_t> places;  ///< the chosen ones among them, ascending; unused if RandomCount::repeats
 };
 /// Chooses elements of a located collection and reads it: the whole of a small one, the chosen elements of a large one.
 Result<RandomChoice> choose_random(Ctx& ctx, const RandomCount& wanted, CollectionType type, Found* found);
-/// Replies with the chosen elements: `reply_one(place)` writes the one at that place among those that were read.
+/// Replies with the chosen elements. `reply_one(place)` writes the element at that place among the elements that were read.
 template <typename ReplyOne>
 Status reply_random(Ctx& ctx, const RandomCount& wanted, const RandomChoice& choice, ReplyOne reply_one);
 
@@ -125,8 +126,8 @@ Status reply_random(Ctx& ctx, const RandomCount& wanted, const RandomChoice& cho
 /// Work (Ctx::work) for one random element, without its bytes.
 inline constexpr std::uint64_t kRandomElementWork = 32;
 
-/// Counts the decoding of `bytes` of a collection, and work on `members` of several, as Ctx::work() does, and fails like it.
-/// Inside EXEC on a loop they count as the bytes that could be copied in the same time, since nothing else runs there meanwhile.
+/// Counts work as Ctx::work() does, and fails like it: decoding `bytes` of a collection, and work on `members` of several. Inside
+/// EXEC on a loop this counts as the bytes that could be copied in the same time, since nothing else runs there meanwhile.
 inline Status collection_work(Ctx& ctx, std::uint64_t bytes, std::uint64_t members = 0) {
   const bool keeps_loop = ctx.in_exec() && ctx.exec->keys_left != nullptr;
   return ctx.work(keeps_loop ? 4 * bytes + 256 * members : bytes + members);

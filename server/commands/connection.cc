@@ -57,7 +57,7 @@ Status reset(Ctx& ctx) {
   ctx.unfinished = subscriptions != nullptr && !subscriptions->remove_some(Ctx::kSliceArguments);
   if (ctx.unfinished) return Status::ok();
   reset_session(*ctx.client);
-  (void)rights_of(ctx.session, ctx.server());  // looks up the rights: a user who may do everything leaves mode kChecked
+  (void)rights_of(ctx.session, ctx.server());  // looks up the rights: a user without limits leaves mode kChecked
   ctx.client->authenticated = !ctx.server().password_required();
   ctx.reply.set_protocol(2);
   ctx.reply.simple("RESET");

@@ -175,7 +175,7 @@ Status latency_histogram(Ctx& ctx) {
 
 /// Estimated memory of an entry in a memtable, without its key and value.
 constexpr std::size_t kEntryBytes = 56;
-// The bytes of an element of a large collection, with a name and a value of middle length, beside its collection's key.
+// The estimated bytes of an element of a large collection: a name and a value of usual length, without the collection's key.
 constexpr std::size_t kElementBytes = 64;
 
 Status memory_usage(Ctx& ctx) {

@@ -100,7 +100,7 @@ Result<std::int64_t> expiry_argument(const Ctx& ctx, bool absolute) {
 struct Target {
   std::optional<Found> old;  ///< the key's entry before
   Millis expiry = 0;         ///< absolute, in ms; 0 = never
-  bool is_expired = false;   ///< the expiry has passed, or that of all fields of a hash, so nothing is stored
+  bool is_expired = false;   ///< nothing is stored, as the expiry of the key, or of each field of the hash, has passed
 };
 
 Status bad_format() { return reply_error("ERR Bad data format"); }

@@ -9,8 +9,8 @@
 namespace ebbtide {
 namespace {
 
-/// A write counts again if its header counts at most so many fields with an expiry. Of n more fields it counts them again with a chance
-/// of kCountedAtOnce / n, so that it visits so many on average.
+/// A write counts the fields with an expiry again if the header has at most this many of them. If it has n, and n is larger, the
+/// write counts again with probability kCountedAtOnce / n: it visits this many fields on average.
 constexpr std::uint64_t kCountedAtOnce = 128;
 
 std::uint64_t persistent_fields(const Hash& hash) {
@@ -32,7 +32,7 @@ ElementRange live_fields(const Ctx& ctx, bool from_end) {
 /// Walks over the fields with an expiry that have not expired, without some of them.
 class OtherFields {
  public:
-  /// `without`: fields that are passed over.
+  /// `without`: the fields to skip.
   OtherFields(Ctx& ctx, const Found& found, const LargeHeader& header, const Hash& without, bool from_end)
       : keys_(found.key, header.generation), walk_(ctx, keys_, live_fields(ctx, from_end)) {
     for (const HashField& field : without) {
@@ -68,11 +68,11 @@ class OtherFields {
   ElementWalk walk_;
 };
 
-/// Raises `*latest` to the last expiry of a field that is not in `before`; leaves it at 0 if there is none. `was`: the last expiry
-/// of all fields, if the header had it. `others`: the number of these fields, if it is known.
+/// Raises `*latest` to the last expiry of a field that is not in `before`; leaves it at 0 if there is none. `was`: the last
+/// expiry of all fields, if the header had it. `others`: the number of these fields, if it is known.
 ///
-/// A few fields are visited from the soonest on. Otherwise the walk begins at the latest, where it passes over the tombstones of
-/// fields that were removed there.
+/// If `others` is small, visits the fields from the earliest expiry on. Otherwise begins at the latest expiry, where the walk has
+/// to skip tombstones of removed fields.
 Status find_latest(Ctx& ctx, const Found& old, const Hash& before, const LargeHeader& header, Millis was,
                    std::optional<std::uint64_t> others, Millis* latest) {
   if (was != 0 && *latest >= was) return Status::ok();
@@ -92,7 +92,7 @@ Status find_latest(Ctx& ctx, const Found& old, const Hash& before, const LargeHe
   return Status::ok();
 }
 
-/// True if this write counts the fields with an expiry, of which the header counts so many.
+/// Returns true if this write counts the fields with an expiry again. `counted`: their number in the header.
 bool counts_again(const Ctx& ctx, std::uint64_t counted) {
   std::uint64_t random = ctx.random;
   return counted <= kCountedAtOnce || next_random(&random) % counted < kCountedAtOnce;

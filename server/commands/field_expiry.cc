@@ -1,4 +1,5 @@
-// Fields of hashes that expire: HEXPIRE, HTTL, HPERSIST and their kin, HGETDEL, HGETEX, HSETEX. Errors and their order are Redis's.
+// Fields of hashes that expire: HEXPIRE, HTTL, HPERSIST and similar commands, HGETDEL, HGETEX, HSETEX. Errors and their order are
+// Redis's.
 //
 // The first expiry makes a hash large (store/collection/large.h), whatever its size. An expired field is absent for all commands.
 #include <algorithm>
@@ -49,7 +50,7 @@ Result<std::size_t> first_field(const Ctx& ctx, std::size_t place,
   return place + 2;
 }
 
-/// Reads the fields that the arguments from `first` on name, of a located hash.
+/// Reads the fields of a located hash that the arguments from `first` on name.
 Status read_fields(Ctx& ctx, std::size_t first, Found* found) {
   return is_large(*found) ? load_elements(ctx, CollectionType::kHash, Wanted::from(first), found) : Status::ok();
 }
@@ -76,7 +77,7 @@ class FieldChanges {
   [[nodiscard]] const HashField* look_up(Bytes field) const { return editor_->look_up(field); }
   void set(Bytes field, Bytes value, Millis expiry) {
     editor_->set(field, value, expiry);
-    // An expiry that passes before the commit deletes the field instead.
+    // If this expiry passes before the commit, the command runs again, and deletes the field instead.
     ctx_.batch.rely_on_expiry(expiry);
     changed_ = true;
   }
@@ -164,7 +165,7 @@ Status hpexpire(Ctx& ctx) { return expire_fields(ctx, kInMillis); }
 Status hexpireat(Ctx& ctx) { return expire_fields(ctx, kAtSecond); }
 Status hpexpireat(Ctx& ctx) { return expire_fields(ctx, kAtMilli); }
 
-/// Returns the reply of HTTL and its kin. Seconds are rounded up.
+/// Returns the reply of HTTL and similar commands. Seconds are rounded up.
 std::int64_t describe(const HashField* field, ExpiryForm form, Millis now) {
   if (field == nullptr) return kNoField;
   if (field->expiry == 0) return kNoExpiry;

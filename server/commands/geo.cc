@@ -1,7 +1,7 @@
-// Places on the earth: GEOADD, GEOSEARCH and their kin. Errors and their order are Redis's.
+// Places on the earth: GEOADD, GEOSEARCH and similar commands. Errors and their order are Redis's.
 //
-// A place is a member of a sorted set, whose score is a cell of the map (store/geo.h). A search reads the sorted set once and looks
-// closer at the members whose cells are near the area.
+// A place is a member of a sorted set, whose score is a cell of the map (store/geo.h). A search reads the sorted set once and
+// looks closer at the members whose cells are near the area.
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -247,7 +247,8 @@ Status find_center(Ctx& ctx, Found found, Bytes member, GeoArea* area) {
   return Status::ok();
 }
 
-/// Parses center and radius of GEORADIUS and GEORADIUSBYMEMBER. As in Redis, the radius by a member of a missing key is not read.
+/// Parses center and radius of GEORADIUS and GEORADIUSBYMEMBER. As in Redis, GEORADIUSBYMEMBER does not parse them if the key is
+/// missing.
 Status parse_circle(Ctx& ctx, const SearchKind& kind, const std::optional<Found>& found, Search* search) {
   if (!kind.by_member) {
     TRY_ASSIGN(center, point_argument(ctx, 2));
@@ -346,7 +347,7 @@ Status check_options(const Ctx& ctx, const SearchKind& kind, const Search& searc
   return Status::ok();
 }
 
-/// Of a large sorted set, loads the members in the cells around the area.
+/// Loads the members in the cells around the area, if the sorted set is large.
 Status load_cells(Ctx& ctx, const std::vector<CellScores>& cells, Found* found) {
   if (found->kind != EntryKind::kHeader) return Status::ok();
   std::vector<ScoreRange> ranges;

@@ -74,8 +74,8 @@ Status count_one(Ctx& ctx) {
   if (!count) {
     count = hll::count(found->value);
     if (!count) return corrupt_sketch();
-    // The result is stored if the key is protected: a loop holds the key's lock, and EXEC off its loop has marked the key.
-    // PFCOUNT is a read, so it stores nothing if the store would fail or wait.
+    // The result is stored if no other write of the key can come between: a loop holds the key's lock, and EXEC off its loop has
+    // set a mark (dispatch/intents.h). PFCOUNT is a read, so it stores nothing if the store would fail or wait.
     if (ctx.may_store_result() && ctx.reserve(found->value.size()).is_ok()) {
       std::string value(found->value);
       hll::set_cached_count(&value, *count);
@@ -101,7 +101,7 @@ Status merge_all(Ctx& ctx, Strings& strings, Union* merged) {
     if (status.is_ok()) status = read_sketch(ctx, strings, &found);
     if (ctx.too_long) return status;
     resident &= !status.is_not_resident();
-    // The loop continues, since the pages that all keys miss are read together.
+    // The loop continues, so that the missing pages of all keys are read together.
     if (!resident) continue;
     TRY(status);
     if (!found) continue;

@@ -14,12 +14,12 @@ namespace {
 
 /// The most elements that a loop looks up for one command: about two milliseconds of work.
 constexpr std::uint64_t kMostLookups = 2048;
-/// The most elements of one HSCAN, and the most bytes after which it ends.
+/// The most elements that one HSCAN reads. It also ends after this many bytes.
 constexpr std::uint64_t kMostScanned = 10'000;
 constexpr std::size_t kMostScannedBytes = 1 << 20;
 /// Work (Ctx::work) for an element that is written.
 constexpr std::uint64_t kWriteWork = 512;
-/// So few elements of a list are looked up one by one; more are walked over.
+/// Up to this many elements of a list are looked up one by one; more are read by a walk.
 constexpr std::uint64_t kFewPositions = 4;
 
 /// Decodes the header of a located large collection, which must be of that type.
@@ -29,7 +29,7 @@ Result<LargeHeader> open_header(const Found& found, CollectionType type) {
   return header;
 }
 
-/// Called before a walk over so many elements: a long one leaves its loop, and the threads for short work.
+/// Called before a walk over this many elements. A long walk leaves its event loop, or a thread for short work.
 Status prepare_walk(Ctx& ctx, std::uint64_t elements) {
   if (elements <= kMostWalked) return Status::ok();
   return ctx.off_loop == nullptr ? leave_loop(ctx) : ctx.go_on_for_long();
@@ -83,7 +83,7 @@ Status put_difference(Ctx& ctx, const LookupKey& key, const Found& old, const El
   }
   if (is_mostly_dead(header)) {
     const Result<bool> written = rewrite(ctx, key, old, before, after, change, &header);
-    // Without memory for all elements those that change can be written.
+    // If there is no memory for all elements, only those that change are written.
     if (!written.is_ok() && written.status().code() != Code::kOutOfMemory) return written.status();
     if (written.is_ok() && *written) return Status::ok();
   }
@@ -92,7 +92,7 @@ Status put_difference(Ctx& ctx, const LookupKey& key, const Found& old, const El
   return put_count(ctx, key, old, header, count, change);
 }
 
-/// Like put_difference(), for a hash with fields that expire, or of which fields get an expiry.
+/// Like put_difference(), for a hash with fields that expire, or with fields that get an expiry.
 Status put_expiring(Ctx& ctx, const LookupKey& key, const Found& old, LargeHeader header, const Hash& before, const Hash& after,
                     Change change) {
   TRY(check_names(key, longest_name(after)));

@@ -1,7 +1,8 @@
 // Reads and changes parts of large collections for commands (store/collection/large.h).
 //
-// A command reads the elements that it needs into the form of a small collection, and works on these. Put functions then write the
-// difference. So the same command serves small and large collections, and what it reads and writes does not grow with a large one.
+// A command reads the elements that it needs into the form of a small collection, and works on these. Put functions then write
+// the difference. So the same command serves small and large collections, and what it reads and writes does not grow with a large
+// one.
 #pragma once
 
 #include <cstdint>
@@ -31,18 +32,18 @@ struct Wanted {
 inline bool is_large(const std::optional<Found>& found) { return found && found->kind == EntryKind::kHeader; }
 
 /// Replaces the value of a located header by the wanted elements, in the form of a small collection; keeps the header itself in
-/// Found::header. WRONGTYPE if the collection is of another type. kNotResident: pages are missing; or all elements are wanted, or
-/// more than a loop should look up: then the command leaves its loop.
+/// Found::header. WRONGTYPE if the collection is of another type. kNotResident if pages are missing, or if the command has to
+/// leave its loop, since it wants all elements or more than a loop should look up.
 Status load_elements(Ctx& ctx, CollectionType type, const Wanted& wanted, Found* found);
 /// Like load_elements() for one element that no argument names: of a sorted set, hash or set.
 Status load_element(Ctx& ctx, CollectionType type, Bytes name, Found* found);
-/// Loads the elements at some places, ascending and below the header's count, in the order of replies. Visits all elements before
-/// the last of them; for one place, those between it and the nearer end.
+/// Loads the elements at `places`, in the order of replies. The places are ascending and below the header's count. Visits all
+/// elements before the last place; for one place, those between it and the nearer end.
 Status load_places(Ctx& ctx, CollectionType type, std::span<const std::size_t> places, Found* found);
 /// Like load_elements(), for elements [begin, end) of a list, in order. The list must have them.
 Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* found);
-/// Loads about `count` elements, at most kMostScanned, from the place that `resume` names; "" is the beginning. Sets `*rest` to the
-/// place of the next element, if there is one. A place that belongs to another collection is an error.
+/// Loads about `count` elements, at most kMostScanned, from the place that `resume` names; "" is the beginning. Sets `*rest` to
+/// the place of the next element, if there is one. A place that belongs to another collection is an error.
 Status load_scan_part(Ctx& ctx, CollectionType type, Bytes resume, std::uint64_t count, Found* found,
                       std::optional<std::string>* rest);
 /// Returns the encoding that Redis would use for a located large collection. Reads its elements if they may have a packed one.
@@ -50,7 +51,7 @@ Result<Bytes> encoding_of_large(Ctx& ctx, const Found& found);
 /// Returns the header of a loaded or located large collection.
 Result<LargeHeader> header_of(const Found& found);
 
-/// Write the difference between the loaded elements of a large collection and `after`, which has what became of these elements.
+/// Write the difference between the loaded elements of a large collection and `after`, which has these elements after the change.
 Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, const Hash& after, Change change);
 Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, const SortedSet& after, Change change);
 /// Like the functions above, for a set, or for a list of which all elements were loaded.
@@ -63,8 +64,8 @@ Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& ol
 /// Like the functions above, for a set or list.
 Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
                   const std::vector<Bytes>& items);
-/// Sets the key of the database of `view` to the collection with these bytes, of any size, and replaces any entry. `options`: expiry
-/// and stamp.
+/// Sets the key of the database of `view` to the collection with these bytes, of any size, and replaces any entry. `options`:
+/// expiry and stamp.
 Status replace_collection(Ctx& ctx, const ReadView& view, const LookupKey& key, const std::optional<Found>& old,
                           std::string value, const WriteBatch::PutOptions& options);
 
@@ -74,7 +75,7 @@ enum class ListEnd : std::uint8_t { kHead, kTail };
 Result<std::uint64_t> push_large(Ctx& ctx, const LookupKey& key, const Found& old, std::span<const Bytes> elements, ListEnd end);
 /// Loads up to `count` elements of an end, in the order of the list. Sets Found as load_elements() does.
 Status load_list_end(Ctx& ctx, ListEnd end, std::uint64_t count, Found* found);
-/// Removes elements from both ends of a list; all of them: deletes it.
+/// Removes elements from both ends of a list. If none is left, deletes the list.
 Status trim_large(Ctx& ctx, const LookupKey& key, const Found& old, std::uint64_t from_head, std::uint64_t from_tail);
 /// Moves the element at the end `from`, which was loaded, to the other end.
 Status rotate_large(Ctx& ctx, const LookupKey& key, const Found& old, Bytes element, ListEnd from);

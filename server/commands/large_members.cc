@@ -12,12 +12,12 @@ namespace {
 
 constexpr double kHighest = std::numeric_limits<double>::infinity();
 
-/// Behind the names of all members.
+/// A name after the names of all members.
 const std::string kBehindAll(sizeof(double) + 1, '\xff');
 
-/// The name before which all members with a lower score are, and no other.
+/// Returns the name that lies after all members with a lower score, and before all other members.
 std::string name_at(double score) { return ordered_score(score); }
-/// The name before which all members up to this score are, and no other.
+/// Returns the name that lies after all members up to this score, and before all other members.
 std::string name_behind(double score) { return score == kHighest ? kBehindAll : ordered_score(std::nextafter(score, kHighest)); }
 
 ElementRange range_of(const ScoreRange& range, const MemberLimit& limit = {}) {
@@ -29,7 +29,7 @@ ElementRange range_of(const ScoreRange& range, const MemberLimit& limit = {}) {
           .limit = limit.limit};
 }
 
-/// The name where members of this score begin that the bound lets in; `behind`: where they end.
+/// Returns the name at which the members of this score that the bound allows begin; with `behind`, the name at which they end.
 std::string name_of(const LexBound& bound, double score, bool behind) {
   switch (bound.kind) {
     case LexBound::Kind::kLowest:
@@ -65,7 +65,7 @@ Status load(Ctx& ctx, const ElementRange& range, Found* found) {
   return Status::ok();
 }
 
-/// Returns the score of all members; nullopt: they have different ones.
+/// Returns the score if all members have the same one; otherwise nullopt.
 Result<std::optional<double>> common_score(Ctx& ctx, const Found& found) {
   std::optional<double> lowest, highest;
   for (const bool from_end : {false, true}) {

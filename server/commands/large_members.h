@@ -1,5 +1,5 @@
-// Reads ranges of a large sorted set's members (store/collection/large.h), by place, score or name. What a command reads grows with
-// the members that it returns and with those that it skips, not with the sorted set.
+// Reads ranges of a large sorted set's members (store/collection/large.h), by place, score or name. What a command reads grows
+// with the members that it returns and with those that it skips, not with the sorted set.
 //
 // The functions with `found` take a located header. Their errors are those of load_elements() (commands/large_access.h).
 #pragma once

@@ -11,12 +11,12 @@ namespace {
 
 /// Work (Ctx::work) for the look-up of an element, and for each entry that a walk passes.
 constexpr std::uint64_t kLookupWork = 1024, kWalkWork = 192;
-/// The most deleted entries that one step passes over on a loop.
+/// The most deleted entries that one step skips on a loop.
 constexpr std::uint64_t kMostPassed = 4096;
 /// The most pages of a table that a walk reads at once, and the least number of elements of a page.
 constexpr std::uint64_t kPagesAtOnce = 128, kElementsPerPage = 32;
-/// Memory of an element beside twice its bytes, since the buffer doubles: its views in decoded collections, before and after a
-/// change.
+/// Memory of an element in addition to twice its bytes (the buffer doubles when it grows): its views in decoded collections,
+/// before and after a change.
 constexpr std::size_t kOverheadBytes = 64;
 
 KeyRange bounds_of(ElementKeys& keys, const ElementRange& range) {
@@ -173,7 +173,8 @@ Status LargePart::walk_ranks(const ElementRange& range) {
   return Status::ok();
 }
 
-// A collection's elements are built in ascending order, and come in descending order here. They have no values.
+// The builder takes elements in ascending order, but this walk visits them in descending order, so they are collected first. They
+// have no values.
 Status LargePart::add_backward(ElementWalk& walk, std::uint64_t limit) {
   std::vector<std::string> names;
   for (std::uint64_t i = 0; i < limit && walk.valid(); ++i) {

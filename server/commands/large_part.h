@@ -1,5 +1,5 @@
-// Takes some elements of a large collection into the form of a small one. The functions of large_access.h and large_members.h are
-// made of it; commands call those.
+// Loads some elements of a large collection into the form of a small one. Commands call the functions of large_access.h and
+// large_members.h, which use this file.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace ebbtide {
 struct ElementRange {
   ElementClass which{};
   std::string first{};    ///< the range begins at this name
-  std::string end{};      ///< and ends before this one; "": at the end of the class
+  std::string end{};      ///< the range ends before this name; "": at the end of the class
   bool from_end = false;  ///< `skip` and `limit` count from the end of the range
   std::uint64_t skip = 0, limit = ~std::uint64_t{0};
 };
@@ -32,9 +32,9 @@ inline constexpr std::uint64_t kMostWalked = 4096;
 /// Makes dispatch run the command again, off its loop.
 Status leave_loop(Ctx& ctx);
 
-/// Visits the elements of a range one by one, from its start or, with ElementRange::from_end, from its end. `skip` and `limit` only
-/// say how many pages it may need. On a loop it never waits for the disk: begin() and next() return kNotResident if pages are missing, or if the walk is
-/// too long. Counts its work.
+/// Visits the elements of a range one by one, from its start or, with ElementRange::from_end, from its end. Uses `skip` and
+/// `limit` only to estimate how many pages it needs. Counts its work. On a loop it never waits for the disk: begin() and next()
+/// return kNotResident if pages are missing, or if the walk is too long.
 class ElementWalk {
  public:
   ElementWalk(Ctx& ctx, ElementKeys& keys, const ElementRange& range);
@@ -45,11 +45,10 @@ class ElementWalk {
   /// Valid until next().
   [[nodiscard]] Bytes name() const { return keys_.name_of(walk_->key()); }
   Result<Bytes> value();
-  /// The expiry of the element; 0: none.
+  /// Returns the expiry of the element; 0: none.
   [[nodiscard]] Millis expiry() const { return walk_->expiry(); }
-  /// The key of the element.
   [[nodiscard]] Bytes key() const { return walk_->key(); }
-  /// Returns about how many dead elements the walk has passed over.
+  /// Returns about how many dead elements the walk has skipped.
   [[nodiscard]] std::uint64_t passed() const { return passed_; }
 
  private:
@@ -94,7 +93,7 @@ class LargePart {
   static Status order_by_score(Found* found);
   /// Replaces the value of a header by elements of its collection.
   static void set_elements(std::string elements, Found* found);
-  /// Returns the part of a range that has elements: that within the header's bounds.
+  /// Returns the part of a range that lies within the header's bounds. All elements of the range are in it.
   [[nodiscard]] ElementRange in_bounds(ElementRange range) const;
 
  private:

@@ -47,7 +47,7 @@ Result<Edge> edge_without(Ctx& ctx, const Found& old, const LargeHeader& header,
   return edge;
 }
 
-/// Returns the bound of one end after a change. If it cannot be known otherwise, walks there.
+/// Returns the bound of one end after a change. If the arguments do not determine it, walks from that end.
 Result<Edge> moved_edge(Ctx& ctx, const Found& old, const LargeHeader& header, const SortedSet& removed, const SortedSet& added,
                         bool from_end) {
   const auto end_of = [from_end](const SortedSet& some) { return bound_of(scored_name(from_end ? some.back() : some.front())); };
@@ -64,7 +64,8 @@ Result<Edge> moved_edge(Ctx& ctx, const Found& old, const LargeHeader& header, c
   return edge;
 }
 
-/// Moves one bound, and counts the dead elements that come to lie on its other side. If it moves outwards, these may be all of them.
+/// Moves one bound, and the dead elements that it passes from `within` to `outside`. If it moves outwards, from `outside` to
+/// `within`: that may be all of them.
 void move_bound(Edge edge, bool outwards, std::string* bound, std::uint64_t* within, std::uint64_t* outside) {
   const std::uint64_t passed = std::min(*within, edge.removed + edge.dead);
   *within -= passed;
@@ -112,8 +113,8 @@ Elements changed(const Elements& all, const Elements& before, const Elements& af
   return result;
 }
 
-/// Loads all elements as they are before the change; returns false if they are too many bytes. `header`, as after the change, gets no
-/// dead elements in both cases.
+/// Loads all elements as they are before the change; returns false if they have too many bytes. `header` is as after the change;
+/// its count of dead elements is set to 0 in both cases.
 Result<bool> load_all(Ctx& ctx, const Found& old, LargeHeader* header, Found* all) {
   if (ctx.off_loop == nullptr && header->count > kMostRewrittenOnLoop) return leave_loop(ctx);
   header->dead = header->dead_below = header->dead_above = 0;

@@ -1,8 +1,8 @@
 // Lists: LPUSH, LPOP and the other commands on elements. Errors and their order are Redis's.
 //
-// A small list is one entry, which each write replaces as a whole (store/collections.h). Of a large one, pushes, pops and reads of
-// places concern only these elements (commands/large_access.h); LINSERT and LREM write it again. Replacing the value at a place
-// (LSET) does not count as a delete.
+// A small list is one entry, which each write replaces as a whole (store/collections.h). In a large list, a push, a pop or a read
+// by index touches only its own elements (commands/large_access.h); LINSERT and LREM rewrite the list. Replacing the value at an
+// index (LSET) does not count as a delete.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -120,8 +120,8 @@ List pop(List* list, End end, std::uint64_t count) {
   return popped;
 }
 
-/// Takes up to `count` elements off an end of the list at a key, in the order in which they are popped. Their bytes are valid as long
-/// as `old`, which is located or read. At least one, if `count` is not 0.
+/// Takes up to `count` elements off an end of the list at a key, in the order in which they are popped: at least one, unless
+/// `count` is 0. `old` is the located or read list; the bytes of `popped` are valid as long as it.
 Status take(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, End end, std::uint64_t count, List* popped) {
   if (is_large(*old)) TRY(load_list_end(ctx, end, count, &**old));
   TRY_ASSIGN(list, decode_list((*old)->value));
@@ -246,7 +246,8 @@ Status move_generic(Ctx& ctx, End from, End to, std::optional<std::uint64_t> tim
   TRY(locate_entries(ctx, ctx.keys, &found));
   TRY(locate_source(ctx, CollectionType::kList, &found[0]));
   if (!found[0]) {
-    // As in Redis, the reply of a wait that is over is a null array, and otherwise a null string.
+    // As in Redis, the reply is a null array if a wait has ended without an element, and a null string if the command did not
+    // wait.
     if (ctx.has_waited()) {
       wait_or_reply_null_array(ctx, timeout_ms);
     } else if (!timeout_ms || !ctx.wait_for_element(*timeout_ms)) {

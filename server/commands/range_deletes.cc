@@ -27,7 +27,8 @@ std::optional<Bytes> bound(Bytes argument) {
   return argument;
 }
 
-/// Keys may be longer. The bounds of range tombstones stay in memory while their files are open, and files have them as bounds.
+/// The most bytes of a bound; keys may be longer. The bounds of range tombstones stay in memory while their files are open, and
+/// may become bounds of files.
 constexpr std::size_t kMostBoundBytes = std::size_t{64} << 10;
 
 /// Fails if a bound is too long.

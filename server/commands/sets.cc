@@ -1,7 +1,7 @@
 // Sets: SADD, SINTER and the other commands on members. Errors and their order are Redis's.
 //
-// A small set is one entry, which each write replaces as a whole (store/collections.h); of a large one, commands read and write the
-// members that they name (commands/large_access.h). Members are in the order of their bytes.
+// A small set is one entry, which each write replaces as a whole (store/collections.h); of a large one, commands read and write
+// the members that they name (commands/large_access.h). Members are in the order of their bytes.
 // Replies have that order; Redis promises none.
 #include <algorithm>
 #include <limits>
@@ -150,7 +150,7 @@ Status spop(Ctx& ctx) {
     many ? ctx.reply.set(0) : ctx.reply.null();
     return Status::ok();
   }
-  // Of a large set only the popped members are read, and none is left of these.
+  // If the set is large, only the members to pop are read, and `set` has no others.
   TRY_ASSIGN(choice, choose_random(ctx, {.given = many, .count = count}, CollectionType::kSet, &*old));
   TRY_ASSIGN(set, decode_set(old->value));
   Set popped, rest;
@@ -202,7 +202,7 @@ Status read_sources(Ctx& ctx, std::span<const LookupKey> keys, Sources* sources)
     const Status status = read_collection(ctx, CollectionType::kSet, &*found);
     if (ctx.too_long) return status;
     resident &= !status.is_not_resident();
-    // The loop continues, since the pages that all keys miss are read together.
+    // The loop continues, so that the missing pages of all keys are read together.
     if (resident) TRY(status);
   }
   if (!resident) return Status::not_resident();

@@ -5,8 +5,8 @@
 //
 // The patterns of BY and GET make keys from elements, so these keys are unknown until the command runs:
 //   1. All reads of a SORT use one view, so the result is of one moment.
-//   2. With STORE nothing that SORT has read may change before its commit. On a loop it holds all locks; off the loop it marks
-//      its whole database, and after a conflict the keys that it has read (dispatch/long_write.h).
+// 2. With STORE, nothing that SORT has read may change before its commit. On a loop, it holds all locks. Off the loop, it sets a
+//   mark on its whole database, and after a conflict on the keys that it has read (dispatch/intents.h, long_write.h).
 //   3. All keys of an option are looked up before any of their values is used, so that their missing pages are read together.
 //   4. A command with many look-ups or elements leaves its loop.
 //   5. A user needs the right to read all keys (denied_pattern_option in permissions.h).
@@ -43,7 +43,8 @@ constexpr std::uint64_t kLookupWork = 256, kElementWork = 64, kCompareWork = 8, 
 /// A command with more look-ups runs on a thread for long work.
 constexpr std::uint64_t kShortLookups = 64 << 10;
 
-/// The pattern of BY or GET: the key is prefix, element, suffix. Without a * it stands for no key. `field` is a field of a hash.
+/// A pattern of BY or GET: the key is the prefix, the element, and the suffix. A pattern without a * names no key. `field` is a
+/// field of a hash.
 struct Pattern {
   bool has_star = false, is_element = false;
   Bytes prefix, suffix;
@@ -289,7 +290,8 @@ Status read_items(CompactReader reader, std::vector<SortItem>* items) {
   return reader.status();
 }
 
-/// Reads the elements. `request` changes if the source is a set: the stored result of a set is sorted in any case.
+/// Reads the elements. If the source is a set and the result is stored, it is sorted even without an order: this changes
+/// `request`.
 Status read_source_items(Ctx& ctx, SortRequest* request, Sorting* sorting) {
   if (request->stores) {
     std::vector<std::optional<Found>> found;

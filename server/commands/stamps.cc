@@ -90,8 +90,8 @@ Status delrange(Ctx& ctx) {
   if (ctx.has_tree() && !range.empty()) {
     ctx.batch.delete_stamps(ctx.session.database, range.lo, range.hi);
     if (ctx.in_exec() && ctx.strings().stamp_mode() == StampMode::kWriteTime) {
-      // Entries that the transaction has written so far get the time of its commit as stamp. The next commands of the transaction
-      // use that time as the current time.
+      // Entries that the transaction has written so far get the time of its commit as stamp, but its later commands assume the
+      // current time. So the commit fails if it comes after a border of the range.
       for (const DeleteKey border : {range.lo, range.hi}) {
         if (border > ctx.now && border != kDeleteKeyEnd) ctx.batch.rely_on_expiry(border);
       }
@@ -242,7 +242,7 @@ Result<std::optional<std::string>> scan_committed(Ctx& ctx, const ScanOptions& o
     pages += found.pages_read;
     if (!found.more) return std::optional<std::string>();
     from = std::move(found.resume);
-    // A stretch without keys in the range was already as much work as one call may do.
+    // If no keys were found, the part that was searched was already as much work as one call may do.
     if (batch->full() || found.keys.empty() || pages >= max_pages || ctx.is_cancelled()) return std::optional(std::move(from));
   }
 }

@@ -44,7 +44,7 @@ Status mget(Ctx& ctx) {
   for (const LookupKey& key : ctx.keys) {
     std::optional<Found> found;
     const Status status = strings.get_any(key, &found);
-    // The loop continues, since the pages that all keys miss are read together.
+    // The loop continues, so that the missing pages of all keys are read together.
     resident &= !status.is_not_resident();
     if (!resident) continue;
     TRY(status);
@@ -247,7 +247,7 @@ Status set_pairs(Ctx& ctx, Strings& strings) {
     const std::size_t value = 2 * i + 2;
     TRY(ctx.work(ctx.arg(value).size()));
     const Status status = strings.set(ctx.key(i), ctx.arg(value), 0, ctx.shared_arg(value));
-    // The loop continues, since the pages that all keys miss are read together.
+    // The loop continues, so that the missing pages of all keys are read together.
     resident &= !status.is_not_resident();
     if (resident) TRY(status);
   }

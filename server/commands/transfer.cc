@@ -1,7 +1,7 @@
 // Commands from one key to another: RENAME, RENAMENX, COPY, MOVE. Value, expiry and stamp move together.
 //
-// A source key that is removed is deleted as by DEL. COPY and MOVE may name another database. On a loop they hold all locks; off
-// the loop their keys are marked in both databases.
+// A source key that is removed is deleted as by DEL. COPY and MOVE may name another database. On a loop, these commands hold all
+// locks. Off the loop, they set marks on their keys in both databases (dispatch/intents.h).
 #include <limits>
 #include <optional>
 #include <string>

@@ -121,7 +121,7 @@ void reply_advice(Reply& reply, const TunerAdvice& advice) {
   reply_field(reply, "transient-space", advice.transient_space);
 }
 
-/// Settings that do not pay are left out, so that no client applies them.
+/// Leaves out the settings if they are not worthwhile, so that no client applies them.
 void reply_proposal(Reply& reply, Bytes name, DatabaseId database, const std::optional<Proposal>& proposal, bool compared) {
   reply.bulk(name);
   if (!proposal) return reply.null();

@@ -1,8 +1,8 @@
 // Sorted sets: ZADD, ZRANGE and the other commands on members with scores. Errors and their order are Redis's.
 //
-// A small sorted set is one entry, which each write replaces as a whole (store/collections.h). Of a large one, commands read and
-// write the members that they name (commands/large_access.h) or a range of them (commands/large_members.h). Changing a member's
-// score does not count as a delete.
+// A small sorted set is one entry, which each write replaces as a whole (store/collections.h). In a large one, commands read and
+// write only the members that they name (commands/large_access.h) or a range of them (commands/large_members.h). Changing a
+// member's score does not count as a delete.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -433,7 +433,7 @@ Status zlexcount(Ctx& ctx) {
   return count_generic(ctx, range);
 }
 
-/// Removes the members at `places`. Of a large sorted set, `members` are those that were read.
+/// Removes the members at `places`. If the sorted set is large, `members` are only those that were read.
 Status remove_places(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, SortedSet members, const Places& places) {
   if (places.empty()) return Status::ok();
   const auto begin = members.begin();
@@ -620,7 +620,7 @@ Status read_entries(Ctx& ctx, std::span<const LookupKey> keys, SourceEntries* en
     const Status status = read_whole(ctx, &*each);
     if (ctx.too_long) return status;
     resident &= !status.is_not_resident();
-    // The loop continues, since the pages that all keys miss are read together.
+    // The loop continues, so that the missing pages of all keys are read together.
     if (!resident) continue;
     TRY(status);
     TRY(source_type(*each).status());

@@ -169,7 +169,7 @@ Result<std::string> given_value(const std::string& name, const std::string& valu
   const std::size_t first = value.find_first_not_of(' ');
   if (key == nullptr || key->type != ConfigType::kList || first == std::string::npos || value[first] != '[') return value;
   const Status no_list =
-      wrong(where, name, "'" + value + "' is not a list of plain values, as [a, b] is; allowed: " + key->allowed);
+      wrong(where, name, "'" + value + "' is not a list of plain values, such as [a, b]; allowed: " + key->allowed);
   try {
     check_strictly(value);
     const YAML::Node node = YAML::Load(value);

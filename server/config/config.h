@@ -50,7 +50,7 @@ struct Config {
   std::string password_file;  ///< "" = none
   std::string file_password;  ///< content of password_file when the configuration was loaded
   std::string users_file;     ///< "" = none
-  Users file_users;           ///< content of users_file at that time
+  Users file_users;           ///< content of users_file when the configuration was loaded
   AclCatalogPtr commands;     ///< commands that rules of users can name; no setting; null = none
   std::uint64_t acl_log_max_len = 128;
   std::uint64_t tls_port = 0;  ///< 0 = off

@@ -4,8 +4,8 @@
 // like it, among the ten newest, and at most a minute old. The counting entry moves to the front. So a flood of equal failures
 // leaves other entries visible.
 //
-// All entries together have a share of the memory budget, like those of the slow log. The oldest entries are removed when the share
-// is exceeded.
+// All entries together have a share of the memory budget, like those of the slow log. The oldest entries are removed when the
+// share is exceeded.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct AclLogEntry {
   std::uint64_t id = 0;
   std::uint64_t count = 0;
   std::string context;  ///< "toplevel" or "multi"
-  std::string object;   ///< the command, key or channel, its first KiB; of an authentication, the command's name as sent
+  std::string object;   ///< first KiB of the command, key or channel; for an authentication, the command's name as sent
   std::string user;
   std::string client;  ///< client of the latest failure, as CLIENT LIST shows it
   std::int64_t created_ms = 0, updated_ms = 0;
@@ -36,7 +36,7 @@ class AclLog {
  public:
   static constexpr std::size_t kCompared = 10;
   static constexpr std::int64_t kGroupMs = 60'000;
-  /// The entries' share of the memory budget, at most, and the most that they take of any budget: copying them for a reply must not
+  /// The entries take at most 1 / kBudgetPart of the memory budget, and at most kMostBytes: copying them for a reply must not
   /// keep other threads waiting.
   static constexpr std::uint64_t kBudgetPart = 64, kMostBytes = std::uint64_t{16} << 20;
 

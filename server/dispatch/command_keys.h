@@ -29,14 +29,14 @@ int last_key(const KeySpec& spec, std::span<const Bytes> arguments);
 /// Returns the number of keys according to argument spec.count_at; 0 if that is invalid. Requires spec.count_at != 0.
 int counted_keys(const KeySpec& spec, std::span<const Bytes> arguments);
 
-/// Returns the position of the key after the last option STORE of SORT, or STORE or STOREDIST of GEORADIUS; 0 if there is none, and
-/// for other commands.
+/// Returns the position of the key after the last option STORE of SORT, or STORE or STOREDIST of GEORADIUS; 0 if there is none,
+/// and for other commands.
 int stored_key(const KeySpec& spec, std::span<const Bytes> arguments);
 /// Returns the first option by which SORT reads keys that are not among its arguments: "BY", if its pattern has a *, or "GET". ""
 /// if there is none.
 Bytes pattern_option(const CommandSpec& spec, std::span<const Bytes> arguments);
-/// Returns true if SORT stores a result that depends on such keys. While it runs on its loop it then holds all key locks, since
-/// no key may change between its reads and its commit.
+/// Returns true if SORT stores a result that depends on keys that are not among its arguments. While it runs on its loop it then
+/// holds all key locks, since no key may change between its reads and its commit.
 bool stores_from_patterns(const CommandSpec& spec, std::span<const Bytes> arguments);
 /// Returns true if a command with the flag kWrite writes nothing with these arguments.
 inline bool only_reads(const CommandSpec& spec, std::span<const Bytes> arguments) {

@@ -55,8 +55,8 @@ struct OffLoopCtx {
   std::uint64_t waited_ms = 0;                   ///< how long the client of a kBlocking command has waited
   bool unblocked = false;                        ///< CLIENT UNBLOCK has ended the wait of a kBlocking command
   Effects* effects = nullptr;                    ///< happen on the loop, after the reply; null inside EXEC
-  /// Of a long write: collects the keys of Ctx::note_also_read(). It stops at kMostAlsoRead + 1 keys, which means that there are
-  /// too many.
+  /// For a long write: collects the keys that a command passes to Ctx::note_also_read(). It stops at kMostAlsoRead + 1 keys,
+  /// which means that there are too many.
   KeySet* also_read = nullptr;
   static constexpr std::size_t kMostAlsoRead = 64 << 10;  ///< half a megabyte of hashes
 
@@ -73,7 +73,7 @@ struct ElementWait {
   std::uint64_t timeout_ms = 0;  ///< result: how long it waits in all; 0: without end
 };
 
-/// The server around a run. Only env_of() (command_env.h) reads it.
+/// A handle of the server. Only env_of() (command_env.h) uses its content.
 class EnvHandle {
  public:
   EnvHandle(CommandEnv& env) : env_(&env) {}  // NOLINT(google-explicit-constructor): Ctx is made of a CommandEnv
@@ -148,9 +148,9 @@ struct Ctx {
   /// Returns a walk over the command's database. Inside EXEC a walk may keep its loop busy, so the caller limits it there.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const IteratorOptions& options) const;
   /// Returns the view of another database at the moment of this run, for COPY and MOVE. Taking it now is safe: the command holds
-  /// all locks, or its keys in that database are marked.
+  /// all locks, or has set marks (intents.h) on its keys in that database.
   [[nodiscard]] ReadView view_of(DatabaseId database) const;
-  /// Called before a command reads a key that is not in `keys`: a long write marks such keys once it knows them.
+  /// Called before a command reads a key that is not in `keys`. A long write sets marks (intents.h) on such keys in its next run.
   void note_also_read(const LookupKey& key) const {
     if (off_loop != nullptr && off_loop->also_read != nullptr) add_also_read(key);
   }

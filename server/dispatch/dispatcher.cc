@@ -813,7 +813,7 @@ void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) 
   if (waiting.job != nullptr) waiting.job->input = client.take_input();
   if (waiting.long_write != nullptr) waiting.long_write->input = client.take_input();
   if (!waiting.for_element) return waiting_command->continuation.reset();
-  // Leaving the queues of thousands of keys takes milliseconds, so the loop frees that part in its turn.
+  // The wait for an element stays: leaving the queues of thousands of keys takes milliseconds, so the loop frees it later.
   waiting.give_up();
   waiting.blocked.reset();
 }

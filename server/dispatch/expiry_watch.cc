@@ -66,7 +66,8 @@ void ExpiryWatch::add(const std::string& id, Millis expiry, Millis known) {
   order_.emplace(expiry, &expiries_.emplace(id, expiry).first->first);
   bytes_ += id.size();
   while (order_.size() > kMaxKeys || bytes_ > kMaxBytes) {
-    // If too many keys expire at the earliest moment that is known, some are dropped: there would never be room for them.
+    // If too many keys expire at the earliest known moment, some of these are dropped for good: there would never be room for
+    // all.
     const Millis first = order_.begin()->first, last = std::prev(order_.end())->first, known = first == last ? last : last - 1;
     if (sweeping_) horizon_ = std::min(horizon_, known);
     full_ = std::min(full_, known);

@@ -6,9 +6,10 @@
 // whenever the horizon comes near, and from every write in between. Each expiration is reported once: when its time has come, or
 // when a command accesses the key, whichever is first. The old expiry of a key that was written again is not reported.
 //
-// Fields of hashes expire, too. The watch knows them by the keys of their elements 'x' (store/collection/large.h). The entry of a
-// hash that ends with its last field expires then. It is known as end_of_fields(), one ms later, so that its event comes last. What a
-// client has read of a hash is known by the start of the keys of its elements; it has no event.
+// Fields of hashes expire, too. The watch knows them by the keys of their elements 'x' (store/collection/large.h). A hash whose
+// last field expires is known as end_of_fields(), and is due one ms later, so that its event comes last. For client-side caches,
+// the watch also knows the start of the range of a hash's elements. It is due when what a client has read of the hash may be
+// outdated, and has no event.
 //
 // The watch holds kMaxKeys in kMaxBytes at most. Beyond that it drops the latest keys, and moves the horizon back before them.
 // (If too many keys expire at one moment, some are not reported.) If only client-side caches need the watch, there is no sweep,
@@ -77,8 +78,8 @@ class ExpiryWatch {
   bool committed(const CommittedCommand& commit, DatabaseId target, std::size_t* cursor, const Slice& slice);
   /// Notes that the key was read, and has this expiry.
   void seen(DatabaseId database, Bytes key, Millis expiry);
-  /// Like the other seen(), for an entry, and for the fields of a hash: what a client knows of it is due when the first of them expires.
-  /// Once one has expired, the time of the next is unknown here: it is due after a second.
+  /// Like the other seen(), for an entry. In a hash with fields that expire, what a client has read is due, too, when the first
+  /// field expires. Once one has expired, the time of the next is unknown here, and a second from now is assumed.
   void seen(DatabaseId database, Bytes key, const Found& found, Millis now);
   /// Notes that all keys of a range were deleted; an empty `end` is the end of the database.
   void range_deleted(DatabaseId database, Bytes start, Bytes end);

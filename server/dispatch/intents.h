@@ -50,11 +50,11 @@ class KeySet {
   /// Called after the last add(), before any other method. More may be added afterwards, with another seal().
   void seal();
 
-  /// True if both sets have a common key, or one has a whole database of which the other has keys.
+  /// Returns true if the sets have a common key, or if one has a whole database and the other has keys of that database.
   [[nodiscard]] bool meets(const KeySet& other) const;
-  /// True if this set has a whole database of which `other` has keys.
+  /// Returns true if this set has a whole database, and `other` has keys of that database.
   [[nodiscard]] bool covers_some(const KeySet& other) const;
-  /// True if this set has each key of `other`.
+  /// Returns true if this set has each key of `other`.
   [[nodiscard]] bool has_keys_of(const KeySet& other) const;
   [[nodiscard]] std::size_t size() const { return keys_.size(); }
 

@@ -79,7 +79,7 @@ void LongWrite::forget_collected() {
 }
 
 Status LongWrite::collect() {
-  std::vector<DatabaseId> patterned;  // databases with keys of patterns, which are unknown
+  std::vector<DatabaseId> patterned;  // databases in which SORT uses keys that are not known yet
   const auto add = [this](DatabaseId database, const LookupKey& key) {
     marks->keys.add(database, key.hash);
     stripes.push_back(KeyLocks::stripe_of(key, database));

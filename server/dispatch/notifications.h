@@ -56,8 +56,8 @@ class Notifications {
   /// Returns the cost of comparing a channel of `channel_bytes` bytes with all patterns, in bytes (PubSub::pattern_work). Set
   /// once, before use; null: there are no patterns.
   std::function<std::uint64_t(std::size_t channel_bytes)> work;
-  /// Calls a function, and sends its messages to each other loop together, in their order. Set once, before use; null: each
-  /// message is sent by itself.
+  /// Calls a function. The messages that it publishes are sent to each other loop together, in their order. Set once, before use;
+  /// null: each message is sent by itself.
   std::function<void(const std::function<void()>&)> together;
   /// Returns the most subscribers that an event may have. Set once, before use; null: there are none.
   std::function<std::size_t()> listeners;

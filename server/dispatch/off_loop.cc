@@ -16,7 +16,7 @@ namespace {
 
 /// The number of keys that TrackingTable notes under one lock.
 constexpr std::size_t kKeysAtOnce = 1024;
-/// The memory of a collected key. Its hash is among the marks, in a list that grows by doubling.
+/// The memory of a collected key, and of its hash among the command's marks, in a list that grows by doubling.
 constexpr std::uint64_t kKeyBytes = sizeof(LookupKey) + 2 * sizeof(std::uint64_t);
 /// Estimated memory of a note that a key existed before the command.
 constexpr std::uint64_t kHadBytes = 64;
@@ -202,7 +202,7 @@ void Dispatcher::wait_for_sync(PendingCommand& pending, const Prepared& prepared
   job->command = prepared.command;
   job->client_id = client.id;
   job->loop = client.loop;
-  // A ticket covers earlier deletes, too. So its reply waits even if there was nothing to delete.
+  // A purge ticket covers earlier deletes, too. So its reply waits even if there was nothing to delete.
   job->seen_seq = batch_.empty() ? env_.db->visible_seq() : batch_.last_seq();
   job->nanos = nanos_ - start;
   large_commit_ = 0;  // the command's wait for the log is counted with its other waits

@@ -14,9 +14,9 @@ namespace ebbtide {
 
 namespace {
 
-/// Gives a thread about a tenth of a processor that an event loop uses, too, and all of an idle one.
+/// With this nice value a thread gets about a tenth of a processor that it shares with an event loop, and all of an idle one.
 constexpr int kNiceOfChecks = 10;
-/// Gives a thread about a quarter of such a processor.
+/// With this nice value a thread gets about a quarter of such a shared processor.
 constexpr int kNiceOfControl = 5;
 
 int nice_of(OffloadClass kind) {

@@ -4,9 +4,9 @@
 // step or a read that repeatedly goes to the disk. Long work walks whole databases, or waits for background work to end. Waits
 // for a sync follow the order of the log, so one thread is enough for them. Long writes (long_write.h) are limited, too, but
 // other commands may wait for their keys. So long writes wait in their queue for each other only. Administrative commands have
-// threads of their own, so that CLIENT KILL and ACL SETUSER end what keeps the others busy. Checks of rights can keep any number of
-// threads busy, so theirs have a low priority: they leave the processors to the event loops. Users take turns in their queues, so
-// that the checks of one user do not keep those of another waiting. ACL SETUSER may compare subscriptions for seconds, so its
+// threads of their own, so that CLIENT KILL and ACL SETUSER end what keeps the others busy. Checks of rights can keep any number
+// of threads busy, so theirs have a low priority: they leave the processors to the event loops. Users take turns in their queues,
+// so that the checks of one user do not keep those of another waiting. ACL SETUSER may compare subscriptions for seconds, so its
 // threads have a lower priority, too.
 //
 // Work is unwanted once its client has disconnected: then it is not begun, and leaves its queue. A client has at most one piece

@@ -24,10 +24,10 @@ namespace ebbtide {
 struct CommandEnv;
 struct Ctx;
 
-/// Returns the commands of a table, for rules.
+/// Returns the commands of a table in the form that the rules of users need.
 AclCatalog acl_catalog(const CommandTable& table);
 
-/// Checks if the user may run a command with these arguments, whose number is right. nullopt: the budget does not suffice.
+/// Checks if the user may run a command with these arguments, whose number must be right. nullopt: the budget does not suffice.
 std::optional<AclVerdict> check_permission(const User& user, const Command& command, std::span<const Bytes> arguments,
                                            AclBudget& budget);
 
@@ -37,9 +37,9 @@ std::optional<Bytes> denied_pattern_option(const User& user, const Command& comm
                                            AclBudget& budget);
 /// Returns the budget of a check that a handler or EXEC makes: the work that the run may still do (Ctx::work).
 AclBudget check_budget(const Ctx& ctx);
-/// Takes the work of such a check from what the run may still do. Fails like Ctx::work() if the check has used up its budget.
+/// Takes the work of a check with check_budget() from what the run may still do. Fails like Ctx::work() if it used up the budget.
 Status note_check(Ctx& ctx, const AclBudget& budget, bool complete);
-/// Returns Redis's text for that denial, without a code.
+/// Returns Redis's text for a denied `option` of SORT (BY or GET), without a code.
 std::string denied_pattern_text(Bytes option);
 
 /// Returns the session's user, and looks it up if need be. A user that was removed meanwhile may do nothing. The result is valid

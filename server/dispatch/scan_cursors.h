@@ -26,7 +26,7 @@ class ScanCursors {
  public:
   static constexpr std::size_t kMaxCursors = 65536;
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
-  /// The cursors' share of the memory budget, at most.
+  /// The cursors take at most 1 / kBudgetPart of the memory budget.
   static constexpr std::uint64_t kBudgetPart = 32;
 
   /// `seed`: a random number drawn at start.
@@ -37,7 +37,7 @@ class ScanCursors {
   /// Sets the size of the memory budget, in bytes.
   void set_budget(std::uint64_t bytes);
 
-  /// Returns a new cursor, never 0, for going on at `resume_key`, an engine key.
+  /// Returns a new cursor, never 0, that continues at `resume_key`, an engine key.
   std::uint64_t add(DatabaseId database, std::string resume_key);
   /// Returns the resume key of a cursor; nullopt if the cursor is unknown or belongs to another database.
   std::optional<std::string> find(DatabaseId database, std::uint64_t cursor);

@@ -1,8 +1,8 @@
 // The scripts that EVALSHA finds.
 //
-// EVAL adds its script, SCRIPT LOAD adds one that stays. As in Redis 7.4, scripts that only EVAL has added leave when there are
-// too many of them, the one longest unused first. Nothing is stored on disk. Clients expect that a script may be missing: they
-// send EVAL when EVALSHA replies NOSCRIPT.
+// EVAL adds its script, and SCRIPT LOAD adds a script that stays. As in Redis 7.4, scripts that only EVAL has added are removed
+// when there are too many of them, the least recently used first. Nothing is stored on disk. Clients expect that a script may be
+// missing: they send EVAL when EVALSHA replies NOSCRIPT.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ class ScriptCache {
 
   /// Returns the script, or null. `sha` is in lower case.
   std::shared_ptr<const Script> find(const std::string& sha);
-  /// Adds a script. `stays`: SCRIPT LOAD has added it. Returns false if the memory budget has no room for it; then EVAL still runs
-  /// it. A null account charges nothing.
+  /// Adds a script. `stays`: SCRIPT LOAD has added it. Returns false if the memory budget has no room for it; then EVAL still
+  /// runs it. A null account charges nothing.
   bool add(std::shared_ptr<const Script> script, bool stays, MemoryAccount* account);
   /// Removes all scripts.
   void clear();

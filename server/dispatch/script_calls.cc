@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kCallWork = 512;
 /// Estimated memory of a call that observers will be notified of, without its bytes.
 constexpr std::uint64_t kKeptBytes = 256;
-/// Different errors of called commands that a run counts one by one.
+/// The most different errors of called commands that a run counts.
 constexpr std::size_t kCountedErrors = 128;
 
 /// Returns true for a command that Redis replicates although it writes no key.

@@ -1,9 +1,10 @@
 // How a script runs commands.
 //
-// A script is a command of a transaction (TransactionRun), outside MULTI of one of its own. The handler of EVAL runs the script,
-// and the script calls commands through this interface. Each writes into the transaction's batch, and reads the writes of earlier
-// commands. So a script's writes are committed together, whatever the script replies; an error of the script undoes nothing, as
-// in Redis. If the run itself fails, because pages are missing or it takes too long for a loop, it has had no effect.
+// A script runs as a command of a transaction (TransactionRun): outside MULTI, of a transaction of its own. The handler of EVAL
+// runs the script, and the script calls commands through this interface. Each writes into the transaction's batch, and reads the
+// writes of earlier commands. So a script's writes are committed together, whatever the script replies. As in Redis, an error of
+// the script undoes nothing. But if the run itself fails, because pages are missing or it takes too long for a loop, it has had
+// no effect.
 #pragma once
 
 #include <span>

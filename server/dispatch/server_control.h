@@ -172,9 +172,9 @@ class ServerControl {
   // --- clients
   /// True if a client with this id is connected.
   [[nodiscard]] virtual bool has_client(std::uint64_t id) const = 0;
-  /// Passes one line per client, as describe_client (session.h) makes it, each with a newline, ordered by id, to `add`: some lines
-  /// at a time, since other clients wait while a loop makes them. Returns the first error of `add`. May wait for other loops, so
-  /// only offload threads call it.
+  /// Passes one line per client, as describe_client (session.h) makes it, each with a newline, ordered by id, to `add`: some
+  /// lines at a time, since other clients wait while a loop makes them. Returns the first error of `add`. May wait for other
+  /// loops, so only offload threads call it.
   virtual Status client_list(const ClientFilter& filter, const std::function<Status(std::string lines)>& add) = 0;
   /// Closes the matching clients and returns their number. The calling client is closed after its reply. Only offload threads
   /// call it.

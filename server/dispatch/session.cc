@@ -46,7 +46,7 @@ void set_tracking(Client& client, Observers& observers, const Tracking& tracking
 
 Transaction& make_transaction(Client& client, MemoryAccount& memory) {
   auto& transaction = state_of(client).transaction;
-  // The transaction keeps the account of the time before the database was opened, as long as memory is charged to that account.
+  // A transaction from before the database was opened keeps its old memory account while memory is charged to that account.
   const bool moves = transaction != nullptr && &transaction->memory != &memory && transaction->charged == 0;
   if (transaction == nullptr || moves) transaction = std::make_unique<Transaction>(memory);
   return *transaction;

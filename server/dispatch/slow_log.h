@@ -43,7 +43,7 @@ class SlowLog {
     bool has_arguments = false;  ///< the command has arguments besides its name
   };
 
-  /// The entries' share of the memory budget, at most.
+  /// The entries take at most 1 / kBudgetPart of the memory budget.
   static constexpr std::uint64_t kBudgetPart = 64;
 
   /// Charges the entries' memory. Its functions are set once, before use.

@@ -59,7 +59,7 @@ enum CommandFlags : std::uint32_t {
   /// The command uses no keys, and runs on its loop unless Ctx::work() fails. Off the loop its effects (Ctx::effects) wait for
   /// its end.
   kMayLeave = 1u << 30,
-  kRunsScript = 1u << 31,  ///< EVAL and its kin: a script runs other commands (script_calls.h)
+  kRunsScript = 1u << 31,  ///< EVAL and similar commands: a script runs other commands (script_calls.h)
 };
 
 /// The positions of the keys among the arguments; argument 0 is the name. first = 0: no keys. last = 0: the same as first;
@@ -88,10 +88,11 @@ struct KeySpec {
   /// One more key is the argument after the last option STORE, as in SORT. The command writes it, and writes nothing without it.
   /// Then `first` is the only other key.
   bool has_store = false;
-  /// With has_store: the option may also be STOREDIST, and options begin at this argument, as in GEORADIUS. 0: the options of SORT.
+  /// With has_store: the option may also be STOREDIST, and options begin at this argument, as in GEORADIUS. 0: the options of
+  /// SORT.
   int store_from = 0;
-  /// For COMMAND INFO: a part of the keys (CommandSpec::key_specs) is the argument after this word, which is searched from argument
-  /// `first` on.
+  /// For COMMAND INFO: a part of the keys (CommandSpec::key_specs) is the argument after this word, which is searched from
+  /// argument `first` on.
   std::string_view keyword = {};
   /// For COMMAND INFO: describes a part of the keys (CommandSpec::key_specs) whose places are unknown. Such a part has first = 0.
   std::string_view notes = {};
@@ -175,7 +176,7 @@ struct CommandSpec {
   Group group = Group::kGeneric;
   std::span<const ArgDoc> arguments = {};
   std::span<const CommandSpec> subcommands = {};
-  std::string_view container = {};  ///< name of the container, of a subcommand
+  std::string_view container = {};  ///< of a subcommand: the name of its container
   std::string_view extra_acl = {};  ///< categories besides those of flags and group; for group generic, instead of @keyspace
   /// For COMMAND INFO, if the accesses to the keys differ: the parts of `keys`, each with its own access.
   std::span<const KeySpec> key_specs = {};

@@ -15,19 +15,19 @@ namespace {
 
 /// Estimated memory of a noted key, without the key's bytes, and of each client that has noted it.
 constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
-/// Before their invalidations are sent, at most kOpsAtOnce operations are handled, and about kNotesAtOnce notes are removed:
-/// about a millisecond of work.
+/// At most this many operations are handled, and about this many notes removed, before their invalidations are sent: about a
+/// millisecond of work.
 constexpr std::size_t kOpsAtOnce = 1024, kNotesAtOnce = 4096;
 
 /// Clients share the keys of an invalidation if these have at least this many bytes.
 constexpr std::size_t kSharedKeysBytes = 4 << 10;
 
-/// Above these limits for the prefixes together - lists of keys, and bytes of lists that prefixes do not share - all keys are
-/// invalidated instead. That limits a broadcast to a few milliseconds of work.
+/// If a broadcast has more lists of keys, or more bytes in lists that prefixes do not share, it invalidates all keys instead.
+/// That limits a broadcast to a few milliseconds of work.
 constexpr std::size_t kMostLists = 64 << 10, kMostCopiedBytes = 4 << 20;
-/// Above this limit for the messages together - kMessageBytes each, and the keys that are copied into it - each client gets one
-/// message instead, which invalidates all keys. The rest cannot wait for a later round: a client's next reply may be newer than
-/// its cache. And if keys are written faster than messages are sent, any amount of memory would be needed.
+/// If the messages of a broadcast take more, kMessageBytes each and the keys that are copied into them, each client gets one
+/// message instead, which invalidates all keys. The messages cannot wait for a later round: a client's next reply may be newer
+/// than its cache. And if keys are written faster than messages are sent, any amount of memory would be needed.
 constexpr std::size_t kMessageBytes = 256, kMostMessageBytes = 8 << 20;
 
 Bytes engine_key_of(const std::pair<const std::string, std::uint64_t>& written) { return written.first; }
@@ -58,7 +58,7 @@ void write_invalidation(Client& client, const std::shared_ptr<const std::string>
 /// If more invalidations are kept back for a client, all of its keys are invalidated instead.
 constexpr std::size_t kMostKept = 256;
 
-/// Sends a client a push: the client that received its invalidations has disconnected.
+/// Sends a push to a client whose invalidations went to another client: the other client has disconnected.
 void report_broken_redirect(Client& client, std::uint64_t redirect) {
   if (client.protocol != 3) return;
   Reply reply(&client.out, client.protocol);
@@ -237,7 +237,7 @@ struct TrackingTable::Broadcasts {
   };
   std::vector<WrittenKeys> groups;
   std::vector<OfPrefix> prefixes;
-  std::vector<std::uint64_t> all;  ///< clients for which all keys are invalidated; then the rest is empty
+  std::vector<std::uint64_t> all;  ///< clients for which all keys are invalidated; then the other members are empty
   SeqNum seq = 0;
 };
 
@@ -309,7 +309,7 @@ void TrackingTable::send_broadcasts(ClientLoop* here) {
     std::sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return *a < *b; });
     return keys.empty() ? std::make_shared<const std::string>() : encode(keys);
   };
-  // Neighbours mostly have the same groups, and share their text.
+  // Neighbouring prefixes mostly have the same groups, and share their text.
   const Broadcasts::OfPrefix* before = nullptr;
   EncodedKeys text;
   std::set<std::uint64_t> writers;

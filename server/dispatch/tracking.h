@@ -40,7 +40,7 @@ struct Tracking {
   std::uint64_t redirect = 0;
   std::vector<std::string> prefixes = {};
 
-  /// True if the keys of a read are noted.
+  /// Returns true if the keys of a read are noted.
   [[nodiscard]] bool notes_reads() const {
     return on && !broadcast && (!opt_in || caching == std::optional(true)) && !(opt_out && caching == std::optional(false));
   }
@@ -65,7 +65,7 @@ class TrackingTable {
   /// Limits of the notes. Beyond them the first keys in key order are invalidated as if they had changed.
   static constexpr std::size_t kMaxKeys = 1'000'000;
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
-  /// The notes' share of the memory budget, at most.
+  /// The notes take at most 1 / kBudgetPart of the memory budget.
   static constexpr std::size_t kBudgetPart = 8;
 
   explicit TrackingTable(Switches& switches, std::size_t max_bytes = kMaxBytes) : switches_(switches), max_bytes_(max_bytes) {}
@@ -106,7 +106,7 @@ class TrackingTable {
 
   struct Counts {
     std::size_t clients = 0, keys = 0;
-    std::size_t items = 0;  ///< notes: for each key the clients that have noted it, summed over the keys
+    std::size_t items = 0;  ///< number of notes: one for each key and each client that has noted the key
     std::size_t prefixes = 0;
   };
   [[nodiscard]] Counts counts();
@@ -151,7 +151,8 @@ class TrackingTable {
   void note_written(Prefixes::value_type& prefix, Bytes key, std::uint64_t writer);
   /// Takes the keys that are to be broadcast, and finds their receivers.
   void take_broadcasts(Broadcasts* out);
-  /// Adds the clients that have one of these prefixes to `out->all`. A client with very many prefixes is not compared, and added.
+  /// Adds the clients that have one of these prefixes to `out->all`. A client with very many prefixes is added without a
+  /// comparison.
   void take_concerned(const std::unordered_map<const Prefixes::value_type*, std::size_t>& prefixes, Broadcasts* out) const;
   /// The encoded keys of an invalidation, as in Invalidation::keys.
   using EncodedKeys = std::shared_ptr<const std::string>;

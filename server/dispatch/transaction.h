@@ -138,7 +138,7 @@ struct Transaction {
   MemoryAccount& memory;                                                    ///< charged with what is queued and watched
   bool open = false;                                                        ///< MULTI was called
   bool failed = false;                                                      ///< a command could not be queued, so EXEC fails
-  bool writes = false, locks_all = false, synced = false, selects = false;  ///< requirements of the queued commands
+  bool writes = false, locks_all = false, synced = false, selects = false;  ///< true: a queued command needs this
   bool walks = false;                                                       ///< one of the queued commands reads a whole database
   bool is_long = false;                                                     ///< one of the queued commands is flagged kOffload
   bool may_leave = true;                                                    ///< all of the queued commands may run off the loop
@@ -183,7 +183,7 @@ struct Transaction {
   }
 
  private:
-  struct Forgotten {  // members are destroyed in reverse order, so its last member ends first
+  struct Forgotten {  // members are destroyed in reverse order: the queue first, then its charge, then the account
     std::shared_ptr<MemoryAccount> account;
     MemoryCharge charge;
     CommandQueue queue;

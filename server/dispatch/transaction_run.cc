@@ -166,8 +166,8 @@ void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId datab
     });
   }
   if (observers.switches.word() == 0 || own_.empty()) return;
-  // Off the loop, a command that empties or swaps databases is not announced: after its commit, commit_long_write() makes the watch
-  // of expiries read all keys. So the watch need not note the keys of earlier commands; their notifications are still sent.
+  // Off the loop, a command that empties or swaps databases is not announced: after its commit, commit_long_write() makes the
+  // watch of expiries read all keys. So the watch need not note the keys of earlier commands; their notifications are still sent.
   if (client_ == nullptr && queued.command->spec->changes_databases()) {
     for (const auto& progress : announced_) progress->watched = true;
     return announced_.clear();

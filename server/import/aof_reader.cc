@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxLineBytes = 4096;
 
-/// Takes a line with its end; the end is removed.
+/// Takes a line and its line end. `line` gets it without the line end.
 Status take_line(InputFile& input, std::string* line) {
   line->clear();
   do {
@@ -60,7 +60,7 @@ Result<bool> read_aof_command(InputFile& input, AofCommand* command) {
     TRY(input.take(2, &end));
     if (end != "\r\n") {
       return Status::corruption(input.name() + ", byte " + std::to_string(input.offset() - 2) +
-                                ": an argument does not end here");
+                                ": the end of an argument, CR LF, is expected");
     }
     command->arguments.push_back(std::move(argument));
   }

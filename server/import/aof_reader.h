@@ -15,12 +15,12 @@ struct AofCommand {
   std::uint64_t offset = 0;  ///< where the command begins
 };
 
-/// Reads the next command; lines that begin with # are skipped. Returns false at the end. kCorruption: the file is damaged, or ends
-/// within a command, as after a crash.
+/// Reads the next command; lines that begin with # are skipped. Returns false at the end. kCorruption: the file is damaged, or
+/// ends within a command, as after a crash.
 Result<bool> read_aof_command(InputFile& input, AofCommand* command);
 
-/// Returns the files that a manifest names, in the order in which they are loaded; paths are relative to the manifest's directory.
-/// kCorruption: a line is not understood.
+/// Returns the files that a manifest names, in the order in which they are loaded; paths are relative to the manifest's
+/// directory. kCorruption: a line is not understood.
 Result<std::vector<std::string>> read_aof_manifest(InputFile& input);
 
 }  // namespace ebbtide

@@ -36,10 +36,11 @@ struct ServerReply {
   [[nodiscard]] bool is_error() const { return kind == Kind::kError; }
 };
 
-/// One connection. Not thread-safe. After an I/O error it is of no use any more.
+/// One connection. Not thread-safe. After an I/O error it is unusable.
 class Connection {
  public:
-  /// Connects, and logs in if there is a user or a password. A reply may take five minutes. kIoError: no connection; kInvalidArgument: the password is wrong.
+  /// Connects, and logs in if there is a user or a password. A reply may take five minutes. kIoError: no connection;
+  /// kInvalidArgument: the password is wrong.
   static Result<std::unique_ptr<Connection>> open(const Endpoint& endpoint);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -53,7 +54,7 @@ class Connection {
   Result<ServerReply> receive();
   /// Sends a command and returns its reply. Requires that no other reply is due.
   Result<ServerReply> call(std::span<const Bytes> arguments);
-  /// Like call(); an error of the server is an error.
+  /// Like call(), but returns an error if the server replies with one.
   Result<ServerReply> require(std::span<const Bytes> arguments);
 
   [[nodiscard]] const std::string& name() const { return name_; }

@@ -67,7 +67,7 @@ Status run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Writes all keys of a running server to an RDB file that Redis loads: the way back.", kTool);
+  CLI::App app("Writes all keys of a running server to an RDB file that Redis loads, the opposite of ebbtide-import.", kTool);
   app.footer(kExamples);
   app.set_version_flag("--version", std::string(kTool) + " " EBBTIDE_VERSION);
   add_endpoint_flags(&app, &options.server, &options.password_file, "the server");

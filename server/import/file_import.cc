@@ -12,8 +12,8 @@
 namespace ebbtide {
 namespace {
 
-// Commands that a server writes to no append-only file, and after which replies would no longer belong to the commands before them, or
-// the target would stop.
+// Commands that no server writes to an append-only file, and that would break an import: after them, replies no longer match the
+// commands, or the target stops.
 constexpr Bytes kForeign[] = {"auth",     "blmove",       "blmpop",    "blpop",        "brpop",     "brpoplpush",  "bzmpop",
                               "bzpopmax", "bzpopmin",     "client",    "debug",        "hello",     "monitor",     "psubscribe",
                               "psync",    "punsubscribe", "quit",      "replconf",     "replicaof", "reset",       "shutdown",
@@ -60,7 +60,7 @@ class FileReader {
   const FileImport& source_;
   TransferReport& report_;
   std::uint64_t keys_ = 0;     // read so far, of the chosen databases
-  std::uint64_t skipped_ = 0;  // so many of them are not handed on
+  std::uint64_t skipped_ = 0;  // the first of these keys, which are not handed on
 
  private:
   Status read_file(InputFile& input) {
@@ -169,7 +169,7 @@ class Sending final : public FileReader {
     return importer_.add_command(command.arguments, place_of(command, input));
   }
 
-  static constexpr std::uint64_t kStepBytes = std::uint64_t{64} << 20;  // so that large values are not sent again, either
+  static constexpr std::uint64_t kStepBytes = std::uint64_t{64} << 20;  // also a step, so that few large values are sent again
 
   Importer& importer_;
   const ImportSteps* const steps_;

@@ -1,7 +1,7 @@
 // Imports what RDB files and append-only files contain.
 //
-// A source is a list of files, read in their order: an RDB file; an append-only file, with an RDB file as its beginning or without; or all
-// files of an append-only file's manifest.
+// A source is a list of files that are read in order: an RDB file; an append-only file, which may begin with an RDB file; or the
+// files that an append-only file's manifest names.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace ebbtide {
 
-/// What is read, and what of it is wanted.
+/// The files to import, and a filter.
 struct FileImport {
   std::vector<std::string> files;
-  std::vector<std::uint64_t> databases;  ///< only these; none: all. Append-only files are refused with it
+  std::vector<std::uint64_t> databases;  ///< only these databases; empty: all. Append-only files are refused if it is set
 };
 
 /// Continues an import of one RDB file, and records how far it is.
@@ -34,12 +34,14 @@ Result<std::vector<std::string>> files_of(const std::string& path);
 /// Called with the number of keys and commands so far, and the part of all bytes that is read; it is negative if unknown.
 using OnProgress = std::function<void(std::uint64_t done, double share)>;
 
-/// Reads everything without sending it, and counts it in `report`, as if all keys were taken that can be. kCorruption, kUnsupported:
-/// the file cannot be imported as a whole. Sets `crc`, if it is not null, to the CRC of all bytes of the last file.
+/// Reads everything without sending it, and counts it in `report`, as if the server took every key of a type that it has.
+/// kCorruption, kUnsupported: the file cannot be imported as a whole. Sets `crc`, if it is not null, to the CRC of all bytes of
+/// the last file.
 Status check_files(const FileImport& source, TransferReport* report, std::uint64_t* commands, const OnProgress& progress,
                    std::uint64_t* crc = nullptr);
 
-/// Sends everything, or what `steps` leaves of one RDB file. Errors are those of check_files(), and kIoError: the server is gone.
+/// Sends everything, or what `steps` leaves of one RDB file. Errors are those of check_files(), and kIoError: no connection to
+/// the server.
 Status import_files(const FileImport& source, Importer* importer, TransferReport* report, std::uint64_t* commands,
                     const OnProgress& progress, const ImportSteps* steps = nullptr);
 

@@ -1,6 +1,7 @@
 // ebbtide-import: brings the keys of an RDB file, of an append-only file, or of a running Redis into a running server.
 //
-// Exit status: 0 all keys were imported, 1 the import stopped, 2 wrong use, 3 it is complete, but keys are missing (they are listed).
+// Exit status: 0 all keys were imported, 1 the import stopped, 2 wrong use, 3 it is complete, but keys are missing (they are
+// listed).
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -78,7 +79,8 @@ Result<int> status_of(const TransferReport& report, const std::string& list) {
   return report.lost_any() ? 3 : 0;
 }
 
-/// Returns a name for what is imported where and how. The same command has the same name, unless the file has changed.
+/// Returns a name for the import: the file's CRC, the server, and the flags. The same command has the same name, unless the file
+/// has changed.
 std::string name_of(const Options& options, std::uint64_t crc) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(crc));

@@ -7,7 +7,7 @@
 //   report TEXT            a line each: TransferReport::save()
 //   end
 //
-// The file is replaced as a whole, when all replies to the entries before have come.
+// The file is replaced as a whole, once the replies to all of these entries have come.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace ebbtide {
 
 struct ImportState {
-  /// The longest distance between two states: so many entries after the last state may have been sent before an interruption.
+  /// The most entries between two states: up to this many entries after the last state may have been sent before an interruption.
   static constexpr std::uint64_t kMostEntries = 16'384;
 
   std::string import;

@@ -22,7 +22,8 @@ std::int64_t number_of(const std::string& text) {
 
 Status Importer::begin() {
   TRY_ASSIGN(time, target_.require(std::array<Bytes, 1>{"TIME"}));
-  if (time.array.size() != 2) return Status::io_error(target_.name() + " answers TIME with no time");
+  if (time.array.size() != 2)
+    return Status::io_error("unexpected reply to TIME from " + target_.name() + ": not seconds and microseconds");
   time_ms_ = number_of(time.array[0].text) * 1000 + number_of(time.array[1].text) / 1000;
   return Status::ok();
 }
@@ -102,7 +103,7 @@ Status Importer::note(const Sent& what, const ServerReply& reply) {
     case Sent::Kind::kSelect:
       if (reply.is_error()) {
         return Status::invalid_argument("database " + std::to_string(what.database) + " cannot be selected at " + target_.name() +
-                                        ": " + reply.text + ". The configuration key `server.databases` sets their number.");
+                                        ": " + reply.text + ". If " + target_.name() + " is Ebbtide, raise `server.databases`.");
       }
       break;
     case Sent::Kind::kKey:
@@ -130,8 +131,8 @@ Status Importer::note_command(const std::string& place, const ServerReply& reply
   if (!reply.is_error()) return Status::ok();
   // After a SELECT that failed, all later commands would change another database.
   if (reply.text.find("DB index is out of range") != std::string::npos) {
-    return Status::invalid_argument(place + ": " + reply.text + " at " + target_.name() +
-                                    ". The configuration key `server.databases` sets the number of databases.");
+    return Status::invalid_argument(place + ": " + reply.text + " at " + target_.name() + ". If " + target_.name() +
+                                    " is Ebbtide, raise `server.databases`.");
   }
   report_.add_other(place, reply.text);
   return Status::ok();

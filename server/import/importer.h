@@ -24,8 +24,8 @@ class Importer {
   Status begin();
   /// Sends a key; adds it to the report now, or when its reply has come.
   Status add(RdbEntry&& entry, unsigned version);
-  /// Sends a command as it stands. An error of the server is reported with `name`, the command's place. kInvalidArgument: an earlier
-  /// command selects a database that the server does not have.
+  /// Sends a command as it stands. An error of the server is reported with `name`, the command's place. kInvalidArgument: an
+  /// earlier command selects a database that the server does not have.
   Status add_command(const std::vector<std::string>& arguments, std::string name);
   /// Removes a key.
   Status remove(std::uint64_t database, const std::string& key);
@@ -52,7 +52,7 @@ class Importer {
   std::int64_t time_ms_ = 0;
   std::uint64_t database_ = 0;
   bool selected_ = false;
-  std::deque<Sent> sent_;  // without a reply
+  std::deque<Sent> sent_;  // sent, and waiting for a reply
   std::uint64_t in_doubt_ = 0;
   std::uint64_t batch_ = 0;
   std::size_t batch_bytes_ = 0, batch_commands_ = 0;

@@ -21,7 +21,8 @@ Status scan(Connection& source, std::uint64_t database, const std::function<Stat
   std::string cursor = "0";
   do {
     TRY_ASSIGN(step, source.require(std::array<Bytes, 4>{"SCAN", cursor, "COUNT", kScanCount}));
-    if (step.array.size() != 2) return Status::io_error(source.name() + " answers SCAN with no cursor and names");
+    if (step.array.size() != 2)
+      return Status::io_error("unexpected reply to SCAN from " + source.name() + ": not a cursor and a list of keys");
     cursor = step.array[0].text;
     TRY(visit(std::move(step.array[1].array)));
   } while (cursor != "0");

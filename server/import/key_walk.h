@@ -21,11 +21,11 @@ struct DatabaseSize {
   std::uint64_t database = 0, keys = 0;
 };
 Result<std::vector<DatabaseSize>> databases_of(Connection& source);
-/// Returns true if the database was asked for: no list means all.
+/// Returns true if the list has the database, or is empty, which means all databases.
 [[nodiscard]] bool is_wanted(const std::vector<std::uint64_t>& databases, std::uint64_t database);
 
-/// Calls `visit` for each key of a database that exists during the whole walk, at least once; a key may come twice. Other keys may be
-/// missing. An error of `visit` ends the walk. kIoError: the server does not answer, or with an error.
+/// Calls `visit` at least once for each key of a database that exists during the whole walk; a key may come twice. Other keys may
+/// be missing. An error of `visit` ends the walk. kIoError: the server does not reply, or replies with an error.
 Status walk_keys(Connection& source, std::uint64_t database, const std::function<Status(DumpedKey&&)>& visit);
 
 /// Calls `visit` for each name of a database, like walk_keys().

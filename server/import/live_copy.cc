@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kUnknown = 0;  // in place of the hash of a value
+constexpr std::uint64_t kUnknown = 0;  // in place of the hash of a value that must be sent again
 
 std::uint64_t hash_of(const RdbEntry& entry) {
   std::string bytes = entry.value;
@@ -46,7 +46,7 @@ Result<CopyPass> LiveCopy::pass(TransferReport* report, const std::function<void
   TRY(importer.drain());
   std::sort(now.begin(), now.end());
   now.erase(std::unique(now.begin(), now.end()), now.end());
-  // Of a key that SCAN returned twice with different values, it is unknown which one was sent last: the next pass sends it again.
+  // If SCAN returned a key twice with different values, it is unknown which one was sent last: the next pass sends it again.
   for (std::size_t i = 1; i < now.size(); ++i) {
     if (now[i].first == now[i - 1].first) now[i - 1].second = now[i].second = kUnknown;
   }

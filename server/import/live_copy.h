@@ -1,7 +1,7 @@
 // Copies all keys of a running server to another, in passes: each pass sends what has changed since the one before.
 //
-// Between two passes only hashes of keys and values are kept, 16 bytes a key. So a change that keeps both hashes is missed, with a chance
-// of 2^-64 a key.
+// Between two passes only hashes of keys and values are kept, 16 bytes a key. So a change is missed if the new value has the same
+// hash, with a probability of 2^-64 a key.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class LiveCopy {
   LiveCopy(Connection& source, Connection& target, std::uint64_t database)
       : source_(source), target_(target), database_(database) {}
 
-  /// Copies what has changed since the pass before. `report` counts the keys that were sent. `progress` is called after each key with
-  /// the number of keys so far.
+  /// Copies what has changed since the pass before. `report` counts the keys that were sent. `progress` is called after each key
+  /// with the number of keys so far.
   Result<CopyPass> pass(TransferReport* report, const std::function<void(std::uint64_t keys)>& progress);
 
  private:

@@ -6,7 +6,7 @@
 //
 // The CRC is that of all bytes before it; 0 means that there is none.
 //
-// Values of streams and of most modules are skipped, since their lengths can be found; so are hashes with expiring fields. Sources:
+// Values of streams and of most modules are skipped: their ends can be found, but the server does not have these types. Sources:
 // Redis's rdb.h and rdb.c, 2.4 to 7.4.
 #pragma once
 
@@ -32,7 +32,8 @@ struct RdbEntry {
 
 /// Returns the name of a type byte: "string", "hash", "stream", ...
 [[nodiscard]] std::string rdb_type_name(unsigned type);
-/// Returns true if RESTORE has taken values of the type since Redis 7.2; a stream or a module is none of them.
+/// Returns true if the server's RESTORE takes values of the type: the types of Redis 7.2 without streams and modules, and hashes
+/// with expiring fields.
 [[nodiscard]] bool rdb_type_is_supported(unsigned type);
 /// Returns the payload of RESTORE for a value: type, value, version (at most that of Redis 7.2) and CRC.
 [[nodiscard]] std::string rdb_payload(const RdbEntry& entry, unsigned version);
@@ -47,8 +48,8 @@ class RdbReader {
 
   /// Reads the beginning of the file. kInvalidArgument: it is no RDB file.
   Status begin();
-  /// Reads the next entry. Returns false at the end of the file. kCorruption: the file is damaged, names the offset; kUnsupported: the
-  /// type of a value is unknown, so that its end cannot be found.
+  /// Reads the next entry. Returns false at the end of the file. kCorruption: the file is damaged, names the offset;
+  /// kUnsupported: the type of a value is unknown, so that its end cannot be found.
   Result<bool> next(RdbEntry* entry);
 
   [[nodiscard]] unsigned version() const { return version_; }

@@ -14,8 +14,8 @@ namespace ebbtide {
 /// Writes one file, under another name until it is complete. Not thread-safe.
 class RdbWriter {
  public:
-  /// Creates `path`.part, private to the user. kExists: `path` exists and `replace` is false, or `path`.part exists; kIoError: the file
-  /// cannot be created.
+  /// Creates `path`.part, private to the user. kExists: `path` exists and `replace` is false, or `path`.part exists; kIoError:
+  /// the file cannot be created.
   static Result<std::unique_ptr<RdbWriter>> create(const std::string& path, bool replace);
   /// Removes the part, unless finish() has returned success.
   ~RdbWriter();

@@ -1,4 +1,4 @@
-// What became of each key of an import or export: counts by database and type, and a line for each key that was not taken.
+// The outcome of each key of an import or export: counts by database and type, and a line for each key that was not taken.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ enum class Fate : std::uint8_t {
   kRefused       ///< the target answered with an error
 };
 
-/// Counts fates. Not thread-safe.
+/// Counts the outcomes. Not thread-safe.
 class TransferReport {
  public:
   /// The first keys that were not taken are shown by text(); all of them go to `list`, if it is not null.
@@ -46,7 +46,8 @@ class TransferReport {
   [[nodiscard]] bool lost_any() const { return lost_ != 0; }
   /// Returns false if the list could not be written as a whole.
   [[nodiscard]] bool list_is_whole() const { return list_ == nullptr || (std::fflush(list_) == 0 && std::ferror(list_) == 0); }
-  /// Returns a table of the counts, and the first of what was lost. `taken`: the heading of the column, such as "imported".
+  /// Returns a table of the counts, and lines for the first keys that were not taken. `taken`: the heading of the column, such as
+  /// "imported".
   [[nodiscard]] std::string text(const char* taken) const;
 
   /// Returns everything that was added, as lines of text. Requires that nothing was added with a line feed in it.

@@ -156,7 +156,7 @@ void terminated() {
   if (!is_first_failure()) std::abort();
   try {
     if (const std::exception_ptr thrown = std::current_exception(); thrown != nullptr) std::rethrow_exception(thrown);
-    log_uncaught("no exception is known");
+    log_uncaught("none is known; std::terminate() was called");
   } catch (const std::bad_alloc&) {  // an allocation other than by operator new has failed
     log_out_of_memory();
   } catch (const std::system_error& e) {
@@ -164,7 +164,7 @@ void terminated() {
   } catch (const std::exception& e) {
     log_uncaught(e.what());
   } catch (...) {
-    log_uncaught("its type is unknown");
+    log_uncaught("an exception of unknown type");
   }
   std::abort();
 }

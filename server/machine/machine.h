@@ -28,13 +28,13 @@ struct UsableMemory {
 UsableMemory usable_memory(const std::string& root = "");
 /// Returns a text like "Linux 6.1.0 x86_64".
 std::string system_name();
-/// Return the bytes of this process in memory, now and at the most so far.
+/// Return the resident bytes of this process: now, and the most so far.
 std::uint64_t resident_bytes();
 std::uint64_t peak_resident_bytes();
 
-/// Makes mimalloc call `refused` with the bytes of each failed allocation, on its thread, before the allocation returns; with 0 if
-/// the bytes are not known, and once more with 0 after each failure. Suppresses mimalloc's own messages. Has no effect with another allocator, which calls std::get_new_handler() instead. Called
-/// once.
+/// Makes mimalloc call `refused` with the bytes of each failed allocation, on its thread, before the allocation returns; with 0
+/// if the bytes are not known, and once more with 0 after each failure. Suppresses mimalloc's own messages. Has no effect with
+/// another allocator, which calls std::get_new_handler() instead. Called once.
 void report_refused_allocations(void (*refused)(std::uint64_t bytes));
 /// Returns the allocator's name: "mimalloc-2.0.9" or "libc".
 std::string allocator_name();
@@ -53,7 +53,7 @@ CpuTimes cpu_times();
 /// `wanted`. Returns the limit.
 std::uint64_t raise_file_limit(std::uint64_t wanted);
 
-/// The parts of the limit of open files. The rest is for logs, files that merges write, event loops and the metrics port.
+/// How the limit of open files is divided. The rest is for logs, files that merges write, event loops and the metrics port.
 struct FileShares {
   std::uint64_t clients = 0, tables = 0;
 };

@@ -99,8 +99,8 @@ class Collector final : public prometheus::Collectable {
         family("command_stage_seconds",
                "Time until a reply, by stage. queue: waiting for earlier commands; memory: running, with all pages in memory; "
                "both for the last command of each pass. disk, thread, stall: waiting for pages, running on "
-               "another thread, delayed by the write stall; each time. wal: waiting for the log, for commands whose "
-               "pass writes one at a time and commands whose reply waits for a sync.",
+               "another thread, delayed by the write stall; each time. wal: waiting for the log; for one pass of an event "
+               "loop at a time, and for each command whose reply waits for a sync.",
                kHistogram);
     for (const auto& stage : s_.stages) add(stages, stage.times, {{"stage", stage.name}});
     add(family("pass_seconds", "Duration of a pass: the commands of all connections that were ready, and the write to the log.",
@@ -122,13 +122,13 @@ class Collector final : public prometheus::Collectable {
   }
 
   void network() const {
-    gauge("connected_clients", "Connections.", s_.clients);
+    gauge("connected_clients", "Connected clients.", s_.clients);
     gauge("blocked_clients", "Connections whose command blocks until its timeout or the event that it waits for.",
           s_.blocked_clients);
     gauge("waiting_clients", "Connections whose command waits for pages from the disk or for another thread.",
           s_.waiting_clients);
     gauge("unauthenticated_clients", "Connections that have not authenticated.", s_.unauthenticated_clients);
-    gauge("max_clients", "server.max_clients.", s_.max_clients);
+    gauge("max_clients", "The setting server.max_clients.", s_.max_clients);
     gauge("client_bytes", "Memory for input and output of clients.", s_.client_bytes);
     counter("connections_total", "Connections accepted.", s_.connections);
     many("connections_rejected_total", "Connections refused.", kCounter,
@@ -170,7 +170,7 @@ class Collector final : public prometheus::Collectable {
     auto& jobs = family("compactions_total", "Merges and other compactions, by reason.", kCounter);
     for (const ReasonInfo& r : e.merges_by_reason) add(jobs, static_cast<double>(r.jobs), {{"reason", r.reason}});
     counter("trivial_moves_total", "Files moved to another run without being read.", e.trivial_moves);
-    counter("sub_merges_total", "Parts of merges, by key range, that can run in parallel.", e.sub_merges);
+    counter("sub_merges_total", "Key-range parts into which merges were split to run in parallel.", e.sub_merges);
     counter("files_dropped_total", "Files dropped without being read.", e.files_dropped);
     many("pages_dropped_total",
          "Pages dropped by deletes: whole, without being read, or in part, replaced by a page with the remaining entries.",
@@ -267,7 +267,7 @@ class Collector final : public prometheus::Collectable {
       gauge("read_amplification_ratio", "Runs whose tables or filters a point read checked, on average since the start.",
             e.runs_probed.sum / static_cast<double>(e.gets));
     }
-    many("sequence", "Sequence numbers.", kGauge,
+    many("sequence", "The newest sequence number that readers see, that the log has, and that is synced.", kGauge,
          {{{{"kind", "visible"}}, e.visible_seq}, {{{"kind", "logged"}}, e.logged_seq}, {{{"kind", "synced"}}, e.synced_seq}});
   }
 
@@ -366,14 +366,14 @@ class Collector final : public prometheus::Collectable {
     auto& operations =
         family("operations_total",
                "Operations of the engine by kind: point reads of absent and of existing keys, range reads, writes.", kCounter);
-    auto& entries = family("range_entries_total", "Entries that range reads passed.", kCounter);
-    auto& mix = family("workload_mix_ratio", "Shares of the kinds of operation: the mean of a week's windows.", kGauge);
+    auto& entries = family("range_entries_total", "Entries that range reads visited.", kCounter);
+    auto& mix = family("workload_mix_ratio", "Share of each kind of operation, averaged over the last week.", kGauge);
     auto& divergence =
         family("workload_divergence_nats",
-               "Kullback-Leibler divergence of the newest windows, of 1,000 operations at least, from the mean mix.", kGauge);
+               "Kullback-Leibler divergence of the newest windows, at least 1,000 operations, from the mean mix.", kGauge);
     auto& rho = family("workload_rho_nats", "The largest divergence of a window of the week from the mean mix.", kGauge);
     auto& costs = family("operation_cost_pages",
-                         "Page reads of an operation under the settings now, as the cost model predicts them.", kGauge);
+                         "Page reads of an operation with the present settings, as the cost model predicts them.", kGauge);
     for (const auto& w : s_.workloads) {
       const std::string db = std::to_string(w.database);
       const OperationCounts& c = w.since_open;
@@ -405,8 +405,8 @@ class Collector final : public prometheus::Collectable {
         "tuning_divergence_nats",
         "Kullback-Leibler divergence of the newest window from tuning.expected_workload, or from the window before.", kGauge);
     auto& pages = family("tuning_pages_total",
-                         "Page reads by the cost model since tuning.auto found the first settings: with those in effect and all "
-                         "changes, and with the first ones.",
+                         "Page reads by the cost model since tuning.auto began: with the settings in effect and all changes, and "
+                         "as if the first settings had stayed.",
                          kCounter);
     for (const auto& w : s_.workloads) {
       const std::string db = std::to_string(w.database);

@@ -22,7 +22,7 @@ constexpr std::int64_t kSweepMs = 100;  // each sweep checks a tenth of the conn
 // The arrivals that a round takes. An arrival takes about 10 us, including its close, so a round grows by less than a
 // millisecond.
 constexpr std::size_t kArrivalsPerRound = 64;
-// A connection with this part of the memory budget in waiting replies runs no further command. The budget has room for a hundred
+// A connection whose waiting replies take 1 / n of the memory budget runs no further command. The budget has room for a hundred
 // slow readers of pipelines.
 constexpr std::uint64_t kHighWaterParts = 1024;
 constexpr std::uint64_t kLeastHighWater = 64 << 10, kMostHighWater = 1 << 20;
@@ -41,15 +41,15 @@ constexpr std::uint64_t kPartNanos = 5'000'000;
 // The most commands in a pass. It has no time for more, since a command takes 0.3 us at least, and thousands of pipelines may
 // wait with many more.
 constexpr std::size_t kPassCommands = 16'384;
-constexpr std::size_t kFewCommands = 16;  // the clock is read after so many bytes, so small commands do not pay for it
+constexpr std::size_t kFewCommands = 16;  // a connection with so few commands left need not wait for another pass
 constexpr std::size_t kLittle = 8 << 10;  // bytes of input or output that take a few microseconds
 constexpr std::size_t kMeasuredBytes =
     64 << 10;  // the clock is read after so many bytes, so that small commands do not pay for it
 // A connection with at most this many bytes is never closed because memory is short. With many connections it is less
 // (EventLoop::spared_bytes).
 constexpr std::size_t kSparedBytes = 64 << 10;
-// The part of the memory budget that spared connections may hold together, and the bytes that each may hold in any case: a block
-// of input, and a few arguments.
+// All spared connections together may hold 1 / kSparedParts of the memory budget. But each may hold kLeastSpared bytes in any
+// case: a block of input, and a few arguments.
 constexpr std::uint64_t kSparedParts = 8;
 constexpr std::size_t kLeastSpared = kBlockBytes + (1 << 10);
 
@@ -896,8 +896,8 @@ void EventLoop::close(Connection& c) {
 }
 
 // Frees closed connections, those first that have closed first. The state of a connection, such as thousands of tracked prefixes,
-// or a command that waits for thousands of keys, may take milliseconds to free. Other clients may wait for an element behind such a
-// command, so a flood of closing connections must not keep it from its turn.
+// or a command that waits for thousands of keys, may take milliseconds to free. Other clients may wait for an element behind such
+// a command, so a flood of closing connections must not keep it from its turn.
 void EventLoop::bury() {
   if (graveyard_.empty()) return;
   const auto dead = [](const Connection* c) { return c->dead; };

@@ -114,8 +114,8 @@ class ClientMemory {
   /// Returns true if the budget is spent and buffers have a considerable part of it. Then the loops close the connections with
   /// the largest buffers.
   [[nodiscard]] virtual bool short_of_buffers() const = 0;
-  /// Returns true if buffers have grown by a considerable part of the budget since it was spent. Closing the largest is too slow
-  /// then: the loops close each connection that grows, unless it is small.
+  /// Returns true if buffers have grown by a considerable part of the budget since it was spent. Closing only the largest is too
+  /// slow then: the loops close each connection that grows, unless it is small.
   [[nodiscard]] virtual bool overdrawn() const = 0;
 };
 

@@ -139,8 +139,8 @@ class CommandSink {
   /// last commands stay kNotRun, too.
   virtual void run_pass(std::span<PendingCommand> commands) = 0;
   /// Called before the client is freed: references to it must be removed. `waiting_command` is its first unfinished command; null
-  /// if there is none. The sink keeps the data alive that a fetch or a thread still uses (Client::take_input). A continuation that
-  /// the sink leaves in the command is freed in a later round, with the client.
+  /// if there is none. The sink keeps the data alive that a fetch or a thread still uses (Client::take_input). A continuation
+  /// that the sink leaves in the command is freed in a later round, with the client.
   virtual void client_closed(Client& client, PendingCommand* waiting_command) = 0;
   /// Returns true if replies of the last pass are still charged to the memory budget by the sink. The loop then charges the
   /// output buffers that have these replies now, and calls buffers_charged(), which releases the sink's charge. So no reply is

@@ -13,7 +13,7 @@ namespace ebbtide {
 
 /// The functions that collect freed memory; null: none. Set once, before any command runs.
 struct FreedMemoryCollectors {
-  void (*own)() = nullptr;       ///< collects that of the calling thread
+  void (*own)() = nullptr;       ///< collects the freed memory of the calling thread
   std::function<void()> others;  ///< has other threads collect theirs soon; thread-safe
 };
 inline FreedMemoryCollectors freed_memory_collectors;

@@ -7,8 +7,8 @@
 // If a limit is set, a buffer that would need more memory of its own drops everything, and overflown() returns true: its client
 // must be closed. Its contents are garbage from then on, but writing remains safe.
 //
-// Positions count bytes since the buffer was made, sent or not. A position marks how far a client may be sent (the reply gate),
-// or where the reply of a handler began that must be removed (truncate). `end() - begin()` bytes wait to be sent.
+// Positions count bytes since the buffer was made, sent or not. A position says up to which byte output may be sent (the reply
+// gate), or where a handler's reply began that must be removed (truncate). `end() - begin()` bytes wait to be sent.
 //
 // The length of an array may be known only at its end, if its elements are found one by one. Such an array gets a hole: the start
 // of a new chunk, with kHoleBytes in front, into which the header is written later, right-aligned. Filling a hole moves later

@@ -54,7 +54,7 @@ class Reply {
   /// Writes "*-1" in RESP2, "_" in RESP3.
   void null_array();
 
-  /// Write the header of `n` elements; of a map or attribute, of `n` pairs.
+  /// Write the header of a value with `n` elements; a map or attribute has `n` pairs.
   void array(std::size_t n);
   void map(std::size_t n);
   void set(std::size_t n);

@@ -1,7 +1,8 @@
 // The library `cmsgpack` of scripts: MessagePack as lua-cmsgpack 0.4.0 writes and reads it, with its error texts.
 //
-// A table whose keys are 1 to n is an array, any other a map. A number that is an integer of 64 bits is written as one; any other
-// as a float if that keeps its value, otherwise as a double. Values of type bin and ext are unknown, as in Redis. Tables below kDeepest, functions and the like are written as nil.
+// A table whose keys are 1 to n is written as an array, any other table as a map. A number that is a 64-bit integer is written as
+// an integer, another number as a float if that keeps its value, otherwise as a double. Tables below kDeepest, functions and
+// other values without a form are written as nil. Values of type bin and ext are unknown, as in Redis.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,7 +15,7 @@
 namespace ebbtide {
 namespace {
 
-/// Levels of tables that pack writes. It ends at cycles by that.
+/// The most levels of nested tables that pack writes. So it ends even if tables form a cycle.
 constexpr int kDeepest = 16;
 
 /// The first bytes of values.
@@ -30,7 +31,7 @@ enum Tag : unsigned char {
   kArray16 = 0xdc,
   kMap16 = 0xde,
 };
-/// Values in one byte: the rest of its bits is a number or length.
+/// Tags whose low bits are a small number or length.
 enum ShortTag : unsigned char { kShortMap = 0x80, kShortArray = 0x90, kShortStr = 0xa0, kNegative = 0xe0 };
 
 // --- encoding
@@ -292,8 +293,8 @@ class Unpacker {
   Bytes rest_;
 };
 
-/// Unpacks at most `limit` values from `offset` on, and pushes before them the offset after them, -1 at the end. With both 0 it
-/// unpacks all values, and pushes no offset.
+/// Unpacks at most `limit` values from `offset` on. Before them it pushes the offset after them, or -1 at the end of the input.
+/// If both are 0, it unpacks all values, and pushes no offset.
 int msgpack_unpack_from(lua_State* lua, lua_Integer limit, lua_Integer offset) {
   std::size_t size = 0;
   const char* const text = luaL_checklstring(lua, 1, &size);

@@ -26,7 +26,7 @@ constexpr std::uint64_t kInstructionWork = 4;
 constexpr std::uint64_t kLoopNanos = 5'000'000;
 /// On a loop, larger allocations count as work, since their bytes are written and collected.
 constexpr std::size_t kCountedBytes = 16 << 10;
-/// Compiled scripts that a state keeps.
+/// The most compiled scripts that a state keeps.
 constexpr std::size_t kMostCompiled = 512;
 
 }  // namespace

@@ -74,9 +74,9 @@ class Interpreter {
   int abandon(lua_State* lua, Status why);
   /// Takes work (Ctx::work) of the run; abandons it if that fails.
   void work(lua_State* lua, std::uint64_t bytes);
-  /// Takes the work of so many instructions or steps, like work(). Abandons the run if it was killed, or is too long for a loop.
+  /// Like work(), for instructions or steps. Also abandons the run if it was killed, or is too long for a loop.
   void tick(lua_State* lua, std::uint64_t bytes);
-  /// Counts steps of a library function, of about a nanosecond each. Some of the calls call tick().
+  /// Counts steps of a library function, of about a nanosecond each, and calls tick() from time to time.
   void took_steps(lua_State* lua, std::uint64_t steps) {
     steps_ += steps;
     if (steps_ >= kStepsAtOnce) tick(lua, std::exchange(steps_, 0));
@@ -86,9 +86,9 @@ class Interpreter {
  private:
   static void* allocate(void* self, void* block, std::size_t old_bytes, std::size_t new_bytes);
   static void on_count(lua_State* lua, lua_Debug*);
-  /// Called before an allocation. False: it is refused, and the run leaves its loop.
+  /// Called before an allocation. Returns false if it is refused, since the run has to leave its loop.
   bool count_allocation(std::size_t bytes);
-  /// Charges the memory of the state. False: there is no room for it.
+  /// Charges the memory of the state. Returns false if the budget has no room for it.
   bool charge_up_to(std::size_t bytes);
   Status open();
   void close();
@@ -112,7 +112,7 @@ class Interpreter {
 /// Returns the interpreter of this thread.
 Interpreter& interpreter();
 
-/// What the line #! of a script says.
+/// The flags of a script's first line, if that begins with #!.
 struct ScriptFlags {
   bool no_writes = false;
   std::size_t code_at = 0;  ///< where the code begins
@@ -143,7 +143,7 @@ void open_bit(lua_State* lua);
 void open_cjson(lua_State* lua);
 void open_cmsgpack(lua_State* lua);
 void open_struct(lua_State* lua);
-/// Handles errors of a script: makes a table of any error, with its place.
+/// Handles errors of a script: turns any error into a table that also has its place.
 int script_error_handler(lua_State* lua);
 
 // values.cc

@@ -15,7 +15,7 @@
 namespace ebbtide {
 namespace {
 
-/// Quantifiers of a pattern: each takes a frame of the C stack.
+/// The most quantifiers of a pattern: each takes a frame of the C stack.
 constexpr std::size_t kMostQuantifiers = 1000;
 /// Steps that matching a pattern may take on a loop, by a rough estimate.
 constexpr double kLoopPatternSteps = 1e6;

@@ -1,10 +1,10 @@
 // The libraries of scripts, and why no script can change them.
 //
 // Lua 5.1 has no read-only tables. So a script never sees a table that outlives it: it sees an empty proxy, whose metatable reads
-// from the real table and refuses assignments. Functions that access tables without metatables (rawset, rawget, next, table.insert
-// ...) are replaced by ones that know the proxies. getfenv, setfenv, newproxy, dofile, loadfile, print, require, debug, io and
-// package do not exist. load and loadstring refuse bytecode, and anchor the chunk's name, which the parser of Lua 5.1 forgets to
-// do (CVE-2025-49844). unpack checks its range without overflow (CVE-2025-46817).
+// from the real table and refuses assignments. Functions that access tables without metatables (rawset, rawget, next,
+// table.insert ...) are replaced by ones that know the proxies. getfenv, setfenv, newproxy, dofile, loadfile, print, require,
+// debug, io and package do not exist. load and loadstring refuse bytecode, and anchor the chunk's name, which the parser of Lua
+// 5.1 forgets to do (CVE-2025-49844). unpack checks its range without overflow (CVE-2025-46817).
 #include "dispatch/random.h"
 #include "script/interpreter.h"
 
@@ -135,11 +135,11 @@ int counted_less(lua_State* lua) {
   return 1;
 }
 
-/// A table of so many elements takes less than 50 ms in any order.
+/// Sorting this many elements takes less than 50 ms, whatever their order.
 constexpr std::size_t kUncountedSort = 2'000;
 
-/// Calls table.sort, which is in the upvalue. In bad orders it compares all elements with one another. No hook is called in between
-/// unless it runs Lua code, so other comparisons are counted. Those of a small table are not, which halves their time.
+/// Calls Lua's table.sort, which is in the upvalue. In bad orders it compares all elements with one another. Comparisons by Lua
+/// code call the hook. The others are counted here, except in a small table: counting would double its time.
 int sandbox_sort(lua_State* lua) {
   if (push_real(lua, 1)) return refuse_raw(lua);
   luaL_checktype(lua, 1, LUA_TTABLE);

@@ -31,7 +31,7 @@ class Format {
     return true;
   }
 
-  /// Padding in front of the item at position `at`.
+  /// Returns the bytes of padding in front of the item, if it is at position `at`.
   [[nodiscard]] std::size_t padding(std::size_t at) const {
     if (size == 0 || option == 'c') return 0;
     const std::size_t to = size > align_ ? align_ : size;
@@ -113,7 +113,7 @@ class Format {
 
 bool is_integer_option(char option) { return std::strchr("bBhHlLTiI", option) != nullptr; }
 
-/// Converts like Redis on x86-64 also where C++ leaves it undefined.
+/// Converts as Redis does on x86-64, even where C++ leaves the result undefined.
 std::uint64_t integer_of(double number) {
   constexpr double kTwo63 = 9223372036854775808.0;
   constexpr std::uint64_t kTop = std::uint64_t{1} << 63;
@@ -122,7 +122,7 @@ std::uint64_t integer_of(double number) {
   return number >= 2 * kTwo63 ? 0 : static_cast<std::uint64_t>(number);
 }
 
-/// Appends the low bytes of the value; zeros beyond its eight.
+/// Appends the lowest `bytes` bytes of the value; a byte beyond its eight is zero.
 void put_integer(std::string& out, std::uint64_t value, std::size_t bytes, bool little) {
   for (std::size_t i = 0; i < bytes; ++i) {
     const std::size_t place = little ? i : bytes - 1 - i;
@@ -130,7 +130,7 @@ void put_integer(std::string& out, std::uint64_t value, std::size_t bytes, bool 
   }
 }
 
-/// Reads the value of these bytes; of more than eight, the low ones.
+/// Returns the value of these bytes; if there are more than eight, that of the low eight.
 std::uint64_t get_integer(Bytes bytes, bool little) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {

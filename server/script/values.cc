@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-/// Levels of nested replies. Replies of commands have less than ten.
+/// The most levels of nested replies. Replies of commands have less than ten.
 constexpr int kDeepestReply = 64;
 
 /// Takes a line without its end.

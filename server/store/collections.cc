@@ -155,7 +155,8 @@ void write_header(WriteBatch& batch, DatabaseId database, Bytes key, LargeHeader
 void Collections::put_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header, Change change) {
   WriteBatch::PutOptions options;
   options.shrinks = change == Change::kRemoves;
-  // Elements leave the small collection. Older headers of a sorted set name members, and one of these may be removed now.
+  // A put over a small collection drops its elements. Older headers of a sorted set name members, and one of these may be removed
+  // now.
   options.debt =
       old && (old->kind == EntryKind::kCompact || (change == Change::kRemoves && header.type == CollectionType::kSortedSet));
   if (old && old->kind == EntryKind::kHeader) {

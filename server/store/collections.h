@@ -1,5 +1,5 @@
-// Collections on the engine: one entry of kind kCompact per key (collection/compact.h), or, if it is large, a header of kind kHeader
-// and an entry for each element (collection/large.h).
+// Collections on the engine: one entry of kind kCompact per key (collection/compact.h), or, if it is large, a header of kind
+// kHeader and an entry for each element (collection/large.h).
 //
 // All puts of collections are here, because they may delete. A put that drops an element, or overwrites a collection, carries a
 // delete debt, so that the dropped bytes leave the files by the delete deadline. A put that adds or changes elements has no debt.
@@ -30,7 +30,7 @@ Result<Bytes> collection_encoding(Bytes value);
 
 /// Returns the encoding that Redis uses for collections of that type that have no packed one.
 Bytes large_encoding(CollectionType type);
-/// Returns false if Redis packs no collection of so many elements.
+/// Returns false if Redis never packs a collection of this many elements.
 bool may_be_packed(CollectionType type, std::uint64_t elements);
 
 /// Returns the expiry that commands gave the key of a located entry; 0: none. The entry itself may expire earlier
@@ -58,15 +58,17 @@ class Collections {
   /// Reads the bytes of a located collection. WRONGTYPE if it is of another type.
   Status read(CollectionType type, Found* found) const;
 
-  /// Replaces a collection, or creates it: keeps expiry and stamp of `old`, which may also be large. `charge` as in Strings::modify.
+  /// Replaces a collection, or creates it: keeps expiry and stamp of `old`, which may also be large. `charge` as in
+  /// Strings::modify.
   void modify(const LookupKey& key, const std::optional<Found>& old, std::string value, Change change, MemoryCharge* charge);
   /// Sets the key to a new collection with the expiry and stamp of `options`. `old`: the key's entry, of any type.
   void replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge,
                const WriteBatch::PutOptions& options);
-  /// Like modify(), for a large collection: replaces or creates its header. `old` may also be a small collection, which becomes large.
-  /// If the header begins a new generation, deletes the elements of the old one.
+  /// Like modify(), for a large collection: replaces or creates its header. `old` may also be a small collection, which becomes
+  /// large. If the header begins a new generation, deletes the elements of the old one.
   void put_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header, Change change);
-  /// Like replace(), for a large collection: deletes what the key had, and writes the header. The caller then writes the elements.
+  /// Like replace(), for a large collection: deletes what the key had, and writes the header. The caller then writes the
+  /// elements.
   void replace_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header,
                       const WriteBatch::PutOptions& options);
   /// Returns a writer for the elements of a collection.

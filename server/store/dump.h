@@ -19,8 +19,8 @@ inline constexpr unsigned kFieldExpiryRdbVersion = 12;
 /// The newest version that is read: that of Redis 7.4 and 8.0.
 inline constexpr unsigned kNewestRdbVersion = 12;
 
-/// Returns the CRC-64 as Redis computes it (Jones's polynomial, reflected, from 0). "123456789" gives 0xe9c6d914c4b8d9ca. `before`: the
-/// CRC of the bytes before `data`.
+/// Returns the CRC-64 as Redis computes it (Jones's polynomial, reflected, from 0). "123456789" gives 0xe9c6d914c4b8d9ca.
+/// `before`: the CRC of the bytes before `data`.
 std::uint64_t crc64(Bytes data, std::uint64_t before = 0);
 
 /// Returns the payload of a string. It is at most kDumpOverheadBytes longer than the string.
@@ -32,7 +32,7 @@ std::string begin_dump(std::uint64_t length);
 void end_dump(std::string* payload, unsigned version = kWrittenRdbVersion);
 inline constexpr std::size_t kDumpOverheadBytes = 20;
 
-/// True if a payload ends with a supported version and the right checksum.
+/// Returns true if a payload ends with a supported version and the right checksum.
 [[nodiscard]] bool dump_is_sound(Bytes payload);
 /// Returns a sound payload without its version and checksum.
 Bytes dump_body(Bytes payload);

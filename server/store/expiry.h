@@ -18,7 +18,7 @@ struct ExpiryForm {
   ExpiryUnit unit = ExpiryUnit::kSeconds;
   bool relative = true;
 };
-/// The forms of EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT, and of their kin.
+/// The forms of EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT, and of similar commands.
 inline constexpr ExpiryForm kInSeconds = {.unit = ExpiryUnit::kSeconds, .relative = true};
 inline constexpr ExpiryForm kInMillis = {.unit = ExpiryUnit::kMilliseconds, .relative = true};
 inline constexpr ExpiryForm kAtSecond = {.unit = ExpiryUnit::kSeconds, .relative = false};

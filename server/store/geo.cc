@@ -86,7 +86,7 @@ Cell cell_of(const GeoPoint& point, int step) {
   return {kColumns.cell_of(point.longitude, step), kRows.cell_of(point.latitude, step), step};
 }
 
-/// Converts a score to an unsigned integer like an x86-64 processor, also where C++ leaves the result open.
+/// Converts a score to an unsigned integer like an x86-64 processor, even where C++ leaves the result undefined.
 std::uint64_t score_bits(double score) {
   constexpr double kTop = 9223372036854775808.0;  // 2^63
   if (score < kTop) return static_cast<std::uint64_t>(geo_hash_number(score));
@@ -290,8 +290,8 @@ namespace {
 
 using Match = std::vector<GeoMatch>::iterator;
 
-/// Sorts matches by distance as Redis sorts them if a reply has only the first: by Bentley's and McIlroy's quicksort of BSD. It is
-/// not stable, and replies show where it puts matches of one distance, so its pivots and swaps are those of BSD's.
+/// Sorts matches by distance as Redis sorts them if a reply has only the first: by Bentley's and McIlroy's quicksort of BSD. It
+/// is not stable, and replies show where it puts matches of one distance, so its pivots and swaps are those of BSD's.
 class PartialSort {
  public:
   /// The matches from `end` on need no order.
@@ -304,7 +304,8 @@ class PartialSort {
       return std::stable_sort(first, first + size, [this](const GeoMatch& a, const GeoMatch& b) { return order(a, b) < 0; });
     }
     std::iter_swap(first, pivot(first, size));
-    // Equal ones gather at both ends: [first, equal), (rest, last]. In between are smaller ones, then larger ones.
+    // Matches that equal the pivot gather at both ends: [first, equal), (rest, last]. In between are smaller ones, then larger
+    // ones.
     Match equal = first + 1, up = first + 1, down = first + (size - 1), rest = down;
     while (true) {
       for (; up <= down && order(*up, *first) <= 0; ++up) {

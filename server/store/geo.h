@@ -77,8 +77,8 @@ struct GeoMatch {
   GeoPoint point;
   double distance = 0;  ///< from the center, in meters
 };
-/// Returns the candidates that are in the area: range by range, each range in the order of scores. Stops at `limit` matches; 0: no
-/// limit.
+/// Returns the candidates that are in the area: range by range, each range in the order of scores. Stops at `limit` matches; 0:
+/// no limit.
 std::vector<GeoMatch> matches_in(const GeoArea& area, const std::vector<CellScores>& cells, const SortedSet& candidates,
                                  std::uint64_t limit);
 /// Moves the first `count` matches by distance to the front, in order. Matches of one distance keep their order if all

@@ -62,10 +62,10 @@ struct GlobShape {
   };
   std::uint32_t prefix = 0;  ///< bytes before the first special character or quote; every match begins with them
   std::uint32_t suffix = 0;  ///< bytes after the last special character or quoted one; every match ends with them
-  /// Place and length of the longest literal text between these two; every match contains it.
+  /// Place and length of the longest literal text between prefix and suffix; every match contains it.
   std::uint32_t middle = 0, middle_bytes = 0;
   std::uint32_t least = 0;  ///< the least bytes of a match
-  bool has_star = false;    ///< a match may be longer than that
+  bool has_star = false;    ///< a match may be longer than `least`
   Kind kind = Kind::kText;
 };
 /// Requires that the pattern has less than 4 GiB.

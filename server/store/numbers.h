@@ -26,9 +26,9 @@ std::string to_text(std::int64_t value);
 /// Returns text like Redis's ld2string in its human form: "%.17Lf" without trailing zeros, and "-0" as "0".
 std::string to_text(long double value);
 
-/// Ignores the case of ASCII letters only.
+/// Compares two texts without regard to the case of ASCII letters.
 bool equal_ignoring_case(Bytes a, Bytes b);
-/// Both functions change ASCII letters only.
+/// Return the text with its ASCII letters in lower or upper case.
 std::string to_lower(Bytes text);
 std::string to_upper(Bytes text);
 

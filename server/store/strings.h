@@ -89,15 +89,15 @@ class Strings {
   Status put_copy(const LookupKey& key, const Found& source, StampMode source_mode);
   /// Changes the expiry (in ms, 0 = never) of an entry whose value was read; keeps value and stamp.
   void set_expiry(const LookupKey& key, const Found& old, Millis expiry);
-  /// Deletes the key's entry, and of a large collection all elements. Requires that the caller has found the entry, since a tombstone
-  /// is written in any case.
+  /// Deletes the key's entry, and of a large collection all elements. Requires that the caller has found the entry, since a
+  /// tombstone is written in any case.
   void remove(const LookupKey& key, const Found& old);
 
  private:
   enum class Want : std::uint8_t { kPlace, kValue };
   /// Sets `*collection` to true if the key has a collection. A put would overwrite it, and so delete its elements: the put then
-  /// carries a delete debt. Deletes the elements of a large collection. Looks the key up only in a database that may have collections;
-  /// then it fails like locate_any().
+  /// carries a delete debt. Deletes the elements of a large collection. Looks the key up only in a database that may have
+  /// collections; then it fails like locate_any().
   Status replaces_collection(const LookupKey& key, bool* collection);
   /// Deletes the elements that an absent key may still have, because its large collection has died (Found::died).
   void bury(const LookupKey& key, const Found& absent);

@@ -83,7 +83,8 @@ struct WeightedSource {
   std::span<const ScoredMember> members;
   double weight = 1;
 };
-/// Called before each source of an operation: true ends it, and the result has no meaning. Thousands of sources take many seconds.
+/// Called before each source of an operation: true ends it, and the result has no meaning. Thousands of sources take many
+/// seconds.
 using StopCheck = std::function<bool()>;
 /// Return the union and the intersection of the sources. Scores are multiplied by weights and added up in Redis's order, from the
 /// smallest source to the largest; a sum that is not a number counts as 0.

@@ -20,7 +20,7 @@ struct TlsSettings {
   std::string cert_file;          ///< the certificate, followed by the certificates between it and the root
   std::string key_file;           ///< the certificate's private key
   std::string key_password_file;  ///< file with the password of an encrypted private key
-  std::string ca_cert_file;       ///< authorities whose certificates of clients are trusted
+  std::string ca_cert_file;       ///< certificates of the authorities that may sign certificates of clients
   TlsClients auth_clients = TlsClients::kYes;
   std::string protocols;  ///< "TLSv1.2 TLSv1.3", one of them, or ""
   friend bool operator==(const TlsSettings&, const TlsSettings&) = default;

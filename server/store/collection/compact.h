@@ -10,10 +10,10 @@
 // empty one has no entry. Members are unique, scores are never NaN, and -0 is stored as 0, as in Redis's small encoding. Readers
 // check all of this but the uniqueness of fields and scored members, so damaged bytes give an error, never wrong memory accesses.
 //
-// A write rewrites the whole entry, so the size is limited: kMaxCompactBytes and kMaxCompactElements. A larger collection has another
-// form (large.h). In memory, commands read the elements that they need of a large collection in this form, too: any number of them,
-// also none. Only in memory a hash may have the flag 1: then each value is followed by the field's expiry, u64, 0 for none. A stored
-// hash with such fields is large.
+// A write rewrites the whole entry, so the size is limited: kMaxCompactBytes and kMaxCompactElements. A larger collection has
+// another form (large.h). In memory, commands read the elements that they need of a large collection in this form, too: any
+// number of them, also none. Only in memory a hash may have the flag 1: then each value is followed by the field's expiry, u64, 0
+// for none. A stored hash with such fields is large.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,9 @@ namespace ebbtide {
 enum class CollectionType : std::uint8_t { kHash = 1, kSet = 2, kSortedSet = 3, kList = 4 };
 
 /// The largest collection that commands write in this form. Rewriting one takes about 10 us, as much as two or three writes of
-/// single elements; reading one as a whole is several times as fast as reading single elements (decision 0060). Larger ones that an
-/// earlier version has written are read, too; they get the other form with the next write that adds or changes an element.
+/// single elements; reading one as a whole is several times as fast as reading single elements (decision 0060). Larger
+/// collections in this form, which an earlier version wrote, are read, too. The next write that adds or changes an element gives
+/// them the other form.
 inline constexpr std::size_t kMaxCompactBytes = 2048;
 inline constexpr std::size_t kMaxCompactElements = 128;
 
@@ -79,8 +80,8 @@ class CompactReader {
   bool next(HashField* out) {
     return begin_element() && take_item(&out->field) && take_item(&out->value) && (!expiries_ || take_expiry(&out->expiry));
   }
-  /// Skips elements of a sorted set while their scores are below `score`: faster than next() of each. Stops at damage, which next()
-  /// then finds.
+  /// Skips elements of a sorted set while their scores are below `score`: faster than next() of each. Stops at damage, which
+  /// next() then finds.
   void skip_below(double score);
   bool next(ScoredMember* out) { return begin_element() && take_score(&out->score) && take_item(&out->member); }
   /// Returns ok, or kCorruption with what is damaged and where. After the last element, bytes that are left are damage, too.

@@ -179,7 +179,8 @@ ElementClass named_class(CollectionType type) {
   return type == CollectionType::kSortedSet ? ElementClass::kMember : ordered_class(type);
 }
 
-// Negative numbers: all bits are turned, so that a larger magnitude comes first. Others: the sign bit is set, so that they come after.
+// Negative numbers: all bits are inverted, so that a larger magnitude comes first. Others: the sign bit is set, so that they come
+// after.
 std::string ordered_score(double score) {
   const auto bits = std::bit_cast<std::uint64_t>(score == 0 ? 0.0 : score);
   std::string out;

@@ -14,16 +14,16 @@
 //               's' score member     -> ""          the score in 8 bytes whose order is that of the scores
 //   list        'l' position u64     -> element     big endian; positions are kPositionStep apart
 //
-// A command reads and writes only the elements that it names, and the header: so its work does not grow with the collection. Elements
-// are no keys of their own; the header counts them.
+// A command reads and writes only the elements that it names, and the header: so its work does not grow with the collection.
+// Elements are no keys of their own; the header counts them.
 //
-// A field that expires is an entry that expires: it is absent for readers, and the engine purges it by the delete deadline. The header
-// is not rewritten then, so it counts such a field until a write counts again (put_changes, commands/large_access.h). The elements 'x'
-// make this cheap: they have the fields with an expiry in the order of their expiries, without the values.
+// A field that expires is an entry that expires: it is absent for readers, and the engine purges it by the delete deadline. The
+// header is not rewritten then, so it counts such a field until a write counts again (put_changes, commands/large_access.h). The
+// elements 'x' make this cheap: they have the fields with an expiry in the order of their expiries, without the values.
 //
-// A removed element is a tombstone until merges drop it, and walks pass over tombstones. So the header of a sorted set names its first
-// and its last member, and walks begin there. Headers count dead elements, so that commands write a collection again when most of it is
-// dead (commands/large_upkeep.h).
+// A removed element is a tombstone until merges drop it, and walks skip tombstones. So the header of a sorted set names its first
+// and its last member, and walks begin there. Headers count dead elements, so that commands rewrite a collection when most of it
+// is dead (commands/large_upkeep.h).
 #pragma once
 
 #include <cstdint>
@@ -52,13 +52,13 @@ struct LargeHeader {
   std::uint64_t count = 0;
   std::uint64_t first = 0, last = 0;  ///< positions of a list's first and last element
   std::optional<FieldExpiries> expiries{};
-  /// About so many elements were removed since the generation began: within the bounds of a sorted set, below and above them. Others
-  /// have no bounds.
+  /// Approximate numbers of elements that were removed since the generation began: within the bounds of a sorted set, below them,
+  /// and above them. Other collections have no bounds, and count in `dead` only.
   std::uint64_t dead = 0, dead_below = 0, dead_above = 0;
-  /// Of a sorted set: bound_of() the names of its first and last element of class kScore. Empty: unknown.
+  /// For a sorted set: bound_of() of the names of its first and last element of class kScore; empty if unknown.
   std::string lowest{}, highest{};
 
-  /// Returns true if fields may have expired that `count` counts.
+  /// Returns true if `count` may include expired fields.
   [[nodiscard]] bool counts_expired(Millis now) const { return expiries && expiries->soonest <= now; }
   /// Returns the expiry of the header's entry, for a key with this expiry (0: none). A hash expires with its last field.
   [[nodiscard]] Millis entry_expiry(Millis key_expiry) const {
@@ -98,7 +98,7 @@ class ElementKeys {
   }
   /// Returns the name in the key of an element.
   [[nodiscard]] Bytes name_of(Bytes element_key) const { return element_key.substr(start_.size() + 1); }
-  /// The bytes of an element's key beside its name.
+  /// Returns the bytes of an element's key without its name.
   [[nodiscard]] std::size_t overhead() const { return start_.size() + 1; }
 
  private:
@@ -180,8 +180,8 @@ class ElementWriter {
   const WriteBatch::PutOptions options_;
 };
 
-/// Write the difference between two states of some of a collection's elements. The elements of `before` must be in the collection,
-/// and those that are only in `after` must not.
+/// Write the difference between two states of some of a collection's elements. The elements of `before` must be in the
+/// collection, and those that are only in `after` must not.
 void write_changes(ElementWriter& to, Hash before, Hash after);
 void write_changes(ElementWriter& to, const Set& before, const Set& after);
 void write_changes(ElementWriter& to, SortedSet before, SortedSet after);
@@ -192,13 +192,13 @@ struct ListDifference {
   /// True if the elements at the tail keep their positions, and those at the head get others; otherwise the other way round.
   bool moves_head = false;
 
-  /// Finds the longest equal ends. The shorter one moves, if the number of elements changes.
+  /// Finds the longest equal ends. If the number of elements changes, the elements at the shorter equal end get other positions.
   static ListDifference of(const List& before, const List& after);
   /// Returns the number of elements that must be written.
   [[nodiscard]] std::size_t written(std::size_t after) const { return after - (moves_head ? same_at_tail : same_at_head); }
 };
-/// Writes a list of `header` that changes from `before` to `after`, which is not empty. Sets the header's positions, not its count.
-/// Bytes of elements that are removed or get another position leave the files by the delete deadline.
+/// Writes a list of `header` that changes from `before` to `after`, which is not empty. Sets the header's positions, not its
+/// count. Bytes of elements that are removed or get another position leave the files by the delete deadline.
 void write_changes(ElementWriter& to, const List& before, const List& after, const ListDifference& difference,
                    LargeHeader* header);
 
@@ -208,8 +208,8 @@ std::size_t longest_name(const SortedSet& members);
 /// Like the functions above, for a set.
 std::size_t longest_name(const Set& set);
 
-/// If a range delete is that of a whole collection, key and elements, returns the collection's engine key. If it concerns elements
-/// only, returns an empty key. Returns nullopt for other ranges.
+/// If a range delete is that of a whole collection, key and elements, returns the collection's engine key. If it concerns
+/// elements only, returns an empty key. Returns nullopt for other ranges.
 std::optional<Bytes> collection_of_range(Bytes start, Bytes end);
 
 }  // namespace ebbtide

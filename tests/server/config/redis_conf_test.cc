@@ -54,7 +54,7 @@ TEST_CASE("directive has no key here: it is in a comment with its line and the r
       yaml_of("# a comment\n\nsave 900 1\nmaxmemory-policy allkeys-lru\nhash-max-listpack-entries 128\nfrobnicate yes\n");
   CHECK(has(yaml, "# line 3: save 900 1: BGSAVE makes backups"));
   CHECK(has(yaml, "# line 4: maxmemory-policy allkeys-lru: no key is evicted"));
-  CHECK(has(yaml, "# line 5: hash-max-listpack-entries 128: the server stores values in another form"));
+  CHECK(has(yaml, "# line 5: hash-max-listpack-entries 128: has no effect: Ebbtide's value encoding is not configurable"));
   CHECK(has(yaml, "# line 6: frobnicate yes: unknown to this server"));
   CHECK_FALSE(has(yaml, "a comment"));
 }
