@@ -966,7 +966,7 @@ std::string Server::random_secret(std::size_t bits) {
 // --- clients
 
 Status Server::client_list(const ClientFilter& filter, const std::function<Status(std::string lines)>& add) {
-  constexpr std::size_t kAtOnce = 128;  // so many lines between two rounds of a loop
+  constexpr std::size_t kAtOnce = 128;  // the lines that a loop makes between two of its rounds
   std::mutex mutex;
   std::vector<std::uint64_t> ids = filter.ids;
   if (ids.empty()) {

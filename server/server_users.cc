@@ -28,7 +28,7 @@ constexpr const char* kNoUsersFile =
     "then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis "
     "configuration.";
 
-constexpr std::uint64_t kTextParts = 4;  ///< users and their text together have at most so many times the bytes of the text
+constexpr std::uint64_t kTextParts = 4;  ///< users and their text together take at most this many times the bytes of the text
 
 Status too_many_users(std::uint64_t most_bytes) {
   return Status::invalid_argument(
@@ -45,9 +45,9 @@ struct SubscriptionLook {
     std::string name;
   };
   std::vector<std::uint64_t> ids;   ///< of the clients
-  std::size_t next_client = 0;      ///< the look goes on with its subscriptions
-  std::size_t next_kind = 0;        ///< and with this kind
-  std::optional<std::string> last;  ///< after this name
+  std::size_t next_client = 0;      ///< index of the client to continue with
+  std::size_t next_kind = 0;        ///< index of the kind to continue with
+  std::optional<std::string> last;  ///< the name to continue after
   std::vector<Subscription> found;  ///< by the latest step
   std::set<std::uint64_t> denied;   ///< clients with a subscription that their user has no right to
 };

@@ -1,7 +1,6 @@
 // The commands that rules of users can name, and their categories.
-//
-// The rules know no handlers and no specs: a command is a name, a container, and a set of categories. Its index is that of the
-// command table, so that checking a command is the test of one bit.
+// For the rules, a command is only a name, a container, and a set of categories, without handler and spec. A command has the same
+// index here and in the command table, so that checking a command is the test of one bit.
 #pragma once
 
 #include <array>

@@ -82,7 +82,7 @@ template <typename Test>
 std::optional<bool> AclPatternSet::any_beginning(Bytes text, AclBudget& budget, const Test& test) const {
   text = text.substr(0, longest_prefix_);
   if (!budget.take(steps_of_search(text.size()))) return std::nullopt;
-  // Prefixes that begin `text` are among those up to `text`, the longest first.
+  // Each prefix that `text` begins with sorts at or before `text`. The loop visits the longest first.
   for (std::size_t i = end_of(text); i > 0;) {
     const Bytes candidate = prefix(sorted_[i - 1]);
     if (!budget.take(1 + std::min(candidate.size(), text.size()) / AclBudget::kBytesPerStep)) return std::nullopt;

@@ -33,7 +33,7 @@ void append_word(std::string* text, const std::string& word) {
   *text += word;
 }
 
-/// Returns the memory of a text beside the object, with the allocator's rounding.
+/// Returns the heap memory of a string, with the allocator's rounding.
 std::uint64_t heap_bytes(const std::string& text) {
   static const std::size_t inside = std::string().capacity();
   return text.capacity() > inside ? text.capacity() + 16 : 0;
@@ -161,7 +161,7 @@ void AclSelector::set_bit(std::uint32_t command, bool allow) {
   if (!allow) all_commands_ = false;
 }
 
-// Stores a rule, which replaces earlier rules of the same name, and those of its subcommands and first arguments.
+// Stores a rule. It replaces earlier rules of the same name, and rules of its subcommands and first arguments.
 void AclSelector::note_rule(Bytes name, bool allow) {
   const std::string lower = to_lower(name);
   std::erase_if(rules_, [&](const std::string& rule) {
@@ -172,7 +172,7 @@ void AclSelector::note_rule(Bytes name, bool allow) {
 }
 
 std::uint64_t AclSelector::memory_bytes() const {
-  constexpr std::uint64_t kNodeBytes = 96;  // of a map
+  constexpr std::uint64_t kNodeBytes = 96;  // of a node of a map
   std::uint64_t bytes = sizeof(*this) + exceptions_.capacity() * sizeof(exceptions_[0]);
   const auto of_texts = [](const std::vector<std::string>& texts) {
     std::uint64_t sum = texts.capacity() * sizeof(std::string);

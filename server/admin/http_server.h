@@ -54,7 +54,7 @@ struct HttpRoute {
   bool open = false;    ///< requires no credentials
 };
 
-/// What a client must do before it gets an answer.
+/// TLS, and the credentials that a client needs to get an answer.
 struct HttpAccess {
   std::shared_ptr<const TlsContext> tls = nullptr;  ///< null: plain HTTP
   std::string credentials;                          ///< basic_credentials(); "" = none are required

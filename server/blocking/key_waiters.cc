@@ -18,7 +18,7 @@ KeyWaiters::Wait::Wait(KeyWaiters& waiters, const Client& client, DatabaseId dat
   }
 }
 
-// No place may be asleep when the batons are passed on. Otherwise this wait could get its own baton back.
+// While the batons are passed on, no place of this wait may be asleep. Otherwise the wait could get its own baton back.
 KeyWaiters::Wait::~Wait() {
   std::unique_lock lock(waiters_.mutex_);
   for (std::size_t i = 0; i < places_.size(); ++i) {

@@ -1,7 +1,8 @@
 // Verifies each new backup in the background, and removes older ones only after that.
 //
-// A new backup consists of links to the database's files, or copies, and has the same damage. So it replaces no older backup
-// before every byte of it was read. While any damage is known, no backup is removed: an older backup may be the last good one.
+// A new backup consists of links to the database's files, or of copies, so it has the same damage as they. Older backups are kept
+// until every byte of the new one was read. While any damage is known, no backup is removed: an older backup may be the last good
+// one.
 #pragma once
 
 #include <condition_variable>

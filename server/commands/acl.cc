@@ -180,7 +180,7 @@ Status acl_log(Ctx& ctx) {
     most = count;
   }
   most = std::max<std::int64_t>(most, 0);
-  constexpr std::uint64_t kEntryWork = 512, kEntryBytes = 8 << 10;  // of an entry without its texts; and with them, about
+  constexpr std::uint64_t kEntryWork = 512, kEntryBytes = 8 << 10;  // work of an entry, without its texts; its memory, with them
   const std::uint64_t shown = std::min<std::uint64_t>(static_cast<std::uint64_t>(most), log.size());
   const std::uint64_t bytes = std::min<std::uint64_t>(shown * kEntryBytes, log.memory_bytes());
   TRY(ctx.work(shown * kEntryWork + bytes));

@@ -37,7 +37,7 @@ Status setbit(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
   TRY(strings.locate_for_update(ctx.key(), &old));
-  if (old && old->length <= kValuePieceBytes) TRY(strings.read(&*old));  // one fetch, since it will probably be written
+  if (old && old->length <= kValuePieceBytes) TRY(strings.read(&*old));  // in one fetch, since it will probably be written
   bool was = false;
   TRY(read_bit(ctx, old, offset, &was));
   const std::uint64_t before = old ? old->length : 0, size = std::max(before, offset / 8 + 1);
@@ -140,7 +140,7 @@ Status bitcount(Ctx& ctx) {
 struct BitposRange {
   BitRange range;
   bool in_bits = false;
-  bool has_end = false;  ///< false: the bits behind the string count as 0
+  bool has_end = false;  ///< false: the bits after the string's end count as 0
 };
 
 Result<BitposRange> bitpos_range(const Ctx& ctx, std::int64_t size) {

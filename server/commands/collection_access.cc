@@ -51,7 +51,7 @@ Result<Bytes> encoding_of(Ctx& ctx, Found* found) {
 
 namespace {
 
-/// Reads a small collection. Checks the type of a large one.
+/// Reads a small collection. If the collection is large, only checks its type.
 Status read_small(Ctx& ctx, CollectionType type, Found* found) {
   if (found->kind != EntryKind::kHeader) return read_collection(ctx, type, found);
   return check_collection(*found, type);

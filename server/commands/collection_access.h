@@ -86,8 +86,8 @@ Result<ArgCursor> after_popped_keys(const Ctx& ctx);
 /// Parses the only option of these commands, COUNT, at the cursor; 1 without it.
 Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
 
-/// Returns the number of elements of a located collection. A small one must have been read. Of a hash with expired fields it
-/// visits the fields with an expiry (live_count).
+/// Returns the number of elements of a located collection. A small one must have been read. In a hash with expired fields, visits
+/// the fields with an expiry (live_count).
 Result<std::uint64_t> element_count(Ctx& ctx, const Found& found, CollectionType type);
 /// HLEN, SCARD, ZCARD, LLEN.
 Status reply_count(Ctx& ctx, CollectionType type);

@@ -62,7 +62,7 @@ void reply_flags(Reply& reply, std::uint32_t flags, std::span<const FlagName> na
 /// Returns the position of the last key relative to the first; 0 is the first key itself.
 int relative_last(const KeySpec& keys) { return keys.last == 0 ? 0 : keys.last < 0 ? keys.last : keys.last - keys.first; }
 
-/// Returns the keys whose positions do not depend on an argument: all but those that are counted.
+/// Returns the keys at fixed positions, without the keys whose number an argument gives.
 KeySpec fixed_part(const KeySpec& keys) {
   if (keys.count_at == 0) return keys;
   return keys.first < keys.count_at ? KeySpec{.first = keys.first, .last = keys.first} : KeySpec{.step = 0};

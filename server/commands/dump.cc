@@ -168,7 +168,7 @@ Status restore(Ctx& ctx) {
   return Status::ok();
 }
 
-// RESTORE reads its key before it overwrites it, so dispatch gets this access. COMMAND INFO shows Redis's.
+// RESTORE reads its key before it overwrites it, so dispatch uses this access. COMMAND INFO shows Redis's access.
 constexpr KeySpec kRestoreKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate}};
 
 constexpr CommandSpec kDump[] = {

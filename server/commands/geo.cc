@@ -131,7 +131,7 @@ void reply_point(Reply& reply, const GeoPoint& point) {
   reply_coordinate(reply, point.latitude);
 }
 
-/// Calls `reply_one` with the score of each member among the arguments; nullopt: no such member.
+/// Calls `reply_one` with the score of each member among the arguments; with nullopt if there is no such member.
 template <typename ReplyOne>
 Status visit_scores(Ctx& ctx, const std::optional<Found>& found, ReplyOne reply_one) {
   constexpr std::size_t kFew = 4;  // for so few, searching the bytes is faster than decoding them
@@ -157,7 +157,7 @@ Status visit_scores(Ctx& ctx, const std::optional<Found>& found, ReplyOne reply_
   return Status::ok();
 }
 
-/// Replies with one element for each member among the arguments. `work`: that of one element.
+/// Replies with one element for each member among the arguments. `work`: the work of one element (Ctx::work).
 template <typename ReplyOne>
 Status reply_of_members(Ctx& ctx, std::uint64_t work, ReplyOne reply_one) {
   std::optional<Found> found;
@@ -238,7 +238,7 @@ struct SearchKind {
   std::size_t options_at = 0;  ///< the first option
 };
 
-/// Sets the search's center to that of a member.
+/// Sets the search's center to the place of a member.
 Status find_center(Ctx& ctx, Found found, Bytes member, GeoArea* area) {
   if (found.kind == EntryKind::kHeader) TRY(load_element(ctx, CollectionType::kSortedSet, member, &found));
   TRY_ASSIGN(place, find_member(found.value, member));

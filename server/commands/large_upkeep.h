@@ -1,7 +1,7 @@
 // Keeps walks over a large collection short, however many elements were removed from it.
 //
 // A removed element is a tombstone until merges drop it, and a walk skips it. At a tenth of a microsecond each, a queue of a few
-// members would soon be slow. Two rules limit that:
+// members would soon be slow. These rules limit that:
 // 1. The header of a sorted set names its first and its last member (LargeHeader::lowest, highest). Walks begin there, so members
 //   that were popped or expired at one end cost nothing.
 // 2. The header counts the dead elements between these bounds, below them, and above them. If a member is added outside of the

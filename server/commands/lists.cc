@@ -121,7 +121,7 @@ List pop(List* list, End end, std::uint64_t count) {
 }
 
 /// Takes up to `count` elements off an end of the list at a key, in the order in which they are popped: at least one, unless
-/// `count` is 0. `old` is the located or read list; the bytes of `popped` are valid as long as it.
+/// `count` is 0. `old` is the located or read list; the bytes of `popped` are valid as long as `old`.
 Status take(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, End end, std::uint64_t count, List* popped) {
   if (is_large(*old)) TRY(load_list_end(ctx, end, count, &**old));
   TRY_ASSIGN(list, decode_list((*old)->value));
@@ -375,7 +375,7 @@ Status lrem(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Writes the list even if it stays the same: as in Redis, LTRIM has an event and ends a WATCH in any case.
+/// Writes the list even if it stays the same: as in Redis, LTRIM always has an event, and always counts as a change for WATCH.
 Status ltrim(Ctx& ctx) {
   TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
   TRY_ASSIGN(stop, integer_argument(ctx.arg(3)));

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::uint64_t kMaxSteps = 10'000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
-constexpr std::size_t kLargeKeyBytes = 1024;  // longer keys are freed one by one as the reply gets them
+constexpr std::size_t kLargeKeyBytes = 1024;  // longer keys are freed one by one, once the reply has a copy
 /// DBSIZE counts a database of up to this many entries. For a larger one it looks at a sample.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
 /// The number of random places that RANDOMKEY tries. After each place it skips kMaxSteps versions at most.
@@ -175,7 +175,7 @@ Status keys(Ctx& ctx) {
 }
 
 /// Returns a place between two keys: their common prefix, then random bytes, of which the first lies between the keys' own bytes.
-/// nullopt: the place before both keys. It is as likely as each value of that byte.
+/// nullopt is the place before both keys, which is chosen as often as each value of that byte.
 std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t random) {
   std::size_t common = 0;
   while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;

@@ -1,8 +1,8 @@
 // Sets: SADD, SINTER and the other commands on members. Errors and their order are Redis's.
 //
-// A small set is one entry, which each write replaces as a whole (store/collections.h); of a large one, commands read and write
-// the members that they name (commands/large_access.h). Members are in the order of their bytes.
-// Replies have that order; Redis promises none.
+// A small set is one entry, which each write replaces as a whole (store/collections.h). In a large one, commands read and write
+// only the members that they name (commands/large_access.h). Members are in the order of their bytes. Replies have that order;
+// Redis promises none.
 #include <algorithm>
 #include <limits>
 #include <optional>

@@ -51,8 +51,7 @@ struct Pattern {
   std::optional<Bytes> field;
 };
 
-/// As in Redis, neither * nor -> is found behind a zero byte, "->" at the end is a part of the key, and "#" is the element
-/// itself.
+/// As in Redis, neither * nor -> is found after a zero byte, "->" at the end is a part of the key, and "#" is the element itself.
 Pattern parse_pattern(Bytes text) {
   Pattern pattern;
   const Bytes searched = shown(text, Bytes::npos);
@@ -120,7 +119,7 @@ Status parse_sort(Ctx& ctx, SortRequest* request) {
       request->stores = true;
     } else if (cursor.take_option("BY", &value)) {
       const Pattern pattern = parse_pattern(value);
-      // After a BY without a * no later BY sorts. As in Redis, a later pattern is checked all the same.
+      // After a BY without a * no later BY sorts. As in Redis, a later pattern is still checked.
       if (shown(value, Bytes::npos).find('*') == Bytes::npos) {
         request->sorts = false;
       } else {
@@ -268,7 +267,7 @@ bool sorts_before(const SortItem& a, const SortItem& b, bool alpha) {
   return a.weight < b.weight;
 }
 
-/// The sorted elements, and what owns their bytes.
+/// The sorted elements, and the owners of their bytes.
 struct Sorting {
   explicit Sorting(Ctx& ctx) : kept(ctx) {}
   std::optional<Found> source;
@@ -365,7 +364,7 @@ Status sort_items(Ctx& ctx, const SortRequest& request, PatternReader* reader, S
     return Status::ok();
   }
   TRY(weigh(ctx, request, reader, sorting));
-  // Items that compare equal stay in their order, also if it is descending.
+  // Items that compare equal keep their order, even if the result is descending.
   std::stable_sort(items.begin(), items.end(), [&request](const SortItem& a, const SortItem& b) {
     return request.descending ? sorts_before(b, a, request.alpha) : sorts_before(a, b, request.alpha);
   });

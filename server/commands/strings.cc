@@ -355,7 +355,7 @@ constexpr KeySpec kUpdateKey = {.first = 1, .access = KeySpec::kRw | KeySpec::kA
 constexpr KeySpec kOverwriteKey = {.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate};
 constexpr auto kUpdate = kWrite | kDenyOom;
 
-// These commands read their keys before they overwrite them, so dispatch gets this access. COMMAND INFO shows Redis's.
+// These commands read their keys before they overwrite them, so dispatch uses this access. COMMAND INFO shows Redis's access.
 constexpr KeySpec kSetnxKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kInsert}};
 constexpr KeySpec kMsetnxKeys[] = {{.first = 1, .last = -1, .step = 2, .access = KeySpec::kOw | KeySpec::kInsert}};
 

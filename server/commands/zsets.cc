@@ -247,7 +247,7 @@ Result<LexRange> lex_range(Bytes min, Bytes max) {
   return LexRange{*low, *high};
 }
 
-/// Parses the options behind the range, which begins with argument `min`. `stores`: ZRANGESTORE, which has no WITHSCORES.
+/// Parses the options after the range, which begins with argument `min`. `stores`: ZRANGESTORE, which has no WITHSCORES.
 Status parse_range_options(const Ctx& ctx, std::size_t min, bool stores, RangeRequest* request) {
   for (ArgCursor cursor(ctx.args, min + 2); !cursor.done();) {
     if (!stores && cursor.take_word("WITHSCORES")) {

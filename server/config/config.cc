@@ -257,7 +257,7 @@ Status read_passwords(Config* config) {
     config->file_password = std::move(secret).value();
   }
   if (config->metrics_password_file.empty()) return Status::ok();
-  // The server reads this one again when it starts the HTTP port.
+  // The server reads this file again when it starts the HTTP port.
   return read_secret(config->metrics_password_file).status().with_context("metrics.password_file");
 }
 

@@ -32,7 +32,7 @@ void drop(std::list<AclLogEntry> entries) {
 
 void AclLog::add(AclLogEntry entry) {
   constexpr std::size_t kObjectBytes = 1024;
-  if (entry.object.size() > kObjectBytes) entry.object = entry.object.substr(0, kObjectBytes);  // frees the rest, too
+  if (entry.object.size() > kObjectBytes) entry.object = entry.object.substr(0, kObjectBytes);  // frees the cut part, too
   Entries removed;  // freed after the lock is released
   std::lock_guard lock(mutex_);
   auto at = entries_.begin();

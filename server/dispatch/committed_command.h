@@ -12,8 +12,8 @@ namespace ebbtide {
 
 struct Command;
 
-/// Those keys of a command that existed before it ran, as views into its engine keys. Dispatch looks them up only if events of
-/// new keys or of misses are on.
+/// The keys of a command that existed before it ran, as views into the command's engine keys. Dispatch looks them up only if
+/// events of new keys or of misses are on.
 using PresentKeys = BytesSet;
 
 /// The client whose command has effects. It may have disconnected.

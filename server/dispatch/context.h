@@ -140,7 +140,7 @@ struct Ctx {
   [[nodiscard]] Collections collections() { return collections_in(view); }
   /// Like collections(), in another database's view.
   [[nodiscard]] Collections collections_in(const ReadView& other) { return Collections(other, batch, counts, pending()); }
-  /// True if the command's database was ever written to.
+  /// Returns true if the command's database was ever written to.
   [[nodiscard]] bool has_tree() const { return has_tree(view); }
   [[nodiscard]] bool has_tree(const ReadView& other) const {
     return pending() == nullptr ? other.has_tree() : pending()->has_tree(other);
@@ -154,8 +154,8 @@ struct Ctx {
   void note_also_read(const LookupKey& key) const {
     if (off_loop != nullptr && off_loop->also_read != nullptr) add_also_read(key);
   }
-  /// True if a command that reads may store a result that it has computed: on a loop or in EXEC, while the engine accepts writes
-  /// without a wait.
+  /// Returns true if a command that reads may store a result that it has computed: on a loop or in EXEC, while the engine accepts
+  /// writes without a wait.
   [[nodiscard]] bool may_store_result() const;
 
   // --- where it runs

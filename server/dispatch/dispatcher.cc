@@ -47,8 +47,8 @@ std::string text_of(const StageNanos& waits) {
   return text.empty() ? text : text + ")";
 }
 
-/// Fails if arguments are far longer than the command can use, since it would copy or compare them all the same. Commands that
-/// store or send values take any length; a channel is no value.
+/// Fails if arguments are far longer than the command can use, since it would still copy or compare them. Commands that store or
+/// send values take any length; a channel is no value.
 Status check_lengths(const CommandSpec& spec, const Args& args) {
   constexpr std::size_t kLongest = kMaxKeyBytes + 64;  // longest key, or channel of its notifications
   // The most bytes of all arguments above 64 KiB together, in commands without keys

@@ -165,7 +165,7 @@ class Dispatcher final : public CommandSink {
   bool resume(PendingCommand& pending, const Prepared& prepared);
   /// Like run_admitted(), for use while there are observers or the connection is in a mode other than kChecked.
   void run_observed(PendingCommand& pending, Prepared prepared);
-  /// True if CLIENT PAUSE delays the command.
+  /// Returns true if CLIENT PAUSE delays the command.
   bool hold_back(PendingCommand& pending, const CommandSpec& spec);
   /// Reads the clock. Returns true if engine time was read, too.
   bool refresh_time();
@@ -310,8 +310,8 @@ class Dispatcher final : public CommandSink {
   void send_error(Reply& reply, const Status& error);
   void count_error(Bytes message);
   void count_reads(const ReadCounts& counts);
-  /// Returns the command's random number. All runs of a command have the same: an element whose page must be fetched first is as
-  /// likely to be chosen as one in memory.
+  /// Returns the command's random number. All runs of a command get the same number, so that an element whose page must be
+  /// fetched first is as likely to be chosen as one in memory.
   std::uint64_t random_of(PendingCommand& pending) {
     if (pending.random == 0) pending.random = next_random(&random_state_);
     return pending.random;
@@ -321,7 +321,7 @@ class Dispatcher final : public CommandSink {
   DispatchCounters* counters_;
   RecentCommands recent_;
   std::uint64_t random_state_;
-  std::uint64_t random_ = 0;  // that of the command that runs
+  std::uint64_t random_ = 0;  // random_of() the command that runs
 
   // Data of the current window.
   std::span<PendingCommand> window_;

@@ -62,7 +62,7 @@ class ExpiryWatch {
 
   /// Turns the watch and its sweeps on or off. If both are off, all known keys are dropped. `now` is engine time.
   void set_mode(bool on, bool sweeping, Millis now);
-  /// True if the watch is on. This is one atomic load.
+  /// Returns true if the watch is on. This is one atomic load.
   [[nodiscard]] bool on() const { return on_.load(std::memory_order_relaxed); }
 
   /// Notes that a commit at `time` wrote the key with this expiry; 0: the key was deleted, or has no expiry. A key that had

@@ -79,12 +79,12 @@ class Intents {
     std::vector<Waiter> waiters;
   };
 
-  /// True if any command holds marks. This is one atomic load. With several loops, called under the locks of the keys to be
-  /// written.
+  /// Returns true if any command holds marks. This is one atomic load. With several loops, called under the locks of the keys to
+  /// be written.
   [[nodiscard]] bool any() const { return holders_count_.load(std::memory_order_relaxed) != 0; }
 
-  /// Sets all marks, unbroken. If another holder's firm marks prevent `firm` marks, it returns false, sets none, and resumes
-  /// `waiter` when those are removed. Called under the locks of all keys.
+  /// Sets all marks, unbroken. If another holder's firm marks prevent `firm` marks, returns false, sets none, and resumes
+  /// `waiter` when the other marks are removed. Called under the locks of all keys.
   [[nodiscard]] bool mark(const std::shared_ptr<Marks>& marks, bool firm, Waiter waiter);
   /// Removes the marks, if they are set, and resumes the commands that wait for their removal.
   void unmark(const std::shared_ptr<Marks>& marks);

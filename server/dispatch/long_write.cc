@@ -21,7 +21,7 @@ namespace {
 /// The effects of a transaction with more operations or commands are delivered in slices.
 constexpr std::size_t kFewOperations = 8;
 
-/// The combined effect of the SWAPDB commands that stand in a queue before a given command.
+/// The combined effect of the SWAPDB commands that come before a given command in a queue.
 class Swaps {
  public:
   /// Adds a SWAPDB with arguments `args`. Wrong arguments are ignored, since the command will fail.
@@ -127,7 +127,7 @@ Status LongWrite::collect() {
   }
   reads_patterns = !patterned.empty();
   if (reads_patterns) known = marks->keys;
-  if (is_script()) {  // it begins with the keys that it declares; learn_keys() adds those that it has used beside them
+  if (is_script()) {  // first the keys that the script declares; learn_keys() adds the other keys that it has used
     marks->keys.seal();
     marks_are_exact = true;
     whole = marks->keys;

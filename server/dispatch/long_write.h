@@ -60,8 +60,8 @@ struct LongWrite final : OffLoopWork {
   std::shared_ptr<Intents::Marks> next_marks;
   bool marks_cover_reads = true;  ///< false: the latest run has read keys that were not marked, so it does not count
 
-  /// True if a thread prepares the commit of `batch`, because the commit takes long: many operations to sort, or large values to
-  /// log.
+  /// Returns true if a thread prepares the commit of `batch`, because the commit takes long: many operations to sort, or large
+  /// values to log.
   [[nodiscard]] static bool stages(const WriteBatch& batch) {
     return StagedBatch::pays_for(batch) || (batch.payload_bytes() >= StagedBatch::kLeastBytes && batch.flushes() == 0);
   }
@@ -71,7 +71,7 @@ struct LongWrite final : OffLoopWork {
   std::unique_ptr<Transaction> transaction;  ///< the client's transaction, which the client does not have while this runs
   std::unique_ptr<TransactionRun> transaction_run;
 
-  /// True for a script outside MULTI, which is a transaction of its own.
+  /// Returns true for a script outside MULTI, which is a transaction of its own.
   [[nodiscard]] bool is_script() const { return command->spec->has(kRunsScript); }
 
   void run() override;

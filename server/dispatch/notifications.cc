@@ -220,7 +220,7 @@ bool Notifications::missed(const Command& command, const Args& args, std::span<c
   // In Redis, OBJECT, MEMORY USAGE and commands that only write cause no event for a missing key.
   constexpr Bytes kReaders[] = {"getex",   "getdel",  "getset", "set",  "bitfield",  "bitop",
                                 "pfcount", "pfmerge", "copy",   "sort", "georadius", "georadiusbymember"};
-  // These look up their sources as reads, and overwrite their first key.
+  // These commands look up their sources as reads, and overwrite their first key.
   constexpr Bytes kStores[] = {"sinterstore", "sunionstore", "sdiffstore",  "zunionstore",
                                "zinterstore", "zdiffstore",  "zrangestore", "geosearchstore"};
   const CommandSpec& spec = *command.spec;
@@ -244,7 +244,7 @@ bool Notifications::missed(const Command& command, const Args& args, std::span<c
 
 namespace {
 
-/// What an operation does to a key. An element of a large collection is no key.
+/// The effect of an operation on a key. An element of a large collection is no key.
 enum class KeyChange : std::uint8_t { kNone, kPut, kDelete };
 
 KeyChange change_of(const WriteBatch::Op& op) {

@@ -60,7 +60,7 @@ struct OffLoopWork : OffloadWork {
   std::shared_ptr<Intents::Marks> ordering_marks;
 
   [[nodiscard]] bool wanted() const override { return !client_gone.load(std::memory_order_relaxed); }
-  /// True if the effects may take long. They are then delivered in slices, before the reply.
+  /// Returns true if the effects may take long. They are then delivered in slices, before the reply.
   [[nodiscard]] virtual bool has_many_effects() const { return (reports_keys || did_much) && !effects.empty(); }
 
   /// The keys of the command, once its thread has collected them.

@@ -21,7 +21,7 @@ struct ScriptCall {
   int protocol = 2;        ///< of the reply
 };
 
-/// Belongs to one run. Used on its thread.
+/// Belongs to one run of a script, and is used on the thread of that run.
 class ScriptCalls {
  public:
   /// Runs a command and appends its reply to `out`, errors included. Not OK: the run cannot go on, and the script's handler

@@ -139,13 +139,13 @@ class ServerControl {
   virtual void sleep_ms(std::uint64_t ms) = 0;
 
   // --- authentication
-  /// True if a new connection, as user "default", has to authenticate.
+  /// Returns true if a new connection, as user "default", has to authenticate.
   [[nodiscard]] virtual bool password_required() const = 0;
   /// Returns the current users; never null.
   [[nodiscard]] virtual std::shared_ptr<const Users> users() const = 0;
   /// Applies rules to a user, for ACL SETUSER; a user that is missing is made. When it returns, the rules apply to all of the
-  /// user's connections. Those with a subscription that the user has no right to any more are closed. On error the message is the
-  /// whole reply after '-', and nothing has changed. Only offload threads call this function and the next three.
+  /// user's connections. Connections with a subscription that the user has no right to any more are closed. On error the message
+  /// is the whole reply after '-', and nothing has changed. Only offload threads call this function and the next three.
   virtual Status set_user(Bytes name, std::span<const Bytes> rules, std::uint64_t self_id) = 0;
   /// Removes users, for ACL DELUSER, and closes their connections. Returns how many of the users existed.
   virtual Result<std::uint64_t> delete_users(std::span<const Bytes> names, std::uint64_t self_id) = 0;
@@ -170,11 +170,11 @@ class ServerControl {
   virtual void reset_stats() = 0;
 
   // --- clients
-  /// True if a client with this id is connected.
+  /// Returns true if a client with this id is connected.
   [[nodiscard]] virtual bool has_client(std::uint64_t id) const = 0;
-  /// Passes one line per client, as describe_client (session.h) makes it, each with a newline, ordered by id, to `add`: some
-  /// lines at a time, since other clients wait while a loop makes them. Returns the first error of `add`. May wait for other
-  /// loops, so only offload threads call it.
+  /// Calls `add` with one line per client, as describe_client() (session.h) makes it, each with a newline, ordered by id. Each
+  /// call gets a few lines, since other clients wait while a loop makes lines. Returns the first error of `add`. May wait for
+  /// other loops, so only offload threads call it.
   virtual Status client_list(const ClientFilter& filter, const std::function<Status(std::string lines)>& add) = 0;
   /// Closes the matching clients and returns their number. The calling client is closed after its reply. Only offload threads
   /// call it.

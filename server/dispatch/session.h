@@ -51,7 +51,7 @@ struct Session {
   std::uint64_t commands = 0;  ///< number of commands that have run
 };
 
-/// True if the reply to the current command is suppressed.
+/// Returns true if the reply to the current command is suppressed.
 inline bool is_quiet(const Session& session) {
   return session.replies == Session::Replies::kOff || session.replies == Session::Replies::kSkip;
 }
@@ -108,7 +108,7 @@ std::string describe_client(Client& client, std::int64_t now_ms, bool blocked);
 
 /// The most bytes of a name of a client or library. Each connection keeps three such texts, which are not charged.
 inline constexpr std::size_t kMaxClientTextBytes = 1024;
-/// True if the text may be the name of a client or library: printable ASCII without spaces, and not too long.
+/// Returns true if the text may be the name of a client or library: printable ASCII without spaces, and not too long.
 bool is_valid_client_text(Bytes text);
 /// Returns the error for a text that is_valid_client_text() rejects; `what` is the name of the text.
 Status invalid_client_text(Bytes text, Bytes what);

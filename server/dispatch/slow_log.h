@@ -58,7 +58,7 @@ class SlowLog {
   [[nodiscard]] std::uint64_t threshold_nanos() const { return threshold_nanos_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool keeps_arguments() const { return arguments_.load(std::memory_order_relaxed); }
 
-  /// Returns a command's arguments as the log shows them, the name first. Those from index `secret` on become "(redacted)".
+  /// Returns a command's arguments as the log shows them, the name first. Arguments from index `secret` on become "(redacted)".
   static std::vector<std::string> shorten(const Args& args, std::size_t secret);
   /// Adds `entry` under a new id. Drops it if it has arguments and arguments were switched off meanwhile.
   void add(Entry entry);

@@ -97,7 +97,7 @@ struct KeySpec {
   /// For COMMAND INFO: describes a part of the keys (CommandSpec::key_specs) whose places are unknown. Such a part has first = 0.
   std::string_view notes = {};
 
-  /// True if a command of `argc` arguments overwrites its keys without reading them.
+  /// Returns true if a command of `argc` arguments overwrites its keys without reading them.
   [[nodiscard]] constexpr bool blind(std::size_t argc) const {
     return (access & kOw) != 0 || (blind_argc != 0 && argc == static_cast<std::size_t>(blind_argc));
   }
@@ -113,8 +113,8 @@ enum class KeyScope : std::uint8_t {
   kRange,   ///< keys from argument 1 up to argument 2; - and + leave an end open
   kPrefix,  ///< keys that begin with argument 1
   kAll,
-  /// Keys that the patterns of the options BY and GET make from elements: SORT. The handler checks the right to read all keys,
-  /// if there are such options.
+  /// SORT: keys that the patterns of the options BY and GET make from elements. The handler checks the right to read all keys, if
+  /// there are such options.
   kPatterns,
 };
 
@@ -184,11 +184,11 @@ struct CommandSpec {
   EventSpec event = {};
 
   [[nodiscard]] constexpr bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
-  /// True if the command reads, or may read, a whole database.
+  /// Returns true if the command reads, or may read, a whole database.
   [[nodiscard]] constexpr bool walks() const { return has(kOffload) && has(kReadOnly) && keys.first == 0; }
-  /// True if the command empties or swaps databases, and does nothing else.
+  /// Returns true if the command empties or swaps databases, and does nothing else.
   [[nodiscard]] constexpr bool changes_databases() const { return has(kLockAll) && has(kAnyThread); }
-  /// True if the command may move from its event loop to an offload thread when it proves to be long.
+  /// Returns true if the command may move from its event loop to an offload thread when it proves to be long.
   [[nodiscard]] constexpr bool may_leave_loop() const {
     const bool locks_unknown_keys = has(kLockAll) && keys.first == 0;  // the keys of COPY and MOVE are known
     return !has(kOnLoop | kRunsQueue | kReplySynced | kImmediate | kNeverInline) && !locks_unknown_keys &&

@@ -102,7 +102,7 @@ Status wrong_arity(const Command& command);
 
 /// Returns the ACL categories of a command, each with its '@': "@read @string @fast".
 std::vector<std::string_view> acl_categories(const CommandSpec& spec);
-/// True if the command is in a category, which is named without '@' and in any case.
+/// Returns true if the command is in a category, which is named without '@' and in any case.
 bool in_category(const Command& command, Bytes category);
 /// Returns the group's name: "string", "generic", ...
 std::string_view group_name(Group group);

@@ -58,7 +58,7 @@ void write_invalidation(Client& client, const std::shared_ptr<const std::string>
 /// If more invalidations are kept back for a client, all of its keys are invalidated instead.
 constexpr std::size_t kMostKept = 256;
 
-/// Sends a push to a client whose invalidations went to another client: the other client has disconnected.
+/// Notifies a client, by a push, that the client to which its invalidations are redirected has disconnected.
 void report_broken_redirect(Client& client, std::uint64_t redirect) {
   if (client.protocol != 3) return;
   Reply reply(&client.out, client.protocol);
@@ -245,7 +245,7 @@ void TrackingTable::take_broadcasts(Broadcasts* out) {
   std::unordered_map<const Prefixes::value_type*, std::size_t> numbers;
   std::size_t lists = 0, message_bytes = 0;
   out->seq = broadcast_seq_;
-  // As in Redis, a client gets the keys of its prefixes in the prefixes' order. Those that begin with one prefix stand together,
+  // As in Redis, a client gets the keys of its prefixes in the prefixes' order. Keys that begin with one prefix stand together,
   // and no prefix of a client begins another prefix of the client.
   std::sort(written_.begin(), written_.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
   for (Prefixes::value_type* const longest : std::exchange(written_, {})) {
@@ -294,8 +294,8 @@ void TrackingTable::send_broadcasts(ClientLoop* here) {
   std::vector<EncodedKeys> texts(broadcasts.groups.size());  // the encoded keys of each group
   std::vector<std::set<std::uint64_t>> writers_of(broadcasts.groups.size());
   std::size_t copied = 0;
-  /// Returns the keys of several groups in order, without those of one writer; an empty text if there are none, and null, which
-  /// means all keys, if they would be too long.
+  /// Returns the keys of several groups in order, without the keys of one writer. An empty text: there are none. Null, which
+  /// means all keys: they would be too long.
   const auto join = [&](const std::vector<std::size_t>& groups, std::uint64_t left_out) -> EncodedKeys {
     std::vector<std::shared_ptr<const std::string>> keys;
     for (const std::size_t group : groups) {

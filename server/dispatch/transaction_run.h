@@ -43,7 +43,7 @@ class TransactionRun final : private ScriptCalls {
     std::string user = {};   ///< the user whose rights were checked
   };
 
-  /// All arguments must outlive the run. `client` is null off its loop.
+  /// All arguments must outlive the run. `client` is null off the client's loop.
   TransactionRun(CommandEnv& env, const Transaction& transaction, Session& session, Client* client, WriteBatch& batch)
       : env_(env), transaction_(transaction), session_(session), client_(client), batch_(batch) {}
   TransactionRun(const TransactionRun&) = delete;

@@ -29,7 +29,7 @@ struct ImportState {
   bool operator==(const ImportState&) const = default;
 };
 
-/// Returns nullopt if there is no such file. kCorruption: the file is no state, or is incomplete.
+/// Returns nullopt if there is no such file. kCorruption: the file is not one of --resume, or is incomplete.
 Result<std::optional<ImportState>> read_import_state(const std::string& path);
 /// Replaces the file. After an error the old file is unchanged.
 Status write_import_state(const std::string& path, const ImportState& state);

@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-// A batch is sent as a whole. The next one is made while the server works on it.
+// A batch is sent as a whole. The next batch is made while the server works on this one.
 constexpr std::size_t kBatchBytes = std::size_t{512} << 10, kBatchCommands = 512;
 
 constexpr std::size_t kMostPayload = (std::size_t{512} << 20) - 64;  // the protocol has arguments of at most 512 MiB

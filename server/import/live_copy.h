@@ -15,7 +15,7 @@
 
 namespace ebbtide {
 
-/// What a pass has found.
+/// The counts of one pass.
 struct CopyPass {
   std::uint64_t keys = 0;     ///< keys of the source
   std::uint64_t changed = 0;  ///< with another value or expiry than in the pass before, or new; in the first pass all keys

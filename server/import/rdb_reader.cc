@@ -268,7 +268,7 @@ Status RdbReader::value(RdbEntry* entry) {
   }
 }
 
-/// Takes a stream: its parts with their last id, counters, and consumer groups.
+/// Takes a stream: its parts, last id, counters, and consumer groups.
 Status RdbReader::stream(unsigned type, std::string* raw) {
   constexpr std::uint64_t kIdBytes = 16, kTimeBytes = 8;
   TRY_ASSIGN(parts, length(raw));

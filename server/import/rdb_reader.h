@@ -35,7 +35,7 @@ struct RdbEntry {
 /// Returns true if the server's RESTORE takes values of the type: the types of Redis 7.2 without streams and modules, and hashes
 /// with expiring fields.
 [[nodiscard]] bool rdb_type_is_supported(unsigned type);
-/// Returns the payload of RESTORE for a value: type, value, version (at most that of Redis 7.2) and CRC.
+/// Returns the payload of RESTORE for a value: type, value, version (at most that of Redis 7.4) and CRC.
 [[nodiscard]] std::string rdb_payload(const RdbEntry& entry, unsigned version);
 
 /// Reads one file. Not thread-safe.

@@ -43,8 +43,8 @@ Status RdbWriter::begin(unsigned version) {
   return write(magic);
 }
 
-// A hash whose fields expire has a newer version than other payloads. The file keeps the older one, which more servers load: one
-// that does not know the hash's type refuses that entry in any case.
+// The payload of a hash whose fields expire has a newer RDB version than others. The file keeps the older version, which more
+// servers load: a server that does not know the hash's type refuses that entry in any case.
 Status RdbWriter::add(const RdbEntry& entry, unsigned version) {
   if (version == kFieldExpiryRdbVersion) version = kWrittenRdbVersion;
   if (version_ == 0) TRY(begin(version));

@@ -57,7 +57,7 @@ class Connection final : public Client {
   }
   [[nodiscard]] std::shared_ptr<const void> take_input() override;
   [[nodiscard]] bool has_pending() const { return !pending.empty(); }
-  /// True if the waiting command waits for another client.
+  /// Returns true if the waiting command waits for another client.
   [[nodiscard]] bool is_blocked() const { return waiting && !pending.empty() && pending.front().blocked; }
   /// Returns true if more input may be read now.
   [[nodiscard]] bool may_read() const {
@@ -89,7 +89,7 @@ class Connection final : public Client {
 
   struct Gate {
     std::uint64_t from;  ///< position in `out` where the gate begins
-    std::uint64_t seq;   ///< replies behind this position wait for this seq
+    std::uint64_t seq;   ///< replies after this position wait for this seq
     std::int64_t since_ms;
   };
 
@@ -103,7 +103,7 @@ class Connection final : public Client {
   const std::unique_ptr<TlsStream> tls;  ///< null: plain text
   ClientMemory* memory = nullptr;        ///< null: no memory is charged
   std::vector<PendingCommand> pending;   ///< handed in and not done, in order
-  std::unique_ptr<Continuation> ended;   ///< what the sink has left of the command that waited when the connection closed
+  std::unique_ptr<Continuation> ended;   ///< the sink's data of the command that waited when the connection closed
   std::deque<Gate> gates;
   std::uint64_t gated_until = 0;
   std::int64_t soft_limit_since_ms = 0;  ///< the time since which the output exceeds the soft limit; 0: it does not

@@ -31,8 +31,9 @@ constexpr std::size_t kLingerBytes = 1 << 20;
 constexpr std::int64_t kGiveUpMs = 1'000;      // when the log fails, a sync may still succeed a moment later
 constexpr std::int64_t kHalfClosedMs = 1'000;  // how long a command may wait for the disk after its client has closed its side
 constexpr std::size_t kChargeStep = 1 << 20;   // each loop charges buffers to the budget in steps of this size
-// The connections without commands that a round serves. They are only sent something or closed, which takes about 10 us each, and
-// the other connections wait for that. So a message to thousands of subscribers, or their end, is spread over several rounds.
+// The most connections without commands that a round serves. The loop only sends them output or closes them, which takes about 10
+// us each, while the other connections wait. So a message to thousands of subscribers, or their end, is spread over several
+// rounds.
 constexpr std::size_t kQuietPerRound = 256;
 constexpr std::uint64_t kTaskNanos = 5'000'000;  // the time of a round's tasks, about that of a pass (Dispatcher::kPassNanos)
 // A round receives and parses for this time, and sends for this time. After that it serves only connections with little input or
@@ -44,7 +45,7 @@ constexpr std::size_t kPassCommands = 16'384;
 constexpr std::size_t kFewCommands = 16;  // a connection with so few commands left need not wait for another pass
 constexpr std::size_t kLittle = 8 << 10;  // bytes of input or output that take a few microseconds
 constexpr std::size_t kMeasuredBytes =
-    64 << 10;  // the clock is read after so many bytes, so that small commands do not pay for it
+    64 << 10;  // the clock is read after this many bytes, so that small commands do not pay for it
 // A connection with at most this many bytes is never closed because memory is short. With many connections it is less
 // (EventLoop::spared_bytes).
 constexpr std::size_t kSparedBytes = 64 << 10;
@@ -574,9 +575,9 @@ std::size_t EventLoop::spared_bytes() const {
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(share, kLeastSpared, kSparedBytes));
 }
 
-// Returns true if the connection must close because the memory is spent. Of the connections with large buffers, those with the
-// largest are closed; a sweep finds them even if they wait. If the other connections have grown by a considerable part of the
-// budget until then, they are closed, too.
+// Returns true if the connection must close because the memory is spent. The connections with the largest buffers are closed; a
+// sweep finds them even if they wait. If other connections have grown by a considerable part of the budget until then, they are
+// closed, too.
 bool EventLoop::is_one_too_many(const Connection& c) const {
   if (env_->memory == nullptr || c.held_bytes <= spared_bytes()) return false;
   return c.held_bytes >= largest_held_ / 2 ? env_->memory->short_of_buffers() : env_->memory->overdrawn();
@@ -895,9 +896,9 @@ void EventLoop::close(Connection& c) {
   connections_.pop_back();
 }
 
-// Frees closed connections, those first that have closed first. The state of a connection, such as thousands of tracked prefixes,
-// or a command that waits for thousands of keys, may take milliseconds to free. Other clients may wait for an element behind such
-// a command, so a flood of closing connections must not keep it from its turn.
+// Frees closed connections in the order in which they closed. The state of a connection, such as thousands of tracked prefixes,
+// or a command that waits for thousands of keys, may take milliseconds to free. Other clients may be queued for an element after
+// such a command, so a flood of closing connections must not delay it.
 void EventLoop::bury() {
   if (graveyard_.empty()) return;
   const auto dead = [](const Connection* c) { return c->dead; };

@@ -242,11 +242,11 @@ bool Listener::accept_batch(Socket& socket) {
       if (spare_fd_ >= 0) ::close(spare_fd_);
       const int refused = ::accept(socket.descriptor.native_handle(), nullptr, nullptr);
       if (refused < 0) {
-        // Another thread may have taken the descriptor meanwhile. Then every failure tries to get one again.
+        // Another thread may have taken the descriptor meanwhile. Then each later failure tries to get a reserve again.
         spare_fd_ = ::fcntl(null_fd_, F_DUPFD_CLOEXEC, 0);
         return false;
       }
-      // One call closes the connection and makes its descriptor the reserve, so that nothing else can take the descriptor
+      // One call closes the connection and makes its descriptor the reserve, so that nothing else can take the descriptor in
       // between.
       spare_fd_ = ::dup3(null_fd_, refused, O_CLOEXEC);
       if (spare_fd_ < 0) ::close(refused);

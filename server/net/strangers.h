@@ -6,9 +6,9 @@
 // its own, and other clients have time to authenticate. Connections that wait for their loop count, too: otherwise a flood would
 // displace those that a busy loop has already taken.
 //
-// Of a host's connections those whose peer has sent its last byte are closed first, although they may still wait for the check of
-// a password (AuthGuard). Otherwise a peer that tries passwords over many short connections would displace each client of its
-// host during such a wait.
+// Among a host's connections, those whose peer has sent its last byte are closed first, although they may still wait for the
+// check of a password (AuthGuard). Otherwise a peer that tries passwords over many short connections would displace each client
+// of its host during such a wait.
 #pragma once
 
 #include <cstddef>

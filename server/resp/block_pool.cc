@@ -73,7 +73,7 @@ class SharedBlocks {
   }
 
   // Releases the pages of the blocks. Blocks that were taken together are mostly neighbours, so one call is made for each row of
-  // them.
+  // neighbours.
   static void release_pages(std::span<char*> blocks) {
     std::sort(blocks.begin(), blocks.end());
     for (std::size_t i = 0, end = 0; i < blocks.size(); i = end) {

@@ -26,7 +26,7 @@ namespace ebbtide {
 
 class Client;
 
-/// One event loop, in the view of commands.
+/// One event loop, as commands see it.
 class ClientLoop {
  public:
   virtual ~ClientLoop() = default;
@@ -53,7 +53,7 @@ class ClientState {
   [[nodiscard]] virtual std::size_t memory() const { return 0; }
 };
 
-/// One connection, in the view of the dispatch layer.
+/// One connection, as the dispatch layer sees it.
 class Client {
  public:
   virtual ~Client() = default;
@@ -114,7 +114,7 @@ class Continuation {
 
 struct PendingCommand {
   enum class State : std::uint8_t {
-    kNotRun,   ///< the command has not begun: it is new, is behind a waiting command, or the pass had no time for it
+    kNotRun,   ///< the command has not begun: it is new, follows a waiting command, or the pass had no time for it
     kDone,     ///< the command has replied, or needs no reply
     kWaiting,  ///< the command wrote nothing, and waits for resume() or until retry_ms are over
   };

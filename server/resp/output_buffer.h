@@ -57,7 +57,7 @@ class OutputBuffer {
   /// Redis's list of replies.
   struct Usage {
     std::size_t first_capacity = 0, first_waiting = 0;
-    std::size_t more = 0, more_bytes = 0;  ///< chunks behind the first, and their bytes, including shared values
+    std::size_t more = 0, more_bytes = 0;  ///< chunks after the first, and their bytes, including shared values
   };
   [[nodiscard]] Usage usage() const;
   /// Returns the most memory() since the last reset_peak().

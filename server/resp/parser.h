@@ -143,7 +143,7 @@ class RequestParser {
   std::int64_t bulk_length_ = -1;  ///< -1: its header is next
   std::uint32_t first_arg_ = 0, first_shared_ = 0;
   std::shared_ptr<std::string> big_;
-  /// Of the current big bulk: announced bytes, and those of them that were received, kept or not.
+  /// The current big bulk: its announced bytes, and how many of them were received, kept or not.
   std::size_t big_length_ = 0, big_received_ = 0;
   std::size_t big_held_ = 0;                    ///< bytes of all complete big bulks in shared_ from handed_ on
   std::uint32_t handed_ = 0;                    ///< how many elements of shared_ have another owner

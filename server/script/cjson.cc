@@ -541,7 +541,7 @@ int encode_keep_buffer(lua_State* lua) {
   return 1;
 }
 
-/// Pushes a table with the library. `own`: its settings are its own, and not those of the run.
+/// Pushes a table with the library. `own`: the library has settings of its own, and does not use those of the run.
 void push_library(lua_State* lua, bool own);
 
 int new_library(lua_State* lua) {

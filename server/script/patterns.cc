@@ -238,7 +238,7 @@ const char* Matcher::repeat_capture(const char* s, int digit) {
   return std::memcmp(capture.begin, s, n) == 0 ? s + n : nullptr;
 }
 
-// Matches one item that is not followed by a quantifier, and moves `s` and `p` behind it; or the whole rest of the pattern.
+// Matches one item that is not followed by a quantifier, and moves `s` and `p` past it; or matches the whole rest of the pattern.
 const char* Matcher::match_class_or_text(const char*& s, const char*& p, bool* goes_on) {
   const char* const after = end_of_class(p);
   const bool is = s < end_ && is_single(byte_of(*s), p, after);

@@ -28,7 +28,7 @@ Status check_collection(const Found& found, CollectionType type);
 /// "quicklist". kCorruption if the bytes are damaged.
 Result<Bytes> collection_encoding(Bytes value);
 
-/// Returns the encoding that Redis uses for collections of that type that have no packed one.
+/// Returns Redis's encoding for collections of that type that are too large for a packed one.
 Bytes large_encoding(CollectionType type);
 /// Returns false if Redis never packs a collection of this many elements.
 bool may_be_packed(CollectionType type, std::uint64_t elements);
@@ -75,7 +75,7 @@ class Collections {
   ElementWriter elements(const LookupKey& key, Generation generation, Change change = Change::kKeeps) {
     return {batch_, view_.database(), key.key, generation, change == Change::kRemoves};
   }
-  /// Returns the generation of a collection that this command creates under `key`. No earlier one of the key is as high.
+  /// Returns the generation of a collection that this command creates under `key`. It is higher than all earlier ones of the key.
   [[nodiscard]] Generation next_generation() const;
   /// Reads an element of a large collection; nullopt if there is none. `element_key`: of ElementKeys. Errors as of Strings::get.
   Status read_element(const std::string& element_key, std::optional<Found>* found);

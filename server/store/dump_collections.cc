@@ -139,7 +139,7 @@ Result<std::string> dump_expiring_hash(Bytes collection) {
 /// The most memory of an item without its bytes: its view and score in vectors that have just grown, and its element in the
 /// decoded collection.
 constexpr std::uint64_t kItemMemory = 80;
-/// The memory of a text without its bytes: its std::string, and that of a long number or what the allocator rounds up.
+/// The memory of a text beside its bytes: its std::string, and the digits of a long number or the allocator's rounding.
 constexpr std::uint64_t kTextMemory = 2 * sizeof(std::string);
 /// Memory is reserved in steps of this many bytes.
 constexpr std::uint64_t kReserveStep = std::uint64_t{256} << 10;
@@ -179,7 +179,7 @@ class Loader {
   Result<std::string> finish(const Elements& elements, Encode encode_elements);
 
   [[nodiscard]] std::size_t items_per_element() const { return form_.collection == CollectionType::kHash ? 2 : 1; }
-  /// True if the packed form goes on with the expiry of the last field.
+  /// Returns true if the packed form goes on with the expiry of the last field.
   [[nodiscard]] bool expiry_is_next() const { return form_.expires && items_.size() == 2 * (expiries_.size() + 1); }
   [[nodiscard]] bool has_scores() const { return form_.collection == CollectionType::kSortedSet; }
 

@@ -137,7 +137,7 @@ Cell middle_cell(const GeoArea& area, const Bounds& bounds) {
 struct Direction {
   int columns, rows;
 };
-/// In the order of the search.
+/// The cell in the middle and its neighbors, in the order of the search.
 constexpr Direction kDirections[] = {{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1}, {1, -1}, {-1, -1}};
 
 }  // namespace
@@ -164,7 +164,7 @@ std::int64_t geo_hash_number(double score) {
 std::array<char, 11> geo_hash_text(double score) {
   constexpr Bytes kLetters = "0123456789bcdefghjkmnpqrstuvwxyz";
   const GeoPoint point = geo_point(score);
-  // The standard's rows are those between the poles.
+  // The rows of the geohash standard reach from pole to pole.
   const std::uint64_t bits = Cell{.column = kColumns.cell_of(point.longitude, kScoreSteps),
                                   .row = kStandardRows.cell_of(point.latitude, kScoreSteps),
                                   .step = kScoreSteps}
@@ -290,8 +290,8 @@ namespace {
 
 using Match = std::vector<GeoMatch>::iterator;
 
-/// Sorts matches by distance as Redis sorts them if a reply has only the first: by Bentley's and McIlroy's quicksort of BSD. It
-/// is not stable, and replies show where it puts matches of one distance, so its pivots and swaps are those of BSD's.
+/// Sorts matches by distance as Redis does if a reply has only the first ones: by Bentley's and McIlroy's quicksort of BSD. It is
+/// not stable, and replies show the order of matches at the same distance, so its pivots and swaps are BSD's.
 class PartialSort {
  public:
   /// The matches from `end` on need no order.
