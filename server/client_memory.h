@@ -119,8 +119,8 @@ class ClientMemoryAccount final : public ClientMemory {
 
  private:
   static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving this many bytes takes longer than collect_freed_memory()
-  static constexpr std::uint64_t kOverdrawnPart = 32;  ///< overdrawn() allows buffers to grow by 1 / kOverdrawnPart of the budget
-  /// overdrawn() lets buffers grow by this fraction, 1 / n, of the budget
+  static constexpr std::uint64_t kOverdrawnPart = 32;      ///< overdrawn() lets buffers grow by 1 / kOverdrawnPart of the budget
+  /// Buffers that have less than 1 / kGoodPart of the budget are not the cause of its shortage.
   static constexpr std::uint64_t kGoodPart = 8;
 
   struct OwnedInput {  // members are destroyed in reverse order: the queue first, then its charge

@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// Redis's texts.
+// Redis's error texts.
 constexpr Bytes kUnknown = "Unknown command or category name in ACL";
 constexpr Bytes kSyntax = "Syntax error";
 constexpr Bytes kKeysAfterAll =
@@ -19,7 +19,7 @@ constexpr Bytes kChannelsAfterAll =
     "'resetchannels' to start with an empty list of channels";
 constexpr Bytes kOfSubcommand = "Allowing first-arg of a subcommand is not supported";
 
-// Texts of limits that Redis does not have.
+// Error texts of limits that Redis does not have.
 constexpr Bytes kTooManyPatterns = "A selector can have at most 16384 patterns of keys, and as many of channels";
 constexpr Bytes kTooManyFirstArguments = "A selector can have at most 4096 allowed first arguments";
 

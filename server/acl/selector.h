@@ -40,7 +40,7 @@ enum AclAccess : std::uint8_t { kAclRead = 1, kAclWrite = 2 };
 /// A command as the rules see it.
 struct AclRequest {
   struct Key {
-    std::size_t argument = 0;  ///< the right's place among the command's arguments
+    std::size_t argument = 0;  ///< the key's place among the command's arguments
     std::uint8_t access = 0;   ///< AclAccess
   };
   struct Range {
@@ -85,7 +85,7 @@ class AclSelector {
   /// AclRequest::Channels.
   [[nodiscard]] std::optional<bool> allows_channel(Bytes channel, bool is_pattern, AclBudget& budget) const;
   [[nodiscard]] bool all_channels() const { return all_channels_; }
-  /// Returns true if no check can fail.
+  /// Returns true if the selector allows everything, so that no check can fail.
   [[nodiscard]] bool unrestricted() const { return all_commands_ && all_keys_ && all_channels_; }
   [[nodiscard]] bool all_keys() const { return all_keys_; }
   /// Returns the memory of the rules, estimated.
@@ -122,7 +122,7 @@ class AclSelector {
   std::vector<std::string> rules_;         ///< rules since the last +@all or -@all: "+get", "-@write"
   std::map<std::uint32_t, std::vector<std::string>> first_arguments_;  ///< allowed first arguments, by command, in lower case
   bool all_keys_ = false, all_channels_ = false;
-  AclPatternSet keys_, channels_;  ///< access of channels is 0
+  AclPatternSet keys_, channels_;  ///< channel patterns have no bits of access
 };
 
 }  // namespace ebbtide

@@ -50,7 +50,7 @@ struct User {
   [[nodiscard]] std::optional<bool> allows_channel(Bytes channel, bool is_pattern, AclBudget& budget) const;
   /// Returns true if a selector allows all channels.
   [[nodiscard]] bool all_channels() const;
-  /// Returns true if no check can fail.
+  /// Returns true if a selector allows everything, so that no check can fail.
   [[nodiscard]] bool unrestricted() const;
   /// Returns true if a check may need the keys of a command.
   [[nodiscard]] bool limits_keys() const;

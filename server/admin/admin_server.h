@@ -13,7 +13,7 @@
 
 namespace ebbtide {
 
-/// The port's data sources. They are called on its threads.
+/// The data sources of the HTTP port. They are called on the port's threads.
 struct AdminHandlers {
   std::function<std::string()> metrics;  ///< Prometheus's text format
   /// Returns "" if the server accepts reads and writes, else the reason why not.

@@ -134,7 +134,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     });
   }
 
-  // Closes the connection at once. Operations that are under way for it find it closed.
+  // Closes the connection at once. Pending operations of the connection find it closed.
   void close() {
     if (closed_) return;
     closed_ = true;
@@ -266,7 +266,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
   void send(HttpReply reply) {
-    // An HTTP/1.0 client keeps its connection only if the reply allows that, which the reply's version decides.
+    // An HTTP/1.0 client keeps its connection only if a reply of the same version allows it.
     reply_.emplace(static_cast<http::status>(reply.status), keep_alive_ ? parser_->get().version() : 11);
     reply_->set(http::field::content_type, reply.type);
     for (const auto& [name, value] : reply.headers) reply_->set(name, value);
@@ -297,7 +297,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     linger();
   }
 
-  // Notifies the client of the end, and waits for its own notice.
+  // Sends TLS's closing notice, and waits for the client's.
   void finish_tls() {
     stream_.expires_after(kLinger);
     tls_->async_shutdown([self = shared_from_this()](const error_code&) { self->close(); });

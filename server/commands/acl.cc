@@ -74,7 +74,7 @@ Status acl_getuser(Ctx& ctx) {
     return Status::ok();
   }
   TRY(ctx.work(user->memory_bytes()));
-  TRY(ctx.reserve(2 * user->memory_bytes()));  // its texts, and the reply
+  TRY(ctx.reserve(2 * user->memory_bytes()));  // the user's texts, and the reply
   reply.map(6);
   reply.bulk("flags");
   reply.set(user->any_password ? 3 : 2);

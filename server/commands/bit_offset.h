@@ -13,7 +13,7 @@ inline Result<std::uint64_t> bit_offset_argument(Bytes text, unsigned field_bits
   const bool in_fields = field_bits > 0 && !text.empty() && text.front() == '#';
   const auto number = parse_integer(in_fields ? text.substr(1) : text);
   const std::uint64_t offset =
-      number ? static_cast<std::uint64_t>(*number) * (in_fields ? field_bits : 1) : ~std::uint64_t{0};  // too large
+      number ? static_cast<std::uint64_t>(*number) * (in_fields ? field_bits : 1) : ~std::uint64_t{0};  // no number: too large
   if (offset / 8 >= kMaxStringBytes) return reply_error("ERR bit offset is not an integer or out of range");
   return offset;
 }

@@ -36,7 +36,7 @@ Result<BitOverflow> overflow_argument(Bytes word) {
   return reply_error("ERR Invalid OVERFLOW type specified");
 }
 
-/// Takes the name of the operation at the cursor, if all its arguments follow.
+/// Takes the name of the operation at the cursor. All arguments of the operation must follow it.
 Result<FieldOp::Kind> take_kind(ArgCursor& cursor) {
   if (cursor.left() >= 3 && cursor.take_word("GET")) return FieldOp::Kind::kGet;
   if (cursor.left() >= 4 && cursor.take_word("SET")) return FieldOp::Kind::kSet;

@@ -89,7 +89,7 @@ Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
 /// Returns the number of elements of a located collection. A small one must have been read. In a hash with expired fields, visits
 /// the fields with an expiry (live_count).
 Result<std::uint64_t> element_count(Ctx& ctx, const Found& found, CollectionType type);
-/// HLEN, SCARD, ZCARD, LLEN.
+/// Runs HLEN, SCARD, ZCARD or LLEN.
 Status reply_count(Ctx& ctx, CollectionType type);
 
 /// HSCAN, SSCAN, ZSCAN: replies with a whole small collection and cursor 0, or with a part of a large one. `reply_one(match,
@@ -142,7 +142,7 @@ inline void reply_pair_head(Reply& reply, bool pairs) {
 }
 
 /// Parses the cursor of HSCAN, SSCAN or ZSCAN and finds the collection, then parses the options: in this order, as Redis does. If
-/// there is no collection, it has written the reply. Of a large collection it reads a part, and sets `*next_cursor`.
+/// there is no collection, writes the reply. Reads a part of a large collection, and sets `*next_cursor`.
 Status begin_element_scan(Ctx& ctx, CollectionType type, std::optional<Found>* found, std::optional<Bytes>* match,
                           std::uint64_t* next_cursor);
 

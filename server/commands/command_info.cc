@@ -155,7 +155,7 @@ void reply_info(Ctx& ctx, const Command& command) {
   const auto categories = acl_categories(spec);
   reply.set(categories.size());
   for (const Bytes category : categories) reply.simple(category);
-  reply.set(0);  // tips
+  reply.set(0);  // no tips
   reply_key_specs(reply, spec);
   spec.subcommands.empty() ? reply.set(0) : reply.array(spec.subcommands.size());  // as in Redis
   for (std::size_t i = 0; i < spec.subcommands.size(); ++i)

@@ -98,7 +98,7 @@ Result<std::int64_t> expiry_argument(const Ctx& ctx, bool absolute) {
 
 /// The entry that RESTORE writes.
 struct Target {
-  std::optional<Found> old;  ///< the key's entry before
+  std::optional<Found> old;  ///< the key's entry before the command
   Millis expiry = 0;         ///< absolute, in ms; 0 = never
   bool is_expired = false;   ///< nothing is stored, as the expiry of the key, or of each field of the hash, has passed
 };

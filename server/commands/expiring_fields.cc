@@ -29,7 +29,7 @@ ElementRange live_fields(const Ctx& ctx, bool from_end) {
   return {.which = ElementClass::kExpiry, .first = expiry_name(ctx.view.now() + 1), .from_end = from_end};
 }
 
-/// Walks over the fields with an expiry that have not expired, without some of them.
+/// Walks over the fields with an expiry that have not expired, except for given fields.
 class OtherFields {
  public:
   /// `without`: the fields to skip.
@@ -69,8 +69,8 @@ class OtherFields {
 };
 
 /// Raises `*latest` to the last expiry of a field that is not in `before`; leaves it at 0 if there is none. `was`: the last
-/// expiry of all fields, if the header had it. `others`: the number of these fields, if it is known.
-///
+/// expiry of all fields, if the header had it. `others`: the number of fields with an expiry that are not in `before`, if it is
+/// known.
 /// If `others` is small, visits the fields from the earliest expiry on. Otherwise begins at the latest expiry, where the walk has
 /// to skip tombstones of removed fields.
 Status find_latest(Ctx& ctx, const Found& old, const Hash& before, const LargeHeader& header, Millis was,

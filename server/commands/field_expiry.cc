@@ -231,7 +231,7 @@ Status hgetdel(Ctx& ctx) {
   return hash.close();
 }
 
-/// The words before an expiry, in HGETEX and HSETEX.
+/// Returns the form that a word of HGETEX or HSETEX, such as EX, gives to the expiry after it; nullopt: no such word.
 std::optional<ExpiryForm> expiry_form_of(Bytes word) {
   constexpr std::pair<Bytes, ExpiryForm> kWords[] = {
       {"EX", kInSeconds}, {"PX", kInMillis}, {"EXAT", kAtSecond}, {"PXAT", kAtMilli}};

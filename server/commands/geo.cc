@@ -235,7 +235,7 @@ struct SearchKind {
   bool by_member = false;      ///< GEORADIUSBYMEMBER
   bool stores = false;         ///< GEOSEARCHSTORE, whose first argument is the destination
   bool may_store = false;      ///< has the options STORE and STOREDIST
-  std::size_t options_at = 0;  ///< the first option
+  std::size_t options_at = 0;  ///< place of the first option among the arguments
 };
 
 /// Sets the search's center to the place of a member.
@@ -260,7 +260,7 @@ Status parse_circle(Ctx& ctx, const SearchKind& kind, const std::optional<Found>
   return parse_radius(ctx, 3, &search->area);
 }
 
-/// Parses an option of GEOSEARCH that gives the center or the shape. Returns false if the cursor is at none.
+/// Parses an option of GEOSEARCH that gives the center or the shape. Returns false if the cursor is at no such option.
 Result<bool> parse_area_option(Ctx& ctx, const std::optional<Found>& found, ArgCursor* cursor, Search* search) {
   const std::size_t left = cursor->left(), at = ctx.argc() - left;
   std::size_t values = 0;
@@ -286,7 +286,7 @@ Result<bool> parse_area_option(Ctx& ctx, const std::optional<Found>& found, ArgC
   return values != 0;
 }
 
-/// Parses an option that is one word. Returns false if the cursor is at none.
+/// Parses an option that is one word. Returns false if the cursor is at no such option.
 bool take_flag(const SearchKind& kind, ArgCursor* cursor, Search* search) {
   if (cursor->take_word("WITHDIST")) {
     search->with_distance = true;
@@ -355,9 +355,9 @@ Status load_cells(Ctx& ctx, const std::vector<CellScores>& cells, Found* found) 
   return load_members(ctx, ranges, found);
 }
 
-/// Returns the matches of the reply, in its order. They point into `found`.
+/// Returns the matches of the reply, in the reply's order. They point into `found`.
 Status find_matches(Ctx& ctx, Search search, Found* found, std::vector<GeoMatch>* matches) {
-  // The first matches only have a meaning in an order.
+  // COUNT without ANY needs an order: otherwise it is undefined which matches are the first.
   if (search.count != 0 && search.order == Order::kAny && !search.any) search.order = Order::kAscending;
   const auto cells = cells_of(search.area);
   TRY(load_cells(ctx, cells, found));

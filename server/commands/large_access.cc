@@ -235,7 +235,7 @@ Result<Bytes> encoding_of_large(Ctx& ctx, const Found& found) {
   Found all = found;
   std::optional<std::string> rest;
   TRY(load_scan_part(ctx, header.type, {}, header.count + 1, &all, &rest));
-  if (rest) return large_encoding(header.type);  // too many bytes
+  if (rest) return large_encoding(header.type);  // too many bytes for a packed encoding
   if (header.type == CollectionType::kSortedSet) TRY(LargePart::order_by_score(&all));
   return collection_encoding(all.value);
 }

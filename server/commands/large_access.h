@@ -22,9 +22,9 @@ struct Wanted {
   /// If not `all`: the elements named by the command's arguments `first`, `first` + `step` ... before `end`.
   std::size_t first = 0, step = 1, end = ~std::size_t{0};
 
-  /// The element that argument `i` names.
+  /// Wants the element that argument `i` names.
   static Wanted one(std::size_t i) { return {.all = false, .first = i, .step = 1, .end = i + 1}; }
-  /// The elements that the arguments from `i` on name, each `step`-th.
+  /// Wants the elements that the arguments from `i` on name, each `step`-th.
   static Wanted from(std::size_t i, std::size_t step = 1) { return {.all = false, .first = i, .step = step}; }
 };
 

@@ -40,7 +40,7 @@ std::string name_of(const LexBound& bound, double score, bool behind) {
       break;
   }
   std::string name = name_at(score) + std::string(bound.member);
-  if (bound.excluded != behind) name.push_back('\0');  // the next name
+  if (bound.excluded != behind) name.push_back('\0');  // the first name after the bound
   return name;
 }
 

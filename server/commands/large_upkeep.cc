@@ -27,8 +27,8 @@ SortedSet difference(const SortedSet& all, const SortedSet& other) {
 /// What a walk from one end of a sorted set finds.
 struct Edge {
   std::string bound;          ///< of the first member that is left; "" if there is none
-  std::uint64_t removed = 0;  ///< removed members before it,
-  std::uint64_t dead = 0;     ///< and dead elements
+  std::uint64_t removed = 0;  ///< number of removed members before `bound`
+  std::uint64_t dead = 0;     ///< number of dead elements before `bound`
 };
 
 Result<Edge> edge_without(Ctx& ctx, const Found& old, const LargeHeader& header, const SortedSet& removed, bool from_end) {

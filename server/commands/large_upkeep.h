@@ -27,7 +27,7 @@ namespace ebbtide {
 /// The most elements that are rewritten on an event loop: about a millisecond, which is within the work that a command may do
 /// there.
 inline constexpr std::uint64_t kMostRewrittenOnLoop = 1024;
-/// The most elements and bytes that are written again: about thirty milliseconds, off the loop.
+/// The most elements and bytes that are rewritten: about thirty milliseconds, off the loop.
 inline constexpr std::uint64_t kMostRewritten = 16'384;
 inline constexpr std::size_t kMostRewrittenBytes = std::size_t{1} << 20;
 inline constexpr std::uint64_t kDeadPerLive = 4;

@@ -75,7 +75,7 @@ Result<bool> matches(const Ctx& ctx, Bytes pattern, Bytes key) {
   }
 }
 
-/// The type's name of the key at `walk`. A collection's value is read, since its first byte says its type.
+/// Returns the name of the type of the key at `walk`. A collection's value is read, since its first byte says its type.
 Bytes type_of(Iterator& walk) { return type_name(walk.kind(), is_collection(walk.kind()) ? walk.value() : Bytes()); }
 
 /// Collects keys from `walk` on, and looks at `limit` keys at most. Returns the key at which to continue, or nullopt at the end
@@ -189,8 +189,8 @@ std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t r
   return place;
 }
 
-/// Moves to the first key from `from` on, in moves of max_steps. Afterwards `walk` is valid, unless there is no key, the client
-/// has disconnected, or a transaction's limit is reached.
+/// Moves to the first key from `from` on, in moves that skip max_steps versions. Afterwards `walk` is valid, unless there is no
+/// key, the client has disconnected, or a transaction's limit is reached.
 void walk_on(const Ctx& ctx, Iterator& walk, ExecWalk& limit, const std::string& from) {
   for (walk.seek(from); walk.paused() && !ctx.is_cancelled() && !limit.is_spent(0);) walk.seek(std::string(walk.resume_key()));
 }

@@ -202,7 +202,7 @@ class PatternReader {
   bool resident_ = true;
 };
 
-/// Keeps values beyond the look-up that has found them.
+/// Keeps values in memory after the look-up that has found them.
 class KeptValues {
  public:
   explicit KeptValues(Ctx& ctx) : charge_(ctx) {}

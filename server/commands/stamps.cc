@@ -28,7 +28,7 @@
 namespace ebbtide {
 namespace {
 
-/// Parses an integer from 0 to 2^63 - 1. On error the message is a reply.
+/// Parses an integer from 0 to 2^63 - 1. The message of an error is the reply.
 Result<DeleteKey> stamp_argument(Bytes text) {
   const auto number = parse_integer(text);
   if (!number || *number < 0) return reply_error("ERR stamp is not an integer or out of range");

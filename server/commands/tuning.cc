@@ -234,7 +234,7 @@ Result<TunerAdvice> advice_to_apply(Ctx& ctx, DatabaseId database) {
 
 Status tune_apply(Ctx& ctx) {
   TRY_ASSIGN(options, apply_options(ctx));
-  TRY(env_of(ctx).db->write_status());  // merges that cannot write do not reach another shape
+  TRY(env_of(ctx).db->write_status());  // if merges cannot write, the tree cannot take another shape
   TRY_ASSIGN(advice, advice_to_apply(ctx, options.database));
   TRY_ASSIGN(changes, apply_advice(config_access(ctx.server()), options.database, advice));
   if (changes.empty()) return reply_error("ERR keep the settings: the configuration has the advised values already");

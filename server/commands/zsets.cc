@@ -286,7 +286,7 @@ Status parse_range(const Ctx& ctx, std::size_t min, bool stores, RangeRequest* r
     request->stop = stop;
     return Status::ok();
   }
-  // A range that is walked from its end is given as max, min.
+  // The arguments of a range that is read from its end are max and min, in this order.
   const Bytes low = ctx.arg(request->reverse() ? min + 1 : min), high = ctx.arg(request->reverse() ? min : min + 1);
   if (request->by == RangeBy::kScore) {
     TRY_ASSIGN(scores, score_range(low, high));
@@ -488,7 +488,7 @@ Result<MembersRead> read_end(Ctx& ctx, bool highest, std::uint64_t count, std::o
   return read;
 }
 
-/// Replies with the members at `places` as pairs: nested or flat.
+/// Replies with the members at `places` as pairs: nested pairs, or a flat array.
 Status reply_popped(Ctx& ctx, const SortedSet& members, const Places& places, bool highest, bool nested) {
   ctx.reply.array(nested ? places.size() : 2 * places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {

@@ -65,8 +65,8 @@ struct Config {
   // The section `limits`.
   std::uint64_t timeout_ms = 0;
   std::uint64_t tcp_keepalive_ms = 300'000;
-  std::uint64_t slowlog_slower_than_us = 10'000;  ///< kNever: none
-  std::uint64_t latency_threshold_ms = 0;         ///< 0: none
+  std::uint64_t slowlog_slower_than_us = 10'000;  ///< kNever: no command is logged
+  std::uint64_t latency_threshold_ms = 0;         ///< 0: no samples
   DebugCommands debug_commands = DebugCommands::kNo;
   std::uint64_t slowlog_max_len = 128;
   std::vector<std::string> latency_percentiles = {"50", "99", "99.9"};  ///< numbers from 0 to 100
@@ -80,7 +80,7 @@ struct Config {
   std::uint64_t proto_max_bulk_len = std::uint64_t{512} << 20;
   OutputBufferLimits output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
   OutputBufferLimits pubsub_output_buffer = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};
-  OutputBufferLimits replica_output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};  ///< shown only
+  OutputBufferLimits replica_output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};  ///< no effect
   // The section `tuning`.
   TuningMode tuning_auto = TuningMode::kOff;
   double tuning_rho = 0.5;

@@ -102,7 +102,7 @@ Result<std::vector<Directive>> parse(const std::string& text, const std::string&
 }
 
 struct Reason {
-  const char* name;  ///< name of a directive; ending in *, the beginning of several names
+  const char* name;  ///< name of a directive; with * at the end, all names that begin so
   const char* why;
 };
 

@@ -54,11 +54,11 @@ struct Dispatcher::Waiting final : Continuation {
   /// The wait for memory (memory_wait.cc).
   struct {
     std::uint64_t wanted = 0;            ///< bytes; 0: the command does not wait for memory
-    std::optional<std::uint64_t> since;  ///< monotonic ns, of the first wait
+    std::optional<std::uint64_t> since;  ///< monotonic ns: when the first wait began
     std::uint32_t looks = 0;             ///< number of checks whether there is room
     std::uint32_t races = 0;             ///< runs that failed although there was room right afterwards
   } memory;
-  std::uint64_t blocked_since = 0;         ///< monotonic ns; of a kBlocking command
+  std::uint64_t blocked_since = 0;         ///< monotonic ns: when a kBlocking command began to block
   std::optional<std::uint64_t> judged_at;  ///< monotonic ns: when an AUTH that is delayed is checked
   std::optional<BlockedClients::Wait> blocked;
   MemoryCharge names_charge;                    ///< the memory of `for_element`

@@ -156,7 +156,7 @@ class Dispatcher final : public CommandSink {
   // rights_check.cc
   /// Checks the rights of the session's user on another thread. The command waits.
   void check_off_loop(PendingCommand& pending, const Prepared& prepared);
-  /// Returns the verdict of that check. nullopt: the command still waits, or was rejected.
+  /// Returns the verdict of check_off_loop(). nullopt: the command still waits, or was rejected.
   std::optional<AclVerdict> end_check(PendingCommand& pending, const Prepared& prepared);
   /// Runs a command that admit() has let pass, and writes its reply.
   void run_admitted(PendingCommand& pending, const Prepared& prepared);

@@ -127,7 +127,7 @@ class ExpiryWatch {
   Order order_;            ///< the known keys by time; the ids are those of expiries_
   std::size_t bytes_ = 0;  ///< memory of the ids in expiries_
   std::unordered_set<std::string, SeededHash>
-      touched_;  ///< written while a sweep is under way: its results for them are outdated
+      touched_;  ///< written during the sweep under way, whose results for them are outdated
   std::size_t touched_bytes_ = 0;
 };
 

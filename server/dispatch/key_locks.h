@@ -47,7 +47,7 @@ class KeyLocks {
     KeyLocks* locks_ = nullptr;
     bool all_ = false;
     std::uint16_t single_ = 0;
-    std::vector<std::uint16_t> stripes_;  ///< empty: `single_` alone
+    std::vector<std::uint16_t> stripes_;  ///< empty: the guard holds `single_` only, or all or none
   };
 
   [[nodiscard]] bool enabled() const { return enabled_; }

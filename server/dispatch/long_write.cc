@@ -197,7 +197,7 @@ Status LongWrite::charge_batch(std::uint64_t bytes) {
     return Status::ok();
   }
   constexpr auto kKind = MemoryAccount::Kind::kCommands;
-  // Another run needs what this run has charged, too.
+  // A repeated run needs the memory that this run has charged, too.
   if (!env->db->try_charge(kKind, bytes - have)) return refused_charge(env->db->memory(), bytes + charge.bytes());
   batch_charge.took(env->db->memory(), kKind, bytes - have);
   return Status::ok();
@@ -419,7 +419,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
         env_.intents->committed(work.written, work.marks.get());
         drop_rank_indexes(work.written);
         order_notifications(work);
-        // This happens at once, so that the watch keeps later writes by other commands.
+        // The watch drops its keys at once, so that it keeps the keys that other commands write later.
         if (work.changes_databases) env_.observers->expiries.databases_changed();
       }
     }

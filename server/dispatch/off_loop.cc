@@ -183,7 +183,7 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
     job->waited_ms = (nanos_ - waiting.blocked_since) / kNanosPerMilli;
     job->unblocked = waiting.blocked->end() == BlockedClients::End::kTimeout;
   }
-  // ACL SETUSER may compare subscriptions for seconds, and CLIENT KILL may be what ends that.
+  // ACL SETUSER may compare subscriptions for seconds. CLIENT KILL may have to end that, so it has other threads.
   const CommandSpec& spec = *prepared.command->spec;
   if (spec.has(kNeverInline)) job->threads = spec.group == Group::kConnection ? OffloadClass::kClients : OffloadClass::kControl;
   if (prepared.command->spec->has(kLong)) job->threads = OffloadClass::kLong;

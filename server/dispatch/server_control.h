@@ -50,7 +50,7 @@ struct ServerInfo {
   std::uint64_t acl_access_denied_cmd = 0, acl_access_denied_key = 0, acl_access_denied_channel = 0;
   // While the database is being opened: bytes of the log that is being replayed.
   std::uint64_t loading_total_bytes = 0, loading_loaded_bytes = 0;
-  double commands_per_second = 0, net_input_per_second = 0, net_output_per_second = 0;  ///< over the last 1.6 s; bytes
+  double commands_per_second = 0, net_input_per_second = 0, net_output_per_second = 0;  ///< means of the last 1.6 s; net in bytes
   // memory
   std::string allocator;  ///< "mimalloc-2.0.9"
   std::uint64_t resident_bytes = 0, peak_resident_bytes = 0, clients_bytes = 0, system_memory = 0;
@@ -130,7 +130,7 @@ class ServerControl {
   [[nodiscard]] virtual Debugging debugging() const = 0;
   /// Writes a line to the server's log.
   virtual void log_message(const std::string& text) = 0;
-  /// Writes a line about a change of settings to the server's log, which is no warning.
+  /// Writes a line about a change of settings to the server's log, not as a warning.
   virtual void log_change(const std::string& text) = 0;
   /// Stops compactions until resume_compactions(), or for `ms` (0: no limit). After several calls, the latest limit applies.
   virtual void pause_compactions(std::uint64_t ms) = 0;
@@ -149,8 +149,8 @@ class ServerControl {
   virtual Status set_user(Bytes name, std::span<const Bytes> rules, std::uint64_t self_id) = 0;
   /// Removes users, for ACL DELUSER, and closes their connections. Returns how many of the users existed.
   virtual Result<std::uint64_t> delete_users(std::span<const Bytes> names, std::uint64_t self_id) = 0;
-  /// Reads the file of users again, and closes the connections of users that have changed; the calling client's after its reply.
-  /// On error the message is the whole reply after '-', and nothing has changed.
+  /// Reads the file of users again, and closes the connections of users that have changed; the calling client's connection after
+  /// its reply. On error the message is the whole reply after '-', and nothing has changed.
   virtual Status load_users(std::uint64_t self_id) = 0;
   /// Writes the users to their file, which only its owner may read. Errors have the form of load_users().
   virtual Status save_users() = 0;

@@ -65,7 +65,7 @@ struct SessionState final : ClientState {
   std::unique_ptr<Transaction> transaction;  ///< set from the first MULTI or WATCH on
   Tracking tracking;
   std::optional<std::vector<Invalidation>> kept_invalidations;  ///< set while invalidations are kept (keep_invalidations)
-  std::optional<BlockedClients::Wait> paused;                   ///< set while Session::kPaused is
+  std::optional<BlockedClients::Wait> paused;                   ///< set while mode Session::kPaused is set
   Observers* observers = nullptr;                               ///< set while the client tracks keys
   Monitors* monitored = nullptr;                                ///< set after MONITOR
   ~SessionState() override;

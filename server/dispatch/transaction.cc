@@ -31,7 +31,7 @@ namespace {
 /// Estimated memory of a queued argument, without its bytes.
 constexpr std::uint64_t kArgumentBytes = 64;
 
-/// Takes locks as for a single command, which holds them from before its view is taken until its commit is visible.
+/// Takes the locks of a transaction's keys, as for a single command: from before the view is taken until the commit is visible.
 void lock(KeyLocks& locks, const Transaction& transaction, std::optional<KeyLocks::Guard>* guard) {
   if (!locks.enabled()) return;
   if (transaction.locks_all) guard->emplace(locks);
@@ -445,7 +445,7 @@ bool Dispatcher::begin_effects(Client& client, TransactionRun& run) {
   const WriteBatch& batch = written_batch();
   run.commit_time = batch.empty() ? 0 : batch.time();
   count_queued(client, run);
-  // Messages of the effects to this client are pushes.
+  // Messages that the effects send to this client are pushes.
   if (!is_quiet(session) || run.effects.empty()) return true;
   session.wrote_pushes = true;
   return false;

@@ -77,7 +77,7 @@ Result<std::vector<std::string>> read_aof_manifest(InputFile& input) {
     TRY(take_line(input, &line));
     ++number;
     if (line.empty() || line.front() == '#') continue;
-    // file NAME seq N type b|i|h
+    // The form of a line: file NAME seq N type b|i|h
     std::vector<std::string> words;
     for (std::size_t at = 0; at < line.size();) {
       const std::size_t end = std::min(line.find(' ', at), line.size());

@@ -13,7 +13,7 @@ struct redisContext;
 
 namespace ebbtide {
 
-/// Where a server is, and who logs in.
+/// The address of a server, and the user that logs in.
 struct Endpoint {
   std::string host = "127.0.0.1";
   int port = 6379;

@@ -39,7 +39,7 @@ Status refused(const Connection& source, Bytes command, const std::string& key, 
 Result<std::vector<DatabaseSize>> databases_of(Connection& source) {
   TRY_ASSIGN(info, source.require(std::array<Bytes, 2>{"INFO", "keyspace"}));
   std::vector<DatabaseSize> databases;
-  // db0:keys=12,expires=3,...
+  // A line of INFO keyspace: db0:keys=12,expires=3,...
   for (std::size_t at = info.text.find("\ndb"); at != std::string::npos; at = info.text.find("\ndb", at + 1)) {
     DatabaseSize found;
     const char* const end = info.text.data() + info.text.size();

@@ -74,7 +74,8 @@ class ProgressLine {
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
-  /// Shows the state if the last time is long enough ago. `share`: the part that is done, from 0 to 1; negative if unknown.
+  /// Shows the state, unless it was shown only a short time ago. `share`: the part that is done, from 0 to 1; negative if
+  /// unknown.
   void show(const std::string& doing, std::uint64_t keys, double share);
   /// Ends the line on a terminal.
   void end();

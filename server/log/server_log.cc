@@ -122,7 +122,7 @@ std::FILE* open_log(const std::string& path, std::string* why) {
         path + ": is a named pipe, a socket or a block device; use a regular file, or leave log.file empty for standard output";
   } else if (fd < 0) {
     *why = path + ": cannot be opened for writing: " + std::generic_category().message(error);
-  } else if (::fcntl(fd, F_SETFL, O_APPEND) == 0) {  // writes wait again, so that no line is lost
+  } else if (::fcntl(fd, F_SETFL, O_APPEND) == 0) {  // writes block again, so that no line is lost
     if (std::FILE* const file = ::fdopen(fd, "a"); file != nullptr) return file;
   }
   if (why->empty()) *why = path + ": " + std::generic_category().message(errno);

@@ -50,7 +50,7 @@ class ServerLog {
 
   void write(Level level, const std::string& text);
   void set_level(const std::string& level);
-  /// Reopens the file, for log rotation. Returns "" or the error; then the file of before stays in use.
+  /// Reopens the file, for log rotation. Returns "" or the error; after an error the previous file stays in use.
   std::string reopen();
 
  private:

@@ -58,7 +58,7 @@ struct FileShares {
   std::uint64_t clients = 0, tables = 0;
 };
 /// Divides the limit of open files between clients and tables, after descriptors for other uses are reserved. Each wanted client
-/// gets a file if two thirds of that part suffice; tables get the remaining files. Both parts are at least 1.
+/// gets a file if two thirds of the others suffice; tables get the remaining files. Both parts are at least 1.
 FileShares share_files(std::uint64_t limit, std::uint64_t wanted_clients);
 /// Returns the smallest limit with which share_files() serves all wanted clients.
 std::uint64_t file_limit_for(std::uint64_t clients);

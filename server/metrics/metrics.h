@@ -29,7 +29,7 @@ struct MetricsSnapshot {
     std::uint64_t calls = 0, rejected = 0, failed = 0;
     Durations times;  ///< one per call
   };
-  // The service.
+  // Values of the server.
   std::string version;
   double start_seconds = 0, uptime_seconds = 0;
   bool loading = false;

@@ -28,7 +28,7 @@ constexpr std::uint64_t kHighWaterParts = 1024;
 constexpr std::uint64_t kLeastHighWater = 64 << 10, kMostHighWater = 1 << 20;
 constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
-constexpr std::int64_t kGiveUpMs = 1'000;      // when the log fails, a sync may still succeed a moment later
+constexpr std::int64_t kGiveUpMs = 1'000;      // the wait after the log fails: a sync may still succeed a moment later
 constexpr std::int64_t kHalfClosedMs = 1'000;  // how long a command may wait for the disk after its client has closed its side
 constexpr std::size_t kChargeStep = 1 << 20;   // each loop charges buffers to the budget in steps of this size
 // The most connections without commands that a round serves. The loop only sends them output or closes them, which takes about 10
@@ -146,7 +146,7 @@ void EventLoop::adopt(Arrival arrival) {
   taken ? wake() : drop(arrival);
 }
 
-// Called for an arrival that the loop does not take: it has ended, or the arrival is evicted.
+// Called for an arrival that the loop does not take: the loop has ended, or the arrival is evicted.
 void EventLoop::drop(const Arrival& arrival) {
   ::close(arrival.fd);
   shared_->clients.fetch_sub(1);
@@ -453,7 +453,7 @@ void EventLoop::receive(Connection& c) {
   if (c.in_handshake()) {
     if (late_) return put_off(c);
     const bool done = shake_hands(c);
-    late_ = env_->mono_ns() >= part_end_ns_;  // a signature takes milliseconds
+    late_ = env_->mono_ns() >= part_end_ns_;  // the signature of a handshake takes milliseconds
     if (!done) return;
   }
   const std::uint64_t before = counters_.bytes_in.get();
@@ -661,8 +661,8 @@ void EventLoop::run_pass() {
       c.last_command_ms = now_ms_;
       const bool had_rank_0 = c.rank == 0;
       c.take_back(std::span(pass_).subspan(part.first, part.count));
-      // Other connections came first in this pass, or will come first in the next, but a connection with few commands need not
-      // wait for both.
+      // Passes begin with short inputs and with long inputs in turns. A short connection that this pass has cut off stays short
+      // if the pass began with long inputs, or if few of its commands are left.
       if (c.rank == 1 && had_rank_0 && (!short_first_ || c.pending.size() <= kFewCommands)) c.rank = 0;
       cut_ |= c.rank != 0 || (c.has_pending() && !c.waiting);
       const std::uint32_t retry_ms = c.waiting ? c.pending.front().retry_ms : 0;

@@ -175,7 +175,7 @@ class EventLoop final : public ClientLoop {
   std::int64_t now_ms_ = 0, next_sweep_ms_ = 0;
   std::size_t sweep_at_ = 0;
   bool more_arrivals_ = false, more_tasks_ = false;
-  /// Bytes of the connections' own buffers; the part that is charged to the budget.
+  /// Bytes of the connections' own buffers, and how many of them are charged to the budget.
   std::size_t held_bytes_ = 0, charged_bytes_ = 0;
   std::size_t largest_held_ = 0;  ///< the most that any connection has held since the last complete sweep
   std::uint64_t sweep_bytes_ = 0, sweep_input_ = 0, sweep_output_ = 0;

@@ -202,7 +202,7 @@ void Listener::stop() {
 }
 
 void Listener::set_settings(const NetSettings& settings) {
-  // This is not posted, since connections that arrive during the current batch must follow the new settings.
+  // Set here, and not by a posted task, since connections that arrive during the current batch must follow the new settings.
   std::lock_guard lock(settings_mutex_);
   settings_ = settings;
 }
@@ -270,7 +270,7 @@ void Listener::refuse(int fd, const char* reply, bool tls) {
   ::close(fd);
 }
 
-// Returns false if there is no connection that can be closed.
+// Closes an unauthenticated connection to make room. Returns false if there is none that can be closed.
 bool Listener::close_a_stranger() {
   const auto stranger = shared_->unauthenticated.take_one_to_close();
   if (!stranger) return false;

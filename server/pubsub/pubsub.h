@@ -218,7 +218,7 @@ class PubSub::Audience {
 /// A pattern that is added or removed during the search may be included or not.
 class PubSub::Search {
  public:
-  /// The channel outlives the search.
+  /// `channel` must outlive the search.
   Search(const PubSub& registry, Kind kind, Bytes channel) : registry_(registry), kind_(kind), channel_(channel) {}
 
   /// Adds subscribers to `found`. Returns true if these were the last. Returns false if it has added `most` or more, or if `over`
@@ -258,7 +258,7 @@ class PubSub::Publishing {
 
 class PubSub::Sending {
  public:
-  /// Channel and text outlive the last go_on().
+  /// `channel` and `text` must outlive the last go_on().
   Sending(const PubSub& registry, Audience audience, Kind kind, Bytes channel, Bytes text, Value value)
       : registry_(registry),
         audience_(std::move(audience)),

@@ -298,7 +298,7 @@ class Unpacker {
 int msgpack_unpack_from(lua_State* lua, lua_Integer limit, lua_Integer offset) {
   std::size_t size = 0;
   const char* const text = luaL_checklstring(lua, 1, &size);
-  if (offset < 0 || limit < 0) {  // the text names the size as the limit, as in Redis
+  if (offset < 0 || limit < 0) {  // the error text names the size as the limit, as in Redis
     return luaL_error(lua, "Invalid request to unpack with offset of %d and limit of %d.", static_cast<int>(offset),
                       static_cast<int>(size));
   }

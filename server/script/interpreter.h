@@ -70,7 +70,7 @@ class Interpreter {
   static Interpreter& of(lua_State* lua);
   /// The current run.
   [[nodiscard]] ScriptRun& current() { return *run_; }
-  /// Abandons the run: raises an error that the script cannot catch for good. Does not return.
+  /// Abandons the run: raises an error that the script can catch only until its next instruction. Does not return.
   int abandon(lua_State* lua, Status why);
   /// Takes work (Ctx::work) of the run; abandons it if that fails.
   void work(lua_State* lua, std::uint64_t bytes);
@@ -117,7 +117,7 @@ struct ScriptFlags {
   bool no_writes = false;
   std::size_t code_at = 0;  ///< where the code begins
 };
-/// Returns Redis's error if the line is wrong.
+/// Parses the flags of a script. Returns Redis's error if its first line is wrong.
 Result<ScriptFlags> flags_of(Bytes body);
 /// Returns the name of a script: 40 hex digits.
 std::string sha1_hex(Bytes text);
@@ -149,7 +149,7 @@ int script_error_handler(lua_State* lua);
 // values.cc
 /// Pushes the first reply in `text` as a Lua value. Returns the rest.
 Bytes push_reply(lua_State* lua, Bytes text);
-/// Writes the value on top of the stack as a reply. `error`: set to the text if the whole reply is an error.
+/// Writes the value on top of the stack as a reply. `error`: set to the error's text if the whole reply is an error.
 Status write_value(lua_State* lua, ScriptRun& run, std::string* error);
 
 }  // namespace ebbtide

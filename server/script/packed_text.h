@@ -12,7 +12,7 @@ class PackedText {
  public:
   explicit PackedText(lua_State* lua) : lua_(lua), self_(Interpreter::of(lua)) {}
 
-  /// The bytes so far, to append to. Call check() before each value, and before each text of any length.
+  /// Returns the bytes so far, for appending. Call check() before each value, and before each text of any length.
   std::string& bytes() { return bytes_; }
 
   /// Takes the work of the new bytes and of `more` that follow, once there are many. Raises an error of Lua if the script may not

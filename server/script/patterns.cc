@@ -21,7 +21,7 @@ constexpr std::size_t kMostQuantifiers = 1000;
 constexpr double kLoopPatternSteps = 1e6;
 
 constexpr char kEscape = '%';
-constexpr std::ptrdiff_t kUnfinished = -1, kPosition = -2;  ///< lengths of captures
+constexpr std::ptrdiff_t kUnfinished = -1, kPosition = -2;  ///< special lengths of captures
 
 int byte_of(char c) { return static_cast<unsigned char>(c); }
 
@@ -411,7 +411,7 @@ void add_text(lua_State* lua, Matcher& matcher, luaL_Buffer* out, const char* fr
   }
 }
 
-/// Adds what the third argument gives for a match.
+/// Adds the replacement of a match by the third argument, which is a text, a function or a table.
 void add_replacement(lua_State* lua, Matcher& matcher, luaL_Buffer* out, const char* from, const char* to) {
   const int type = lua_type(lua, 3);
   if (type == LUA_TFUNCTION) {

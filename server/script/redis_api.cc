@@ -21,7 +21,7 @@ void push_error(lua_State* lua, Bytes text) {
   lua_setfield(lua, -2, "err");
 }
 
-/// Returns an error table, or raises it.
+/// Returns an error table; with `raises`, raises it as an error.
 int fail(lua_State* lua, Bytes text, bool raises) {
   push_error(lua, text);
   return raises ? lua_error(lua) : 1;

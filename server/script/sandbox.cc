@@ -113,7 +113,7 @@ int sandbox_setmetatable(lua_State* lua) {
   return 1;
 }
 
-/// Calls the function in the first upvalue, unless the first argument is a proxy.
+/// Calls the function in the first upvalue. If the first argument is a proxy, raises an error instead.
 int guard_table(lua_State* lua) {
   if (push_real(lua, 1)) return refuse_raw(lua);
   lua_pushvalue(lua, lua_upvalueindex(1));

@@ -22,7 +22,7 @@ class Format {
  public:
   Format(lua_State* lua, const char* text) : lua_(lua), self_(Interpreter::of(lua)), at_(text) {}
 
-  /// Goes to the next item. False: there is none.
+  /// Moves to the next item. Returns false if there is none.
   bool next() {
     if (*at_ == '\0') return false;
     self_.work(lua_, kWorkOfItem);
@@ -38,7 +38,7 @@ class Format {
     return (to - (at & (to - 1))) & (to - 1);
   }
 
-  /// Carries out an item that is no value.
+  /// Applies an item that stands for no value, such as < or !4.
   void control() {
     switch (option) {
       case ' ':
@@ -182,7 +182,7 @@ int struct_pack(lua_State* lua) {
   return 1;
 }
 
-/// Pushes the value of an item at the beginning of `data`, and returns its size. `values`: how many there are on the stack.
+/// Pushes the value of an item at the beginning of `data`, and returns its size. `values`: the number of values on the stack.
 std::size_t push_item(lua_State* lua, const Format& format, Bytes data, int* values) {
   std::size_t size = format.size;
   ++*values;

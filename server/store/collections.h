@@ -77,7 +77,8 @@ class Collections {
   }
   /// Returns the generation of a collection that this command creates under `key`. It is higher than all earlier ones of the key.
   [[nodiscard]] Generation next_generation() const;
-  /// Reads an element of a large collection; nullopt if there is none. `element_key`: of ElementKeys. Errors as of Strings::get.
+  /// Reads an element of a large collection; nullopt if there is none. `element_key`: a key from ElementKeys. Errors as of
+  /// Strings::get.
   Status read_element(const std::string& element_key, std::optional<Found>* found);
   /// Deletes a collection that exists, with all elements.
   void remove(const LookupKey& key, const Found& old) { strings_.remove(key, old); }

@@ -30,7 +30,7 @@ void append_item(std::string* out, Bytes item) {
   out->append(item);
 }
 
-/// Takes a varint off the front. False if it is cut off, longer than needed, or larger than 32 bits.
+/// Takes a varint off the front. Returns false if it is cut off, longer than needed, or larger than 32 bits.
 bool take_varint(Bytes* in, std::size_t* number) {
   std::uint64_t value = 0;
   for (int shift = 0; shift < 5 * kVarintBits; shift += kVarintBits) {
@@ -255,7 +255,7 @@ void CompactBuilder::add(const ScoredMember& member) {
   add(member.member);
 }
 
-// The head takes the place that was left for it; the rest of that place is removed.
+// The constructor left room for the longest head. The head is written there, and the unused room is removed.
 std::string CompactBuilder::take() {
   out_.replace(0, head_length(~std::uint32_t{0}), begin(type_, expiries_, count_, 0));
   return std::move(out_);

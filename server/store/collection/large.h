@@ -66,7 +66,7 @@ struct LargeHeader {
     return key_expiry == 0 || expiries->latest < key_expiry ? expiries->latest : key_expiry;
   }
   [[nodiscard]] std::string encode() const;
-  /// kCorruption if the bytes are no header.
+  /// Decodes the value of a header. kCorruption if the bytes are no header.
   static Result<LargeHeader> decode(Bytes value);
 };
 
