@@ -31,7 +31,7 @@ bool follows_prefix(Bytes text, Bytes prefix) {
          static_cast<unsigned char>(text[last]) == static_cast<unsigned char>(prefix[last]) + 1;
 }
 
-/// Returns true if each text of the range begins with `prefix`. Requires that the start does.
+/// Returns true if each text of the range begins with `prefix`. Requires that `range.start` does.
 bool ends_within(const AclRange& range, Bytes prefix) {
   if (range.is_prefix) return true;
   if (!range.end) return prefix.find_first_not_of('\xff') == Bytes::npos;

@@ -14,7 +14,7 @@ namespace {
 
 /// The most elements that a loop looks up for one command: about two milliseconds of work.
 constexpr std::uint64_t kMostLookups = 2048;
-/// The most elements that one HSCAN reads. It also ends after this many bytes.
+/// The most elements that one HSCAN, SSCAN or ZSCAN reads, and the bytes after which it ends as well.
 constexpr std::uint64_t kMostScanned = 10'000;
 constexpr std::size_t kMostScannedBytes = 1 << 20;
 /// Work (Ctx::work) for an element that is written.

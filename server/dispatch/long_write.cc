@@ -419,7 +419,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
         env_.intents->committed(work.written, work.marks.get());
         drop_rank_indexes(work.written);
         order_notifications(work);
-        // The watch drops its keys at once, so that it keeps the keys that other commands write later.
+        // The expiry watch drops all its keys here. Later, this would also drop keys that other commands have written since.
         if (work.changes_databases) env_.observers->expiries.databases_changed();
       }
     }

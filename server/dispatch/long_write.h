@@ -28,7 +28,7 @@
 namespace ebbtide {
 
 struct LongWrite final : OffLoopWork {
-  /// The number of conflicts after which the marks become firm.
+  /// The number of conflicts after which the marks become firm (dispatch/intents.h).
   static constexpr int kSoftRuns = 2;
   /// The number of runs after which the command fails. Range deletes and expirations can break even firm marks.
   static constexpr int kMaxRuns = 16;

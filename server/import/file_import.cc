@@ -60,7 +60,7 @@ class FileReader {
   const FileImport& source_;
   TransferReport& report_;
   std::uint64_t keys_ = 0;     // read so far, of the chosen databases
-  std::uint64_t skipped_ = 0;  // the first of these keys, which are not handed on
+  std::uint64_t skipped_ = 0;  // the first of these keys: this many are neither sent nor reported
 
  private:
   Status read_file(InputFile& input) {

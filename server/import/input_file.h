@@ -20,7 +20,7 @@ class InputFile {
   static std::unique_ptr<InputFile> of(std::string bytes);
   virtual ~InputFile() = default;
 
-  /// Returns the name for messages.
+  /// Returns the file's name, for messages.
   [[nodiscard]] const std::string& name() const { return name_; }
   /// Returns the size in bytes; nullopt for a pipe.
   [[nodiscard]] virtual std::optional<std::uint64_t> size() const = 0;
@@ -29,7 +29,8 @@ class InputFile {
 
   /// Returns the next byte without taking it; nullopt at the end.
   [[nodiscard]] Result<std::optional<char>> peek();
-  /// Appends the next `n` bytes to `out`. kCorruption: fewer are left. Memory grows with the bytes that are there, whatever `n`.
+  /// Appends the next `n` bytes to `out`. Fails with kCorruption if fewer are left. Allocates only for bytes that the
+  /// file has, whatever `n` is.
   Status take(std::uint64_t n, std::string* out);
   /// Returns the CRC-64 of all bytes taken, as RDB files have it.
   [[nodiscard]] std::uint64_t crc() const { return crc_; }

@@ -42,7 +42,7 @@ class Connection final : public Client {
   void take_back(std::span<PendingCommand> part);
   /// Makes replies that were appended since the last call wait until the log has reached seen_seq.
   void close_gate(std::uint64_t durable_seq, std::int64_t now_ms);
-  /// Removes the gates that the log has reached, even if the socket does not take the replies after them.
+  /// Releases the replies that wait for writes up to `durable_seq`, even if the socket does not take them yet.
   void open_gates(std::uint64_t durable_seq);
   /// Replaces the replies whose outcome is unknown by one error; then the connection closes.
   void give_up_gated(std::uint64_t durable_seq);

@@ -205,7 +205,7 @@ class PubSub::Gathering {
 class PubSub::Audience {
  public:
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// Returns the memory of the audience, in bytes, as its vectors have grown by doubling.
+  /// Returns the estimated memory of the audience, in bytes. Doubling may have left half of its vectors unused.
   [[nodiscard]] std::size_t memory() const { return sizeof(*this) + 2 * size_ * sizeof(Target); }
 
  private:

@@ -25,9 +25,9 @@ enum Tag : unsigned char {
   kTrue = 0xc3,
   kFloat = 0xca,
   kDouble = 0xcb,
-  kUint8 = 0xcc,  ///< kUint8 + 1 to + 3: 2, 4 and 8 bytes; so is kInt8
+  kUint8 = 0xcc,  ///< an integer of 1 byte; + 1, + 2, + 3: of 2, 4 and 8 bytes; likewise for kInt8
   kInt8 = 0xd0,
-  kStr8 = 0xd9,  ///< kStr8 + 1, + 2: with 2 and 4 bytes of length; kArray16 and kMap16 with 2 and 4
+  kStr8 = 0xd9,  ///< the length has 1 byte; + 1, + 2: 2 and 4 bytes. kArray16 and kMap16: 2 bytes; + 1: 4 bytes
   kArray16 = 0xdc,
   kMap16 = 0xde,
 };

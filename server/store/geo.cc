@@ -297,7 +297,7 @@ class PartialSort {
   /// The matches from `end` on need no order.
   PartialSort(bool descending, Match end) : descending_(descending), end_(end) {}
 
-  /// `rounds`: the most nested partitions. Without a limit, made-up distances take quadratic time.
+  /// `rounds`: the most nested partitions. Without this limit, crafted distances could make the sort quadratic.
   void sort(Match first, std::ptrdiff_t size, int rounds) const {
     if (size < kFew) return sort_few(first, size);
     if (rounds == 0) {

@@ -49,7 +49,7 @@ struct Observation {
 
 Observation observe(Bytes element) {
   const std::uint64_t hash = hash_element(element);
-  // The bit above the highest keeps the rank within kMaxRank.
+  // A 1 above the highest bit of the hash keeps the rank within kMaxRank.
   const std::uint64_t rest = hash >> kIndexBits | std::uint64_t{1} << (64 - kIndexBits);
   return {hash % kRegisters, static_cast<std::uint8_t>(std::countr_zero(rest) + 1)};
 }

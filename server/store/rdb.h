@@ -28,7 +28,7 @@ void append_little(std::string* out, std::uint64_t value, std::size_t bytes);
 void append_rdb_length(std::string* out, std::uint64_t length);
 /// Appends the string as an integer, if that is shorter and reads back as the same text. Returns false otherwise.
 bool append_rdb_integer(std::string* out, Bytes value);
-/// Appends the string in its shortest form but LZF.
+/// Appends the string in its shortest form without LZF compression.
 void append_rdb_string(std::string* out, Bytes value);
 
 /// A string as it stands in RDB data, before it is unpacked.

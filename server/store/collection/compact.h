@@ -125,7 +125,7 @@ inline constexpr std::size_t kMaxBuiltBytes = std::size_t{64} << 20, kMaxBuiltEl
 /// Returns an error reply that names the limit if a collection of that size is too large to be built by one command.
 Status check_built_size(std::size_t elements, std::size_t bytes);
 
-/// Builds the bytes of a collection whose number of elements is not known before.
+/// Builds the bytes of a collection whose number of elements is not known in advance.
 class CompactBuilder {
  public:
   /// `expiries`: fields of the hash may have expiries.
