@@ -106,7 +106,7 @@ PROGRAMS = {
     "faults": engine(
         {
             "db": "I/O error*,error at the n-th*,read fails at*,file operation fails*,checkpoint meets an error*",
-            "version": "write fails*",
+            "version": "manifest write fails*",
         },
         "an I/O error at each file operation, once or permanently",
         EBBTIDE_FAULTS="1000000",

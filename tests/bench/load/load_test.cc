@@ -43,7 +43,7 @@ TEST_CASE("histogram quantiles: they equal those of the sorted values to 0.8 %")
   CHECK(histogram.min() == values.front());
 }
 
-TEST_CASE("quantile: it is the smallest value that this fraction does not exceed") {
+TEST_CASE("quantile of a fraction: it is the smallest value that at least this fraction of all values do not exceed") {
   Histogram histogram;
   for (std::uint64_t value = 1; value <= 10; ++value) histogram.record(value);
   CHECK(histogram.quantile(0) == 1);
@@ -77,7 +77,7 @@ TEST_CASE("histogram is empty: its quantiles are 0") {
   CHECK(empty.mean() == 0);
 }
 
-TEST_CASE("arrivals: they come at their rate") {
+TEST_CASE("arrivals of requests, at even or random intervals: their mean rate is the requested one") {
   for (const bool poisson : {false, true}) {
     Arrivals arrivals(50'000, poisson, 1'000, 3);
     std::int64_t last = 1'000, longest = 0;
@@ -146,7 +146,7 @@ TEST_CASE("input is no reply to a GET or SET: it is refused") {
   CHECK_FALSE(parse_reply(std::string(600, '+')));
 }
 
-TEST_CASE("value: it is accepted for its own key only") {
+TEST_CASE("value is checked: it is accepted for the key that it was made for, and for no other") {
   const Requests requests(100, 0, 1);
   std::string value, set, get, absent;
   requests.append_value(42, value);

@@ -55,7 +55,7 @@ TEST_CASE("arena is filled: its memory is at most its contents and one block") {
   CHECK(arena.memory_bytes() <= used + (2 << 20));
 }
 
-TEST_CASE("arena is freed by another thread than filled it: its large blocks are unmapped at once") {
+TEST_CASE("thread frees an arena that another thread filled: its large blocks are unmapped at once") {
   auto arena = std::make_unique<Arena>();
   char* own = nullptr;    // a large piece has a block of its own
   char* small = nullptr;  // a small piece in a block of 2 MiB

@@ -72,7 +72,7 @@ std::string random_bytes(Random& random) {
 
 }  // namespace
 
-TEST_CASE("key_word() with any skip: its numbers have the order of their keys", "[property]") {
+TEST_CASE("keys become numbers by key_word(), with any skip: the numbers have the order of the keys", "[property]") {
   Random random(3);
   for (int i = 0; i < 20'000; ++i) {
     const std::string a = random_bytes(random), b = random_bytes(random);

@@ -54,7 +54,7 @@ TEST_CASE("copy of a list is changed: the original stays, and one chunk is copie
   CHECK(common_chunks(before, after) + 2 >= before.chunks());
 }
 
-TEST_CASE("list changes, sealed or not: its sums are those of its new items") {
+TEST_CASE("list is changed: its sums are those of its new items, whether seal() has stored the chunks' sums or not") {
   List list(numbers(1000));
   CHECK(total_of(list) == 499'500);
   list.seal();
@@ -144,7 +144,8 @@ TEST_CASE("chunks of a list are added to another list: it has the items, and its
 }
 
 // Only the thread sanitizer finds a missing order here.
-TEST_CASE("thread reads a copy and drops it: the other list changes the chunk in place after these reads", "[threads]") {
+TEST_CASE("thread reads a copy of a list and drops it: only after that, the list changes the shared chunk in place",
+          "[threads]") {
   int in_place = 0;
   for (int round = 0; round < 100; ++round) {
     List list(numbers(10));

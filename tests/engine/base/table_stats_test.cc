@@ -54,7 +54,7 @@ TEST_CASE("entries are added: table stats count them") {
   }
 }
 
-TEST_CASE("table stats count collections; stats of the format without that number have none") {
+TEST_CASE("table stats count collections: stats of the older format, without that number, have 0") {
   TableStats s;
   s.add_entry(value("a", 1));
   CHECK(s.collections == 0);

@@ -209,7 +209,7 @@ TEST_CASE("merge is split into sub-merges: the content is that of a single merge
   REQUIRE(cut_parts > whole_parts);
 }
 
-TEST_CASE("merge of many runs: its inputs share the readahead") {
+TEST_CASE("merge reads many runs: its inputs share the memory for readahead") {
   for (const std::size_t runs : {2, 8}) {
     TreeFixture tree(7);
     tree.context.settings.file_size = 256 << 10;
@@ -309,7 +309,7 @@ TEST_CASE("file has the common key prefix in its bounds: the version stores the 
   CHECK_FALSE(brief.version->key_space);
 }
 
-TEST_CASE("key with only a `first` version is deleted: a merge leaves no tombstone") {
+TEST_CASE("version flagged `first` (no older one of its key exists) is deleted: a merge leaves no tombstone") {
   TreeFixture tree(1);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "old"}, {.key = "z", .seq = 2, .value = "old"}}, {}});
@@ -336,7 +336,7 @@ TEST_CASE("key with only a `first` version is deleted: a merge leaves no tombsto
   tree.check();
 }
 
-TEST_CASE("filter is not loaded: no key in its range is flagged `first`") {
+TEST_CASE("filter of an older file is not loaded: a flush flags no key in that file's range as `first`") {
   TreeFixture tree(1);
   tree.context.visible_seq = 100;
   tree.flush(
@@ -363,7 +363,7 @@ TEST_CASE("filter is not loaded: no key in its range is flagged `first`") {
   tree.check();
 }
 
-TEST_CASE("more runs than a flush asks: no key in the range of all of them is flagged `first`") {
+TEST_CASE("tree has more runs than a flush searches: keys in the range of all of them are not flagged `first`") {
   TreeFixture tree(1);
   tree.context.visible_seq = 10'000;
   tree.context.settings.filter_bits_per_key = 30;  // no false positives

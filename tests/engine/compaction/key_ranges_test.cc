@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("finality of keys, a range and the range's pieces is computed: the results agree") {
+TEST_CASE("keys, a range and its pieces are checked for being bottommost: the results agree") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
     std::vector<KeyRange> below;

@@ -192,7 +192,7 @@ TEST_CASE("page has entries other than plain values: it is not dropped unread", 
   }
 }
 
-TEST_CASE("run is final: pages of dead entries are dropped, whatever newer runs have", "[drops]") {
+TEST_CASE("run is bottommost: pages of dead entries are dropped, whatever newer runs have", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 2000}, {"e", 12, 5, 2000}});
   bed.run({{"a", 1, 5, 900}, {"c", 2, 5, 900}, {"e", 3, 5, 900}, {"g", 4, 5, 900}});
@@ -201,14 +201,15 @@ TEST_CASE("run is final: pages of dead entries are dropped, whatever newer runs 
   CHECK(bed.pages() == "2: 2 3");
 }
 
-TEST_CASE("page has only `first` versions: it is dropped in any run; otherwise only without older files below it", "[drops]") {
+TEST_CASE("page has only versions flagged `first`: it is dropped in any run; otherwise only without older files below it",
+          "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 900, EntryKind::kValue, true}, {"b", 12, 5, 900}, {"c", 13, 5, 900, EntryKind::kValue, true}});
   bed.run({{"a", 1, 5}, {"d", 2, 5}});
   CHECK(bed.pages() == "1: 0 2");
 }
 
-TEST_CASE("page has delete debts: it is dropped only if the run is final", "[drops]") {
+TEST_CASE("page has delete debts: it is dropped only if the run is bottommost", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 900, EntryKind::kValue, true, 77}, {"b", 12, 5, 900, EntryKind::kValue, true}});
   CHECK(bed.pages() == "1: 0 1");
@@ -274,7 +275,8 @@ TEST_CASE("some reader cannot see a record yet: the record drops no page", "[dro
   CHECK(bed.pages() == "1: 0 1");
 }
 
-TEST_CASE("delete keys grow with seqs: a record from the smallest delete key on drops pages above older versions", "[drops]") {
+TEST_CASE("delete keys grow with seqs: a record that covers all of them up to a page's drops it, though older versions lie below",
+          "[drops]") {
   const auto with = [](auto change) {
     Bed bed;
     bed.version->stamp = StampMode::kWriteTime;
@@ -465,7 +467,8 @@ void fill(Bed& bed, Random& random, std::uint32_t h) {
 
 }  // namespace
 
-TEST_CASE("page has one version that is not `first`: it is dropped in part if the older runs' filters deny the key", "[drops]") {
+TEST_CASE("page has one version not flagged `first`: it is dropped in part if the filters of older runs exclude the key",
+          "[drops]") {
   const bool below = GENERATE(true, false), filters = GENERATE(true, false);
   const bool opens = GENERATE(true, false);  // whether the older table can be opened
   Bed bed;
@@ -508,7 +511,8 @@ TEST_CASE("record covers a page that is not dropped: the page's table still need
   CHECK(done.redescribed[0].stats.applied_seq == (covers_header ? 0 : 50));
 }
 
-TEST_CASE("table has dead bytes and lingering names of older deletes: drops and renewals keep the oldest births", "[drops]") {
+TEST_CASE("table has dead bytes and lingering names of older deletes: a drop or a rewrite of its names keeps the oldest births",
+          "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 6}, {"b", 2, 9}, {"c", 3, 5}});
   bed.erase(5, 6, 50, 500);

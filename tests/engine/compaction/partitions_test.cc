@@ -182,7 +182,7 @@ TEST_CASE("histogram has no point, one point, or one point many times: its estim
 
 // --- partitions
 
-TEST_CASE("halving begins at the smallest node of a range or at the whole line: the parts are the same") {
+TEST_CASE("key space is halved from its root, or from the smallest node with all keys: the parts are the same") {
   Random random(5);
   for (int i = 0; i < 200; ++i) {
     std::vector<KeyPosition> points;

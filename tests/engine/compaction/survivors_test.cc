@@ -184,7 +184,7 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
   return "";
 }
 
-TEST_CASE("key has any short history: survivors keep every reader's view and every pending delete") {
+TEST_CASE("key has any short history: survivors keep what every reader sees, and every pending delete") {
   std::uint64_t cases = 0;
   int slots[kSlots] = {};
   const int histories = 7776;  // kSlotKinds ^ kSlots
@@ -206,7 +206,8 @@ TEST_CASE("key has any short history: survivors keep every reader's view and eve
   REQUIRE(cases == 7776u * 4 * (kFirstSeq + kSlots - kBelowSeq + 1));
 }
 
-TEST_CASE("versions have stamps and records: the newest version of a stripe is chosen first, and then judged") {
+TEST_CASE(
+    "records cover versions: of all versions that no view separates, the newest is kept, and only then checked for a cover") {
   constexpr int kUsed = 4, kHistories = kAllSlotKinds * kAllSlotKinds * kAllSlotKinds * kAllSlotKinds;
   for (int history = 0; history < kHistories; ++history) {
     int slots[kSlots] = {};
@@ -226,7 +227,8 @@ TEST_CASE("versions have stamps and records: the newest version of a stripe is c
   }
 }
 
-TEST_CASE("record covers a header: the header stays until its elements are covered, and applied_seq() is below the record") {
+TEST_CASE(
+    "record covers a header: the header stays, and applied_seq() is below the record, until its elements are covered, too") {
   const RecordSet records(std::vector<Record>{{5, 10, 20, 300}});
   const Judgement judgement{.now = kNow};
   Survivors survivors(judgement, &records);
@@ -333,7 +335,7 @@ TEST_CASE("header of a collection has expired: it stays for its elements, unless
   REQUIRE(survive(h, judgement, Below::kFinal).versions.empty());
 }
 
-TEST_CASE("reaper has passed the death of a header: it goes like any other dead entry") {
+TEST_CASE("reaper has deleted an expired collection's elements: its header is dropped like any other dead entry") {
   Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .kind = EntryKind::kHeader, .value = "h", .expiry = 900}};
@@ -354,7 +356,7 @@ TEST_CASE("reaper has passed the death of a header: it goes like any other dead 
   CHECK(survive(h, judgement, Below::kFinal).versions.empty());
 }
 
-TEST_CASE("flushed key is in no run: its oldest survivor is flagged `first`") {
+TEST_CASE("flushed key is in no older run: its oldest surviving version is flagged `first`") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   Survivors survivors(judgement);
   const std::vector<Owned> versions = {{.key = "key", .seq = 5, .value = "b"}, {.key = "key", .seq = 4, .value = "a"}};

@@ -106,7 +106,7 @@ TEST_CASE("fsync is everysec: a write is durable at the first tick after a secon
   CHECK(h.get(0, "third") == "3");
 }
 
-TEST_CASE("crash at any step of healing a failed log: the directory opens, with a prefix") {
+TEST_CASE("crash at any step of healing a failed log: the directory opens, with a prefix of the writes") {
   const CrashMode mode = GENERATE(CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything);
   bool more = true;
   for (std::uint64_t k = 1; more; ++k) {
@@ -203,7 +203,7 @@ TEST_CASE("edit fails: its tables are removed once it is known not to be in the 
   CHECK(h.get(0, "k") == "1");
 }
 
-TEST_CASE("log gets only FLUSHDBs: it stays bounded") {
+TEST_CASE("log gets FLUSHDBs and nothing else: its size stays bounded") {
   Settings settings = Harness::small();
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);

@@ -223,7 +223,7 @@ TEST_CASE("tombstone set has any size: it returns the same covers as a scan of a
   }
 }
 
-TEST_CASE("10,000 range tombstones are inserted, with a read after each: there are few runs, and they take little memory") {
+TEST_CASE("10,000 range tombstones are inserted, with a read after each: the set has few runs, and takes little memory") {
   TombstoneSet set;
   for (std::uint32_t i = 0; i < 10'000; i++) {
     const std::string start = std::to_string(1'000'000 + i * 7919 % 10'000 * 10);

@@ -62,7 +62,7 @@ TEST_CASE("Bloom filter finds every key that it has, with as many false positive
   }
 }
 
-TEST_CASE("slices are built from the same keys: their false positives are independent", "[bloom]") {
+TEST_CASE("filter slices are made from the same keys: their false positives are independent", "[bloom]") {
   for (const std::uint32_t columns : {1u, 8u}) {
     const Observed seen = observe(12, columns, 3, 60'000);
     REQUIRE(seen.lost == 0);

@@ -255,7 +255,7 @@ double entries_of(const std::vector<FilterRun>& runs) {
   return sum;
 }
 
-TEST_CASE("filter of a table is cut: the first slice has the largest run's bits, all slices those of its own run",
+TEST_CASE("filter of a table is cut into slices: the first has the largest run's bits, all together those of the table's run",
           "[monkey][slices]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   const FilterBits a = allocate_filters_per_key(runs, 10);
@@ -288,8 +288,9 @@ TEST_CASE("level of a thousand runs: its filters are nearly as good as those of 
   }
 }
 
-TEST_CASE("tables are built for the current tree: all slices but the reserve are in memory, at the optimal cost of page reads",
-          "[monkey][slices]") {
+TEST_CASE(
+    "tables were written for the present tree: all slices but the spare ones are in memory, at the optimal cost in page reads",
+    "[monkey][slices]") {
   for (const double bits : {2.0, 5.0, 10.0, 16.0}) {
     const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
     SlicedTree tree;
@@ -330,7 +331,7 @@ TEST_CASE("tree grows: other slices are kept in memory, and no table is rewritte
   CHECK(moved.bits(chosen) <= 10 * entries_of(large) * (1 + 1.0 / 32));
 }
 
-TEST_CASE("slices are chosen again: those in memory stay unless others are clearly better; with a budget of 0 none stays",
+TEST_CASE("filter slices are chosen again: those in memory stay unless others are clearly better; a budget of 0 keeps none",
           "[monkey][slices]") {
   const std::vector<FilterRun> runs = {{2'000, 1, 1}};
   const std::vector<SliceWorth> one = {{8'000, 0.02}}, other = {{8'000, 0.022}}, better = {{4'000, 0.02}};

@@ -91,7 +91,7 @@ TEST_CASE("file names are spelled differently: they are not recognized") {
   REQUIRE_FALSE(parse(Bytes("000001\0.wal", 11)).ours);
 }
 
-TEST_CASE("one character of a file name is changed: it is another name or invalid") {
+TEST_CASE("one character of a file name is changed: the result is another valid name, or is refused") {
   const std::string name = manifest_file_name(123'456);
   std::set<FileNum> seen{123'456};
   for (std::size_t at = 0; at < name.size(); ++at) {

@@ -232,7 +232,7 @@ TEST_CASE("write is short: it is continued and then returns its error") {
   REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == std::string(6000, 'a') + std::string(4000, 'b'));
 }
 
-TEST_CASE("file is written back between appends: it has all appended bytes") {
+TEST_CASE("written bytes of a file are sent to the drive between appends: the file has all appended bytes") {
   PosixRoom room;
   const auto file = value_of(room.fs().create(room.path("f")));
   std::string expected;

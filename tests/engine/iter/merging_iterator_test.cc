@@ -112,7 +112,7 @@ TEST_CASE("first bytes of a key equal those cached for a source that has ended: 
   }
 }
 
-TEST_CASE("merging iterator is at an entry: child() is the index of the child that has it") {
+TEST_CASE("merging iterator is at an entry: child() is the index of the source that has the entry") {
   std::vector<Owned> a = {{.key = "k", .seq = 9}}, b = {{.key = "k", .seq = 4}}, c = {{.key = "k", .seq = 6}};
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(walk(a));

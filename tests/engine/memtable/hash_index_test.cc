@@ -131,7 +131,7 @@ TEST_CASE("hash index grows while a writer is stopped anywhere in add(): the key
   CHECK(steps > 20);
 }
 
-TEST_CASE("writer that moves buckets is stopped anywhere and others move the rest: every key is found all the time") {
+TEST_CASE("writer stops anywhere while it moves buckets, and others move the rest: every key is found all the time") {
   bool stopped = true;
   std::uint64_t steps = 0;
   for (; stopped; steps = next_stop(steps)) {
@@ -166,7 +166,7 @@ TEST_CASE("node was added to a moved part of the old table: once a writer finds 
   CHECK(g.has(key));
 }
 
-TEST_CASE("writer is stopped anywhere in find_to_write(), then finds such a node: every later lookup finds it too") {
+TEST_CASE("writer stops anywhere in find_to_write(), then finds an old table's node: every later lookup finds it, too") {
   const std::uint64_t until_found = steps_until_found();
   bool stopped = true;
   std::uint64_t steps = 0, found = 0;

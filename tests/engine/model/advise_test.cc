@@ -19,7 +19,7 @@ TunerQuestion question_of(OperationFigures workload, double rho = 0) {
 
 std::string error_of(const TunerQuestion& question) { return advise(question).status().to_string(); }
 
-TEST_CASE("tuner is asked: its advice has settings that the engine accepts, the cheapest first") {
+TEST_CASE("advise() is called: it returns settings that the engine accepts, the cheapest first") {
   for (const double rho : {0.0, 0.5}) {
     const auto advices = advise(question_of({0.2, 0.4, 0.1, 0.3}, rho));
     REQUIRE(advices.is_ok());
@@ -38,7 +38,7 @@ TEST_CASE("tuner is asked: its advice has settings that the engine accepts, the 
   }
 }
 
-TEST_CASE("question has layouts and limits: the advice keeps them") {
+TEST_CASE("question names layouts and limits: the advice keeps to them") {
   TunerQuestion question = question_of({0.3, 0.3, 0.3, 0.1});
   question.layouts = {"klsm"};
   const auto free = advise(question);

@@ -66,7 +66,7 @@ class Simulation {
   AutoTunerOptions options_;
 };
 
-TEST_CASE("settings are poor for a steady workload: they change once, and operations cost less from then on") {
+TEST_CASE("settings are poor for a steady workload: they change once, and operations are cheaper from then on") {
   Simulation s;
   const double before = s.window(kWrites).cost_now;
   s.windows(kWrites, 60);
@@ -77,7 +77,7 @@ TEST_CASE("settings are poor for a steady workload: they change once, and operat
   CHECK(s.excess() < 0);
 }
 
-TEST_CASE("workload changes three times in an hour: the settings follow each change once, and cost less than the base in all") {
+TEST_CASE("workload changes three times an hour: settings follow each change once, at less cost than the operator's settings") {
   for (const double rho : {0.0, 0.25, 0.5}) {
     CAPTURE(rho);
     Simulation s({.rho = rho, .expected = {}});
@@ -95,7 +95,7 @@ TEST_CASE("workload changes three times in an hour: the settings follow each cha
   }
 }
 
-TEST_CASE("mix alternates faster than changes pay: the ledger bounds the loss, and changes are few") {
+TEST_CASE("mix alternates faster than changes pay: changes are few, and what they lose in all is bounded") {
   for (const int period : {1, 7}) {
     CAPTURE(period);
     Simulation s({.rho = 0, .expected = {}});
@@ -107,7 +107,7 @@ TEST_CASE("mix alternates faster than changes pay: the ledger bounds the loss, a
   }
 }
 
-TEST_CASE("workloads are random: an hour or more never costs 5 % more than the base") {
+TEST_CASE("workloads are random: over an hour or more the tuner never costs 5 % more than the operator's settings") {
   const OperationFigures mixes[] = {kWrites, kReads, kRanges, kMixed};
   for (unsigned seed = 1; seed <= 8; ++seed) {
     CAPTURE(seed);
@@ -125,7 +125,7 @@ TEST_CASE("workloads are random: an hour or more never costs 5 % more than the b
   }
 }
 
-TEST_CASE("the workload turns as soon as the settings have followed: the tuner goes back to the base, and then keeps still") {
+TEST_CASE("workload turns back once the settings have followed: the operator's settings return, and few changes come later") {
   Simulation s({.rho = 0.25, .expected = {}});
   s.windows(kWrites, 2);
   while (s.changes == 0 && s.now < 1100 * kMinute) s.window(kWrites);
@@ -135,7 +135,7 @@ TEST_CASE("the workload turns as soon as the settings have followed: the tuner g
   CHECK(s.excess() <= AutoTuner::kMostLoss);
 }
 
-TEST_CASE("a mix lasts for one window: nothing is advised") {
+TEST_CASE("mix lasts for one window: nothing is advised") {
   Simulation s;
   s.windows(kMixed, 40);
   const int before = s.changes;
@@ -156,7 +156,7 @@ TEST_CASE("decisions are not applied: they stay advised, and name costs and sett
   CHECK(s.excess() == Approx(0).margin(1e-12));
 }
 
-TEST_CASE("a change costs merges: it is made in the first window in which it would have paid already") {
+TEST_CASE("change has a cost in merges: it is made in the first window in which it would have paid already") {
   Simulation s({.rho = 0.25, .expected = {}});
   s.workload.settings.policy = {"tiering", {{"size_ratio", 8}}};
   s.windows(kWrites, 100);  // the ledger has room for some losses
@@ -177,7 +177,7 @@ TEST_CASE("a change costs merges: it is made in the first window in which it wou
   CHECK(needed == Approx(2 * 2e9 / 4096).epsilon(0.1));  // all data, read and written
 }
 
-TEST_CASE("settings have just changed, and the mix turns: the next change waits for five windows") {
+TEST_CASE("settings have just changed, and the workload turns: the next change waits for five windows") {
   Simulation s({.rho = 0.25, .expected = {}});
   s.windows(kReads, 400);  // the ledger has room for some losses
   REQUIRE(s.changes == 0);
@@ -193,7 +193,7 @@ TEST_CASE("settings have just changed, and the mix turns: the next change waits 
   CHECK(s.changes == 2);
 }
 
-TEST_CASE("a day saves less than the change costs: it is not advised") {
+TEST_CASE("change costs more than it saves in a day: it is not advised") {
   Simulation s({.rho = 0, .expected = {}});
   // Filters grow, so that all data must be written again: at 40 operations a minute that takes longer than a day.
   s.workload.settings.filter_bits_per_key = 0.5;
@@ -204,14 +204,14 @@ TEST_CASE("a day saves less than the change costs: it is not advised") {
   CHECK(s.changes == 0);
 }
 
-TEST_CASE("few operations: they wait for the next windows") {
+TEST_CASE("window has too few operations: they are decided on together with those of the next windows") {
   Simulation s;
   CHECK(says(s.window(kWrites, 400).why, "no decision: "));
   s.window(kWrites, 400);
   CHECK(s.window(kWrites, 400).cost_now > 0);
 }
 
-TEST_CASE("an operator changes the settings: they become the base, and the ledger starts again") {
+TEST_CASE("operator changes the settings: later costs are compared with the new settings, and savings count from 0") {
   Simulation s;
   s.windows(kWrites, 60);
   REQUIRE(s.changes == 1);
@@ -223,7 +223,7 @@ TEST_CASE("an operator changes the settings: they become the base, and the ledge
   CHECK(s.tuner.base_pages() == Approx(2 * ledger));
 }
 
-TEST_CASE("expected mix is given: the settings for it are advised, and the divergence is that from it") {
+TEST_CASE("expected mix is configured: the advice is for that mix, and the divergence is the distance from it") {
   Simulation s({.rho = 0.5, .expected = kReads});
   s.applies = false;
   const auto decision = s.windows(kReads, 3);
@@ -231,7 +231,7 @@ TEST_CASE("expected mix is given: the settings for it are advised, and the diver
   CHECK(s.window(kWrites).divergence > 1);
 }
 
-TEST_CASE("policy of stacks, little data, or a cache that serves all: the reason is given, and nothing is advised") {
+TEST_CASE("policy is stack-based, data is little, or the cache serves all reads: nothing is advised, for the reason given") {
   Simulation s;
   s.workload.settings.policy = {"binomial", {{"k", 4}}};
   CHECK(says(s.windows(kWrites, 3).why, "no formula for the policy binomial"));

@@ -174,7 +174,7 @@ TEST_CASE("Lethe's example breaks even at about a hundred pages per tile") {
   CHECK(tiled.secondary_delete == Approx(s.entries / 32));
 }
 
-TEST_CASE("memory grows: no operation costs more") {
+TEST_CASE("memory grows: no operation becomes dearer") {
   System s = endure_system();
   for (const FilterCurve curve : {FilterCurve::kIdeal, FilterCurve::kBlocked}) {
     s.filter_curve = curve;
@@ -204,7 +204,7 @@ TEST_CASE("memory grows: no operation costs more") {
   }
 }
 
-TEST_CASE("levels have more runs: writes are cheaper and reads dearer") {
+TEST_CASE("levels have more runs: writes are cheaper, and reads are dearer") {
   const System s = endure_system();
   for (const Equations equations : {Equations::kEngine, Equations::kPaper}) {
     CostReport before = costs_of(s, klsm({1}, 13, 5, s), kEven, equations);
@@ -221,7 +221,7 @@ TEST_CASE("levels have more runs: writes are cheaper and reads dearer") {
 
 // Runs are never split, so T = 6 and K = 2 give runs of three and two units (Endure, Figure 2b), and K = 4 gives three runs of
 // two.
-TEST_CASE("runs are never split: the engine's level has as many runs as its units fill") {
+TEST_CASE("runs of the engine are never split: a level has as many runs as whole runs from above fill it") {
   CHECK(effective_runs(6, 1) == 1);
   CHECK(effective_runs(6, 2) == 2);
   CHECK(effective_runs(6, 3) == 3);

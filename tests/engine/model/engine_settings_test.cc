@@ -44,7 +44,7 @@ TEST_CASE("memory becomes settings: the memtable has whole KiB, and filters have
   CHECK(settings.filter_bits_per_key == 5);
 }
 
-TEST_CASE("equations are the paper's: leveling and 1-leveling merge whole levels, so they become K-LSM") {
+TEST_CASE("layout has the paper's equations: leveling and 1-leveling merge whole levels, so their settings are K-LSM") {
   CHECK(settings_of(Layout::kLeveling).policy.name == "leveling");
   const EngineSettings leveling = settings_of(Layout::kLeveling, {}, Equations::kPaper);
   CHECK(leveling.policy.name == "klsm");
@@ -53,7 +53,7 @@ TEST_CASE("equations are the paper's: leveling and 1-leveling merge whole levels
   CHECK(one.policy.parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 1}, {"runs_0", 5}});
 }
 
-TEST_CASE("layout is fluid: the last level has the second number of runs, whichever level it is") {
+TEST_CASE("layout is fluid: the last level has the second number of runs, however many levels there are") {
   const auto parameters = settings_of(Layout::kFluid, {4, 1}).policy.parameters;
   CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 4}, {"last_runs", 1}});
 }

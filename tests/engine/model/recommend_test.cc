@@ -39,7 +39,7 @@ TEST_CASE("windows are summarized: mean, rho, range length and rate are those co
   CHECK(summary.operations_per_day == Approx(20'000 * 144.0));  // in ten minutes
 }
 
-TEST_CASE("newest window has too few operations: its divergence is that of the newest thousand") {
+TEST_CASE("newest window has too few operations: its divergence is computed from the newest thousand operations") {
   std::vector<WorkloadWindow> windows = {window_of(0, {.reads = 5000, .writes = 5000}),
                                          window_of(1, {.reads = 5000, .writes = 5000})};
   const double calm = summarize(windows).divergence;
@@ -79,7 +79,8 @@ TEST_CASE("workload is steady and today's tuning is poor: a change is worth it, 
   CHECK(config.back().first == "databases.3.filters.bits_per_key");
 }
 
-TEST_CASE("mix moves: the robust tuning is advised for the measured rho, and costs least at the worst workload") {
+TEST_CASE(
+    "workload mix changes between windows: the robust tuning is advised, and its worst cost is lowest for the measured rho") {
   Workload workload = write_heavy();
   for (std::uint64_t minute = 11; minute <= 20; ++minute)
     workload.windows.push_back(window_of(minute, {.empty_reads = 4'500'000, .reads = 400'000, .writes = 100'000}));
@@ -109,7 +110,7 @@ TEST_CASE("rho, workload and memory are given: they replace the measured ones") 
       "the shares sum to 2"));
 }
 
-TEST_CASE("workload lacks an operation: nominal costs are those of the workload itself, and worst costs those within rho") {
+TEST_CASE("workload lacks an operation: nominal costs are those of the given mix, worst costs those of the mixes within rho") {
   const RecommendOptions options{.rho = 0.5, .workload = OperationFigures{0.05, 0.05, 0, 0.9}, .memory_bytes = {}};
   const auto advice = recommend(write_heavy(), options);
   REQUIRE(advice.is_ok());
@@ -173,7 +174,7 @@ TEST_CASE("today's tuning is the best one: the gain is too small for a change") 
   CHECK(says(again->verdict, "within the model's error"));
 }
 
-TEST_CASE("advice is applied and the data grow by a twentieth: an operation costs at most a tenth more than was predicted") {
+TEST_CASE("advice is applied and the data grows by a twentieth: an operation costs at most a tenth more than was predicted") {
   Workload workload = write_heavy();
   const auto first = recommend(workload, {});
   REQUIRE(first.is_ok());

@@ -70,7 +70,7 @@ TEST_CASE("worst case is the minimum of the dual objective") {
   }
 }
 
-TEST_CASE("ball has a mix of the dearest operation alone: that is the worst case, unless the expected mix lacks it") {
+TEST_CASE("ball of mixes has one of the dearest operation alone: that is the worst case, unless the expected mix lacks it") {
   const PerOperation mix = {0.5, 0.3, 0.2, 0}, costs = {1, 2, 3, 100};
   const WorstCase found = worst_case(mix, costs, 5);
   CHECK(found.cost == 3);

@@ -40,7 +40,7 @@ TEST_CASE("K-LSM and fluid are tuned: the result is the leveling that Endure pri
   }
 }
 
-TEST_CASE("memory is fixed as by Dostoevsky: the result is leveling with T = 47") {
+TEST_CASE("filters and buffer are fixed as in Dostoevsky: the cheapest tuning is leveling with T = 47") {
   TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kFluid});
   r.filter_bits = 10 * r.system.entries;
   r.buffer_bits = 2.0 * 1024 * 1024 * 8;
@@ -50,7 +50,7 @@ TEST_CASE("memory is fixed as by Dostoevsky: the result is leveling with T = 47"
   CHECK(found->front().tuning.runs == std::vector<double>{1, 1});
 }
 
-TEST_CASE("lazy leveling is tuned for reads: T is 2, and filters have 4.6 bits an entry") {
+TEST_CASE("lazy leveling is tuned for reads: the result has T = 2, and filters of 4.6 bits per entry") {
   const TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kLazyLeveling});
   const auto found = tune(r);
   REQUIRE(found.is_ok());
@@ -98,7 +98,7 @@ TEST_CASE("robust tuning for each expected mix is leveling") {
 
 // Section 8.3: for mixes with one, two or three kinds of operation, tunings for rho >= 0.5 win by 95 % on average over all
 // observed mixes. For the uniform mix nominal tunings win by 5 %.
-TEST_CASE("mixes are drawn uniformly: robust tunings beat nominal ones, but not for the uniform mix") {
+TEST_CASE("observed mixes are drawn uniformly: robust tunings beat nominal ones, except those for the uniform mix") {
   Random random(5);
   std::vector<PerOperation> observed;
   for (int i = 0; i < 1000; ++i) {
@@ -128,7 +128,7 @@ TEST_CASE("mixes are drawn uniformly: robust tunings beat nominal ones, but not 
 
 // Section 9.3: this takes less than 10 ms. The test checks no time, since machines under load and sanitizers differ;
 // engine/docs/tuner.md has the figures.
-TEST_CASE("classic layouts are tuned for each expected mix", "[!benchmark]") {
+TEST_CASE("classic layouts are tuned for each expected mix: the each has a result", "[!benchmark]") {
   for (const double rho : {0.0, 1.0}) {
     for (const PerOperation& mix : kEndureWorkloads) {
       TuneRequest r = endure_request(mix, {Layout::kLeveling, Layout::kTiering});

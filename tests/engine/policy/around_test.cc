@@ -30,7 +30,7 @@ TEST_CASE("no file is quarantined: no plan is made") {
   CHECK(shape.runs[0].files.size() == 1);
 }
 
-TEST_CASE("quarantined files overlap or touch: the frozen ranges are their hulls") {
+TEST_CASE("quarantined files overlap or touch: their ranges together are one frozen range, in which no merge takes files") {
   FileShape touching = damaged(file(3, "m", "n"));
   FileShape first = damaged(file(1, "c", "m"));
   first.largest_exclusive = true;
@@ -45,7 +45,7 @@ TEST_CASE("quarantined files overlap or touch: the frozen ranges are their hulls
   CHECK(frozen_at(frozen, {"o", "xx"}) == &frozen[1]);
 }
 
-TEST_CASE("file reaches into a frozen range: it is cut at the range's ends, and left out until then") {
+TEST_CASE("file reaches into the range of a quarantined file: it is cut at the range's ends, and left out of plans until then") {
   TreeShape shape{
       .runs = {{1, 0, {file(1, "a", "z")}}, {2, 1, {file(2, "b", "c"), damaged(file(3, "f", "h")), file(4, "k", "p")}}}};
   const Plan plan = plan_around(shape);

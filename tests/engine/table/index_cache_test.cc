@@ -158,7 +158,7 @@ TEST_CASE("index is unloaded between the stages of a lookup: the result is the s
   }
 }
 
-TEST_CASE("indexes exceed the capacity: those that were not searched since the last pass are unloaded") {
+TEST_CASE("indexes exceed the capacity: those not searched since the cache last looked for victims are unloaded") {
   ColdBench bench;
   std::vector<std::shared_ptr<TableReader>> tables;
   std::vector<std::vector<Owned>> entries;
@@ -204,7 +204,7 @@ TEST_CASE("pinned index exceeds the capacity: it is unloaded when its pin ends")
   CHECK(table->memory_bytes() < table->resident_bytes() + 1);
 }
 
-TEST_CASE("more than 128 tables are pinned over the capacity: a missed page does not pin its table's index until pins end") {
+TEST_CASE("more than 128 tables have pinned indexes over the capacity: a missed page pins no index until pins end") {
   ColdBench bench;
   constexpr std::size_t kTables = IndexCache::kMostPinned + 1;
   const std::vector<Owned> entries = bench.plain_entries(20);

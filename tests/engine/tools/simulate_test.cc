@@ -138,7 +138,7 @@ TEST_CASE("flushes are many: MinLatency and Binomial cost the same, as theory sa
   }
 }
 
-TEST_CASE("flushes are few: Binomial has few runs", "[simulate]") {
+TEST_CASE("flushes are few: Binomial has fewer runs than its bound k, and MinLatency uses all of them", "[simulate]") {
   // There are about log2(n) / 2 runs and merges (thesis, 3.3.2), well below k; MinLatency fills the stack.
   const SimulationSample binomial = after(of("binomial", {{"k", 10}}), 4096);
   const SimulationSample lazy = after(of("min_latency", {{"k", 10}}), 4096);

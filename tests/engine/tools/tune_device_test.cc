@@ -111,7 +111,7 @@ TEST_CASE("measurement takes longer than two seconds: it reports its progress") 
   CHECK(lines[0] == "writing, 50 %");
 }
 
-TEST_CASE("test of a device is out of range: it is refused") {
+TEST_CASE("device measurement has a file size or number of reads out of range: it is refused") {
   Fixture f;
   f.test.file_bytes = 1000;
   CHECK(measure_device(f.fs, f.clock, f.test).status().to_string().find("allowed: 1MiB or more") != std::string::npos);

@@ -40,7 +40,7 @@ TEST_CASE("tiering is simulated: it costs at most as much as the model's full tr
   CHECK(simulated->costs[kRange] == Approx(4 * 1.5 + 2.5).epsilon(0.02));
 }
 
-TEST_CASE("stack may have more runs: writes are cheaper and ranges dearer") {
+TEST_CASE("stack may have more runs: writes become cheaper, and range reads dearer") {
   const System s = system_of(2000);
   for (const char* name : {"bigtable", "constant", "min_latency", "binomial"}) {
     const auto few = simulated_costs(s, policy(name, {{"k", 3}}), 5 * s.entries, kBuffer, kMix);

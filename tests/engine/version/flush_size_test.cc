@@ -25,7 +25,7 @@ struct Flushes {
   [[nodiscard]] double in_force() const { return static_cast<double>(FlushShare::bytes(share, kMemtable)) / kMemtable; }
 };
 
-TEST_CASE("tree has had no flush: the unit is memtable_size", "[flush_size]") {
+TEST_CASE("tree has had no flush: capacities of levels are counted in units of memtable_size", "[flush_size]") {
   CHECK(FlushShare::bytes(0, kMemtable) == kMemtable);
   CHECK(FlushShare::bytes(FlushShare::kOne, kMemtable) == kMemtable);
   CHECK(FlushShare::bytes(FlushShare::kOne / 2, kMemtable) == kMemtable / 2);
@@ -37,7 +37,7 @@ TEST_CASE("tree has had no flush: the unit is memtable_size", "[flush_size]") {
   CHECK(version.shape(1000, 0, 0, 0, [](FileNum) { return false; }).memtable_bytes == 250);
 }
 
-TEST_CASE("first full memtable is flushed: its share is used at once", "[flush_size]") {
+TEST_CASE("first full memtable is flushed: its table's size, as a share of memtable_size, is the unit at once", "[flush_size]") {
   Flushes tree;
   tree.flush(1, 0.1);
   CHECK(tree.in_force() == Approx(0.1).epsilon(0.01));
@@ -66,7 +66,7 @@ TEST_CASE("one flush has several memtables: they count as several", "[flush_size
   CHECK(tree.in_force() == Approx(0.2).epsilon(0.01));
 }
 
-TEST_CASE("average differs from the unit in use: the unit changes only from a difference of a quarter on", "[flush_size]") {
+TEST_CASE("average of flushes differs from the unit in use: the unit changes once the difference is a quarter", "[flush_size]") {
   Flushes tree;
   for (int i = 0; i < 50; ++i) tree.flush(1, i % 2 == 0 ? 0.09 : 0.11);
   CHECK(tree.changes == 1);

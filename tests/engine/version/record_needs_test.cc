@@ -156,7 +156,7 @@ class Bed {
   Millis now_ = 1000;
 };
 
-TEST_CASE("random edits are applied: every record that is left is needed by a file, and every needed one is left or merged") {
+TEST_CASE("random edits are applied: every record that is left is needed by a file; every needed one is left or merged") {
   std::size_t most = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     CAPTURE(seed);

@@ -435,7 +435,7 @@ TEST_CASE("ids of added runs were taken meanwhile: the runs get new ids", "[vers
   CHECK(edit == before);
 }
 
-TEST_CASE("shape of a file is made for policies: it has births and dead entries", "[version]") {
+TEST_CASE("shape of a file is made for merge policies: it has its births and its number of dead entries", "[version]") {
   FileMeta file = plain_file(4, "a", "b", 3, 5);
   FileShape shape = file.shape(1000, 50);
   CHECK(shape.num == 4);

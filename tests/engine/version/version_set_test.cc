@@ -111,7 +111,8 @@ TEST_CASE("edits were committed: open() finds them", "[version]") {
   CHECK(fs.list(kDir)->size() == 2);  // CURRENT and one manifest
 }
 
-TEST_CASE("time mark has a boot mark: both stay in later manifests until the next time mark", "[version]") {
+TEST_CASE("time mark is stored with the boot in which it was set: both are in later manifests until the next time mark",
+          "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   const BootMark reached{7, 500};
@@ -235,7 +236,7 @@ TEST_CASE("manifest has outgrown its snapshot: it is rolled", "[version]") {
 
 // --- damage
 
-TEST_CASE("any bit of a manifest is flipped: open() detects it, except in the last seal", "[version]") {
+TEST_CASE("any bit of a manifest is flipped: open() detects it, except in the seal of the last record", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 8);
@@ -468,7 +469,8 @@ TEST_CASE("power is lost during recovery from a power loss: open() finds the ack
   FAIL("the operations do not end");
 }
 
-TEST_CASE("write fails: the state is unchanged, and the set is bad until it is rolled or opened again", "[version]") {
+TEST_CASE("manifest write fails: the state is unchanged, and edits are refused until the manifest is rolled or opened again",
+          "[version]") {
   for (const auto effect : {FileFault::Effect::kNone, FileFault::Effect::kHalf, FileFault::Effect::kFull}) {
     for (const bool sticky : {false, true}) {
       std::uint64_t struck = 0;

@@ -9,7 +9,8 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 }  // namespace
 
-TEST_CASE("a sync has ended: the next waits for as many operations as it synced and left queued, at most a quarter of its time") {
+TEST_CASE(
+    "sync has ended: the next waits for as many operations as it synced and left queued, at most for a quarter of its time") {
   CommitDelay delay;
   CHECK(delay.wanted() == 0);  // nothing is known yet
   delay.synced(25, 25, 4 * kMs);
@@ -32,7 +33,7 @@ TEST_CASE("last sync took no time: the next one is not delayed") {
   CHECK(delay.wanted() == 0);
 }
 
-TEST_CASE("a quarter of a group arrives during a delay: the delay pays, though not all expected operations came") {
+TEST_CASE("sync is delayed, and a quarter of its group arrives then: the delay pays, though not all expected operations came") {
   CommitDelay delay;
   delay.synced(25, 25, 4 * kMs);
   delay.waited(25, 34);

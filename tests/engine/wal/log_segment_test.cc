@@ -72,7 +72,7 @@ TEST_CASE("several notes of one tree are added: they become one note with the ol
   CHECK(notes[0].min_expiry == 500);
 }
 
-TEST_CASE("later segments have deletes: they count as pending in an earlier segment too, for trees that it has operations of") {
+TEST_CASE("later segments have deletes: they are pending in each earlier segment that has operations of their trees") {
   std::vector<LogSegment> segments(3);
   segments[0].notes = {{1, 0, 500}, {2, 70, 0}};
   segments[1].notes = {{2, 60, 0}, {3, 0, 90}};

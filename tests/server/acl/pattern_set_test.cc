@@ -79,7 +79,7 @@ TEST_CASE("pattern is added twice: it is there once, with the access of both") {
   }
 }
 
-TEST_CASE("many patterns begin the text, and only the shortest has the access: it is found") {
+TEST_CASE("text begins with many patterns, and only the shortest grants the access: it is found") {
   AclPatternSet set;
   std::string text;
   for (int i = 0; i < 50; ++i) {
@@ -90,7 +90,7 @@ TEST_CASE("many patterns begin the text, and only the shortest has the access: i
   CHECK(matches(set, "", 2));
 }
 
-TEST_CASE("set covers a range: one of its patterns matches each text of the range") {
+TEST_CASE("set covers a range: each text of the range matches one of its patterns") {
   Random random(8);
   const auto texts = [] {  // all of at most three letters
     std::vector<std::string> all{""};
@@ -120,7 +120,7 @@ TEST_CASE("set covers a range: one of its patterns matches each text of the rang
   CHECK(covered > 500);
 }
 
-TEST_CASE("set has 16384 patterns with a plain beginning: a text is compared with those that begin it only") {
+TEST_CASE("set has 16384 patterns with a literal prefix: a text is compared only with those whose prefix it has") {
   const std::string key = "tenant12345:" + std::string(1 << 20, 'x');
   CHECK(steps_of(set_of(16'384, "tenant", ":*"), key) < 200);
   CHECK(steps_of(set_of(16'384, "tenant", ":*:b"), key) < 200);
@@ -129,14 +129,14 @@ TEST_CASE("set has 16384 patterns with a plain beginning: a text is compared wit
   CHECK(matches(set_of(16'384, "tenant", ":*:b"), key + ":b", 1));
 }
 
-TEST_CASE("pattern begins with a star: a text with another end or length is not searched") {
+TEST_CASE("text has a different end or length than patterns require: it is rejected without a search") {
   const std::string key(1 << 20, 'x');
   CHECK(steps_of(set_of(1000, "*:tenant", ""), key) < 5000);
   CHECK(steps_of(set_of(1000, "???", "???"), key) < 5000);
   CHECK(steps_of(set_of(1000, "*" + std::string(2000, '?'), ""), std::string(1000, '0')) < 5000);
 }
 
-TEST_CASE("text is compared with many long patterns: the steps follow the bytes") {
+TEST_CASE("text is compared with many long patterns: the counted steps grow with the compared bytes") {
   const std::string key(1 << 20, 'x');
   CHECK(steps_of(set_of(100, "*:tenant", ":*"), key) > 100 * (key.size() / 32));
   CHECK(steps_of(set_of(100, "*[" + std::string(1000, 'a') + "]", ""), std::string(1000, '0')) > 100'000);

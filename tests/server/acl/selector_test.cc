@@ -160,7 +160,7 @@ TEST_CASE("range has no keys, since its end is before its start: a pattern must 
   CHECK_FALSE(range_allowed(s, "zebra", "app:1"));
 }
 
-TEST_CASE("check has a budget: it ends without a verdict if that does not suffice", "[acl]") {
+TEST_CASE("check has a limit of steps: if the limit is too small, the check ends without a verdict", "[acl]") {
   AclSelector s = selector({"+@all"});
   for (int i = 0; i < 1000; ++i) REQUIRE(s.apply(some_commands(), "~*:tenant" + std::to_string(i) + ":*") == "");
   const std::string key(100'000, 'x');

@@ -89,7 +89,7 @@ TEST_CASE("health probe: server accepts but sends nothing: it is unhealthy once 
   CHECK(ping("", 1).find("no reply in time") != std::string::npos);
 }
 
-TEST_CASE("health probe has no metrics port: PONG and NOAUTH are healthy, and any other reply is the reason") {
+TEST_CASE("health probe has no metrics port: replies PONG and NOAUTH to PING mean healthy, any other reply is the reason") {
   CHECK(ping("+PONG\r\n").empty());
   CHECK(ping("-NOAUTH Authentication required.\r\n").empty());
   CHECK(ping("-LOADING the database is being opened\r\n").find(": -LOADING the database is being opened") != std::string::npos);

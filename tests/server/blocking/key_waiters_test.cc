@@ -180,7 +180,7 @@ TEST_CASE("command names a key twice: its wait leaves nothing behind") {
 }
 
 TEST_CASE(
-    "woken client with thousands of keys ends its wait: the next client is woken once for each baton, and nothing is left") {
+    "woken client waits for thousands of keys and ends its wait: for each key whose turn it has, the next client is woken once") {
   Fixture t;
   std::vector<std::string> names;
   for (int i = 0; i < 2'000; ++i) names.push_back("q" + std::to_string(i));

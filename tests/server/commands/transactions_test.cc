@@ -159,7 +159,7 @@ TEST_CASE("EXEC writes: its reply waits until the log has the writes") {
   CHECK(server.client().seen_seq == server.db->visible_seq());
 }
 
-TEST_CASE("mark of engine time cannot move: keys expire, and tickets of empty deletes are valid") {
+TEST_CASE("clock of stamps stands still, since no mark is written: keys expire, and tickets of empty deletes are valid") {
   CommandHarness server(command_families());
   server("SET other 1");
   server("SET k v PX 20000");
@@ -289,7 +289,7 @@ TEST_CASE("transaction cannot leave its loop: it is refused if it is long, and r
   CHECK_FALSE(server("EXEC").starts_with("(error)"));
 }
 
-TEST_CASE("every command outside of MULTI leaves the connection without a mode") {
+TEST_CASE("MULTI, WATCH, SUBSCRIBE and tracking have ended: the connection has none of their modes") {
   CommandHarness server(command_families());
   for (const char* line : {"MULTI", "SET a 1", "EXEC", "WATCH a", "MULTI", "DISCARD", "SUBSCRIBE c", "UNSUBSCRIBE c",
                            "CLIENT TRACKING on", "CLIENT TRACKING off", "MULTI", "RESET"}) {
@@ -532,7 +532,7 @@ TEST_CASE("SUBSCRIBE and UNSUBSCRIBE have many names: other commands run in betw
   CHECK(server("GET k") == "(nil)");  // there is no subscriber any more
 }
 
-TEST_CASE("mark of engine time cannot move: a transaction sees the stamps of its commit") {
+TEST_CASE("clock of stamps stands still, since no mark is written: a transaction sees the stamps of its commit") {
   CommandHarness server(command_families());
   server("SET before 1");
   server.clock.advance(60'000);  // the mark stays, since there is no tick

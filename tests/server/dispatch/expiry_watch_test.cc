@@ -106,7 +106,7 @@ TEST_CASE("range or database is deleted, or the watch ends: the keys are forgott
   CHECK(due(watch, 400).empty());
 }
 
-TEST_CASE("key is written during a sweep: the write wins over the sweep's results, and sweeps follow each other") {
+TEST_CASE("key is written during a sweep: the write takes precedence over the sweep, and the next sweep begins where it ended") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 1000);
   const auto sweep = watch.begin_sweep(1000);

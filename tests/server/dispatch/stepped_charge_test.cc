@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("memory changes: the charge follows in whole steps, and small changes cost no charge") {
+TEST_CASE("memory of a table changes: its charge is adjusted in whole steps, and smaller changes do not adjust it") {
   constexpr std::size_t kStep = SteppedCharge::kStep;
   std::size_t charged = 0, calls = 0;
   SteppedCharge memory;

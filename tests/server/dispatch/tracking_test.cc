@@ -43,7 +43,7 @@ std::string invalidation(const std::string& key) {
 }
 constexpr const char* kInvalidateAll = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 
-TEST_CASE("noted key is written: it is invalidated once") {
+TEST_CASE("key that a tracking client has read is written: it is invalidated once") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   CHECK(t.switches.has(Switches::kTracking));
@@ -137,7 +137,8 @@ TEST_CASE("client uses NOLOOP: it gets the keys that others wrote, and not its o
   CHECK(t.received() == invalidation("theirs"));
 }
 
-TEST_CASE("many keys are noted: the notes are charged to the memory budget, and take at most their part of it") {
+TEST_CASE(
+    "server notes many keys that clients have read: the notes are charged, and take at most their part of the memory budget") {
   Fixture t;
   std::int64_t charged = 0;
   t.table.memory.charge = [&](std::size_t bytes) { charged += static_cast<std::int64_t>(bytes); };
@@ -396,7 +397,7 @@ TEST_CASE("range is deleted: all keys of a broadcasting client are invalidated")
   CHECK(t.received() == kInvalidateAll);
 }
 
-TEST_CASE("notes exceed their memory: notes are removed, and their keys invalidated") {
+TEST_CASE("notes of read keys exceed their memory: some notes are removed, and their keys are invalidated") {
   constexpr std::size_t kKeyBytes = 1000, kFit = 50, kKeys = 200;
   Fixture t(kFit * kKeyBytes);
   t.table.set(t.client, {.on = true});

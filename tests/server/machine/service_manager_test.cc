@@ -83,7 +83,7 @@ TEST_CASE("service manager: manager does not read: a report returns an error ins
   CHECK_FALSE(error.empty());
 }
 
-TEST_CASE("watchdog: period is half of the limit, and 0 for another process") {
+TEST_CASE("watchdog limit is for this process: the period is half of it; for another process, or malformed: 0") {
   CHECK(watchdog_period_ms("30000000", "", 7) == 15'000);
   CHECK(watchdog_period_ms("30000000", "7", 7) == 15'000);
   CHECK(watchdog_period_ms("30000000", "8", 7) == 0);

@@ -340,7 +340,7 @@ std::string echo(const std::string& text) { return "*2\r\n$4\r\nECHO\r\n" + bulk
 
 }  // namespace
 
-TEST_CASE("memory is exceeded and a connection grows: it is closed even if others are larger") {
+TEST_CASE("memory is exceeded: a connection whose buffers grow is closed, even if others are larger") {
   Harness h;
   const int large = h.connect(), small = h.connect();
   const auto incomplete = [](std::size_t bulks) {
@@ -429,7 +429,7 @@ TEST_CASE("pass has no time for some commands: they run later, after those of ot
   CHECK(most <= 3);
 }
 
-TEST_CASE("pipelines of 300 clients fill every pass: a client with a single command waits for at most six of their commands") {
+TEST_CASE("pipelines of 300 clients fill every pass: a client with one command waits for at most six commands of others") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 300; ++i) links.push_back(h.connect());
@@ -1151,7 +1151,7 @@ TEST_CASE("unauthenticated client is evicted: it gets the reason, and a client t
   CHECK_FALSE(h.shared.unauthenticated.take_one_to_close());
 }
 
-TEST_CASE("busy loop has not taken strangers yet: they count for their host, and can be evicted") {
+TEST_CASE("busy loop has not yet taken over new connections: unauthenticated ones count for their host, and can be evicted") {
   Harness h;
   const int early = h.connect(true, "10.0.0.1:1");
   h.settle();

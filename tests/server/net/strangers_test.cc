@@ -6,8 +6,7 @@
 using namespace ebbtide;
 
 TEST_CASE(
-    "networks have different numbers of connections: the oldest of the network with the most is closed, among equals the oldest "
-    "of all") {
+    "unauthenticated connections are too many: the oldest of the network with the most is closed; among equals, the oldest") {
   Strangers strangers;
   strangers.add({1, "a", "a", nullptr});
   strangers.add({2, "b", "b", nullptr});
@@ -23,7 +22,7 @@ TEST_CASE(
   CHECK_FALSE(strangers.take_one_to_close());
 }
 
-TEST_CASE("peer sends no more: its connection is closed before others of its host, and other hosts keep theirs") {
+TEST_CASE("peer of an unauthenticated connection sends no more: it is closed before others of its host, none of other hosts") {
   Strangers strangers;
   strangers.add({1, "a", "a", nullptr});
   strangers.add({2, "a", "a", nullptr});
@@ -40,7 +39,8 @@ TEST_CASE("peer sends no more: its connection is closed before others of its hos
   CHECK_FALSE(strangers.take_one_to_close());
 }
 
-TEST_CASE("a host with many strangers displaces no other host of its network, also not one whose peer sends no more") {
+TEST_CASE(
+    "one host has many unauthenticated connections: no other host of its network loses one, even if its peer sends no more") {
   Strangers strangers;
   strangers.add({1, "net/64", "net::1", nullptr});
   strangers.add({2, "other", "other", nullptr});

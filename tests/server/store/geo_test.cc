@@ -87,7 +87,7 @@ TEST_CASE("point is at a limit: it is on the map; beyond: it is not", "[geo]") {
   CHECK(geo_score({180, kMaxLatitude}) == 3ULL << 52);  // one column and one row beyond the last cell
 }
 
-TEST_CASE("score is no cell: it has a place on the map all the same", "[geo]") {
+TEST_CASE("score is a number that encodes no place: it has a place on the map all the same", "[geo]") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const double each : {-1.0, -1e300, 1e300, kInfinity, -kInfinity, 9.3e18, 1.9e19}) CHECK(is_on_map(geo_point(each)));
   CHECK(geo_hash_number(kInfinity) == std::numeric_limits<std::int64_t>::min());

@@ -43,7 +43,7 @@ TEST_CASE("hash: a field keeps its expiry until it is set, and expired fields ca
   CHECK(text(without_expired(changed, 70)) == "c=5 ");
 }
 
-TEST_CASE("hash: removed fields are gone, and may come back at the end", "[hashes]") {
+TEST_CASE("hash: removed fields are absent, and come back at the end if they are added again", "[hashes]") {
   for (const std::size_t changes : {1u, 100u}) {
     HashEditor hash({{"a", "1"}, {"b", "2"}, {"c", "3"}}, changes);
     CHECK(hash.remove("b"));

@@ -31,7 +31,7 @@ TEST_CASE("set: a member is found in the bytes and in the decoded set", "[sets]"
   CHECK(has_member(Bytes(bytes).substr(0, 5), "c").status().code() == Code::kCorruption);
 }
 
-TEST_CASE("set: places split it into the chosen members and the rest", "[sets]") {
+TEST_CASE("set is split by positions: one part has the members at these, the other all others", "[sets]") {
   Set chosen, rest;
   const std::vector<std::size_t> places = {0, 2};
   split_set({"a", "b", "c", "d"}, places, &chosen, &rest);

@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("certificate is missing: there is no context, and the reason names key and file", "[tls]") {
+TEST_CASE("certificate is missing: no TLS context is made, and the reason names key and file", "[tls]") {
   TlsSettings settings;
   settings.cert_file = "/no/such.crt";
   settings.key_file = "/no/such.key";

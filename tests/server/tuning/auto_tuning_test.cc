@@ -174,7 +174,7 @@ TEST_CASE("mode changes to off: the board is cleared, and the next start begins 
   CHECK(fake.board.state(3));
 }
 
-TEST_CASE("settings that are no part of a window change: the window goes on; its length changes: a new one begins") {
+TEST_CASE("settings that are no part of a window change: the window continues; its length changes: a new one begins") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.configure(with(TuningMode::kAdvise));

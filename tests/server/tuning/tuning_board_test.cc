@@ -38,7 +38,7 @@ TEST_CASE("settings change: the advice is forgotten, and the change is counted b
   CHECK(board.changes(3).by_itself == 0);
 }
 
-TEST_CASE("tuning.auto is off: no state is left, but the number of changes is") {
+TEST_CASE("tuning.auto is off: the board keeps the number of changes, and nothing else") {
   TuningBoard board;
   board.decided(1, {.mode = TuningMode::kApply, .decision = {}, .own_pages = 1, .base_pages = 2, .known = true});
   board.changed(1, true);

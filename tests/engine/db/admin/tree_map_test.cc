@@ -35,7 +35,7 @@ TreeView view_of(std::vector<Run> runs) {
 
 }  // namespace
 
-TEST_CASE("run has more files than cells: all its bytes are shown, in neighbours that share a cell") {
+TEST_CASE("run has more files than the map has cells: neighbours share a cell, and all bytes are shown") {
   const TreeView view = view_of({run_of(2, 0, 3), run_of(1, 1, 100)});
   TreeMap map;
   draw_tree(view, {}, kNow, 40, &map);  // 20 cells for each run
@@ -64,7 +64,7 @@ TEST_CASE("run has no files: it is left out") {
   CHECK(map.runs[0].id == 1);
 }
 
-TEST_CASE("job is running: its inputs and levels are shown, and its files are busy") {
+TEST_CASE("job is running: its inputs and levels are shown, and its files are marked as busy") {
   const TreeView view = view_of({run_of(2, 0, 1), run_of(1, 1, 2)});
   Merge merge;
   merge.inputs = {{2, {2000}}, {1, {1000}}, {77, {9}}};  // run 77 does not exist

@@ -162,7 +162,7 @@ TEST_CASE("file is quarantined during its job: a move is aborted, and a merge re
   }
 }
 
-TEST_CASE("files are in a frozen range: they do not count for the number of levels") {
+TEST_CASE("files are in the range of a quarantined file: they do not count for the number of levels") {
   for (const bool quarantined : {false, true}) {
     CAPTURE(quarantined);
     Bed bed;
@@ -221,14 +221,14 @@ TEST_CASE("another job has added files to an empty run meanwhile: the run stays"
   CHECK(bed.files.version->runs.front().id == newest);
 }
 
-TEST_CASE("edit fails: outputs are disowned, since the manifest may name them") {
+TEST_CASE("edit fails: the job's outputs stay until the manifest is rolled, since the manifest may name them") {
   Bed bed;
   bed.commit_status = Status::io_error("refused");
   CHECK(bed.run(bed.merge()).code() == Code::kIoError);
   CHECK(bed.events == std::vector<std::string>{"disowned", "I/O error: refused"});
 }
 
-TEST_CASE("write is refused: the job ends, and the ledger has its files until they are removed") {
+TEST_CASE("disk space for a write is refused: the job ends with the error, and its files are reported to be removed") {
   Bed bed;
   bed.write_status = Status::no_space("full");
   CHECK(bed.run(bed.merge()).code() == Code::kNoSpace);

@@ -192,7 +192,7 @@ TEST_CASE("merge for a deadline needs the space of the reserve file: the watch r
   CHECK(disk.fs.disk_space("data")->free_bytes == 6 * kMiB + kReserve);
 }
 
-TEST_CASE("used part is that of the disk or of the limit, whichever is larger") {
+TEST_CASE("disk and size limit are filled to different parts: the larger part is reported") {
   Disk disk(10 * kMiB);
   disk.leave(48 * kMiB);
   CHECK(disk.watch.used_ratio() == Approx(0.25));

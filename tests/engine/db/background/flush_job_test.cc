@@ -114,8 +114,7 @@ TEST_CASE("write fails: the job returns the error and adds nothing") {
   CHECK((bed.built.of.empty() && bed.built.relies_on == 0));
 }
 
-TEST_CASE(
-    "memtable counts as a part of a flush if it has room, as one if it is slightly too large, as several if far too large") {
+TEST_CASE("memtable is counted in flushes: a part of one if it has room, one if slightly too large, several if far too large") {
   const std::uint64_t empty = MemTable(kMemTableBytes).memory_bytes(), room = kMemTableBytes - empty;
   Bed bed;
   const auto full = [&](std::size_t keys) {

@@ -160,7 +160,7 @@ TEST_CASE("flush ends: the next is queued for the remaining memtables, and merge
   CHECK(bed.plans_asked == 2);
 }
 
-TEST_CASE("database has an error, or memtables wait for the next flush: no flush is queued") {
+TEST_CASE("database has an error, or memtables wait for later ones to flush with: no flush is queued") {
   Bed bed;
   const TreePtr tree = bed.tree();
   bed.healthy = false;

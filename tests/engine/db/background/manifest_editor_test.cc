@@ -156,7 +156,7 @@ TEST_CASE("tree is made: the manifest gets it with its deadline once its operati
   CHECK(bed.synced.size() == 1);  // there was nothing left to write
 }
 
-TEST_CASE("change of the mapping is not durable in the log: it is not written") {
+TEST_CASE("mapping of databases to trees is not durable in the log: its change is not written") {
   Bed bed;
   const TreePtr tree = bed.make();
   bed.sync_status = Status::io_error("log");
@@ -238,7 +238,7 @@ TEST_CASE("edit names the oldest needed log segment, and no seq beyond the known
   CHECK((next.oldest_log == FileNum{503} && next.complete_seq == SeqNum{12}));
 }
 
-TEST_CASE("manifest is rolled: no keys are superseded any more") {
+TEST_CASE("manifest is rolled: the ledger has no edits any more whose keys are deleted") {
   Bed bed;
   const TreePtr tree = bed.make();
   MutexLock lock(bed.editor.mutex);
@@ -310,7 +310,7 @@ TEST_CASE("tables are changed: the edit is committed, then readers get the table
   CHECK((bed.versions->tree(tree->id)->flushes == 3 && bed.installed == std::vector<TreeId>{tree->id} && installs == 1));
 }
 
-TEST_CASE("change of tables has no tree: nothing is written or installed") {
+TEST_CASE("change of tables names no existing tree: nothing is written or installed") {
   Bed bed;
   (void)bed.committed();
   bool called = false;
@@ -331,7 +331,7 @@ TEST_CASE("database closes: a change of tables is aborted; edit fails: readers k
   CHECK((bed.versions->tree(tree->id)->flushes == 0 && bed.installed.empty()));
 }
 
-TEST_CASE("mark of engine time waits for no other edit, and its failure is reported unless the database closes") {
+TEST_CASE("mark of engine time is written: it waits for no other edit, and a failure is reported unless the database closes") {
   Bed bed;
   CHECK(bed.editor.try_time_mark(7000));
   CHECK(bed.versions->time_mark() == 7000);

@@ -87,7 +87,7 @@ TEST_CASE("running job blocks a plan: depending on the planner the next is tried
   CHECK(attempts({.paused = true}, kAll << 4 & kAll, blocked(4)) == "urgent; reserved: urgent");
 }
 
-TEST_CASE("input is outdated: no other planner is tried") {
+TEST_CASE("planner finds its input outdated: no other planner is tried") {
   PlannerInput input{.now = kAll};
   PlannerNotes notes;
   int asked = 0;
@@ -132,7 +132,7 @@ struct Metadata {
 
 }  // namespace
 
-TEST_CASE("dead bytes are late: they are rewritten at half of the margin; before that only if they cannot be punched") {
+TEST_CASE("dead bytes are pending: their table is rewritten at half of the margin, or earlier if they cannot be punched") {
   Metadata tree;
   const auto file = tree.add(1, 1, 7, "a", "c");
   tree.input.deadlines = DeadlineRule(8000);
@@ -165,7 +165,7 @@ TEST_CASE("running job has the file: it is not rewritten") {
   CHECK(planner::rewrite(tree.look(), &tree.notes).empty());
 }
 
-TEST_CASE("file reaches out of a quarantined range: it is cut, unless the input has no whole shape") {
+TEST_CASE("file reaches out of a quarantined file's range: it is cut there, unless the input lacks the quarantined files") {
   Metadata tree;
   tree.add(1, 0, 7, "a", "z");
   tree.add(2, 1, 8, "d", "f")->damage = "damaged";
@@ -247,7 +247,7 @@ TEST_CASE("newer range tombstone covers a file: it is dropped unread") {
   CHECK(std::get<Drop>(plan.action).inputs.size() == 1);
 }
 
-TEST_CASE("indexes are not in memory: a planner asks to read, and plans once it may") {
+TEST_CASE("indexes of tables are not in memory: the planner asks to read them, and makes its plan once it may") {
   Tables all;
   Source older, newer;
   older.entries = {entry("b", 1, 5), entry("c", 2, 5)};
@@ -317,7 +317,7 @@ TEST_CASE(
   CHECK(planner::page_drop(all.look(), &all.notes).empty());
 }
 
-TEST_CASE("names linger in a file: they are purged a margin before their deadline, unless an older delete is pending in it") {
+TEST_CASE("names of purged keys linger in a file: they are removed before their deadline, unless an older delete is pending") {
   Tables all;
   Source source;
   source.entries = {entry("b", 1), entry("c", 2)};

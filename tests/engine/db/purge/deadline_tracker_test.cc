@@ -138,7 +138,7 @@ TEST_CASE("needed part of the measured rate follows from bytes and time left; it
   CHECK(f.tracker.work_bytes(7) == 10'000'000);
 }
 
-TEST_CASE("half of the margin has passed: the tree is late") {
+TEST_CASE("half of the margin before a deadline has passed: the tree counts as late") {
   Fixture f;
   CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));  // the tracker does not know this tree
   f.table_bytes = kMiB;

@@ -84,7 +84,7 @@ TEST_CASE("segment has pieces of a memtable's batch: the memtable is flushed, th
   CHECK(bed.hurried == std::vector<TreeId>{1});
 }
 
-TEST_CASE("table left its tree and is due: its lease is revoked; a lease on tables of the tree is not") {
+TEST_CASE("replaced table has a due delete: leases that read it are revoked, and leases on the tree's current tables are not") {
   TreeFixture fixture(1);
   fixture.context.visible_seq = 1;
   Source source;

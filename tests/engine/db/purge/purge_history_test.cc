@@ -5,7 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("history of any length may give purge times that are too late, but none that is too early", "[purge]") {
+TEST_CASE("history of purges is shortened: the purge times that it gives may be too late, but none is too early", "[purge]") {
   PurgeHistory history;
   CHECK_FALSE(history.covers(0));
   history.note(100, 110);

@@ -38,7 +38,8 @@ TEST_CASE("file is closed and unlinked: it counts as removed once the directory 
   CHECK(left() == 0);
 }
 
-TEST_CASE("edit removes files of a tree: the first such edit sets the floor until the manifest is rolled", "[purge]") {
+TEST_CASE("edits remove files of a tree: the ledger keeps the oldest birth and time of these until the manifest is rolled",
+          "[purge]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");
   REQUIRE(fs.create_dir("data").is_ok());

@@ -28,7 +28,7 @@ std::string planned(const RetentionInput& input) {
 
 }  // namespace
 
-TEST_CASE("place has deleted data: its action is due after a part of the time from birth to deadline") {
+TEST_CASE("memtable, log segment, view or manifest has deleted data: it is due after a part of the time from birth to deadline") {
   struct Row {
     PurgeHolder holder;
     unsigned eighths;
@@ -77,7 +77,7 @@ TEST_CASE("old edits name more than 2,000 trees: the manifest is rolled, with or
   CHECK(planned(input) == "clean up and roll");
 }
 
-TEST_CASE("PURGE.NOW acts on memtables, log and views at once, and on the manifest when the tables are clean") {
+TEST_CASE("PURGE.NOW acts on memtables, log and views at once: on the manifest it acts when the tables have no due delete") {
   const std::map<TreeId, PurgeLedger::Superseded> named = {{1, {kBirth, kBirth}}};
   const auto asked = [&](std::vector<PurgeHolder> holders) { return survey_at(kBirth + 1, std::move(holders), kBirth); };
   const PurgeSurvey all = asked({holder(PurgePlace::kMemTable, kNoFile, true), holder(PurgePlace::kLog, 3),

@@ -120,7 +120,8 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("fence returns the time of births after every earlier operation is visible") {
+TEST_CASE(
+    "fence is requested: it waits until every earlier operation is visible, and returns a time that no later birth precedes") {
   Bed bed;
   SeqNum up_to = 0;
   CHECK(bed.surveyor.fence(&up_to) == kNow);
@@ -128,7 +129,7 @@ TEST_CASE("fence returns the time of births after every earlier operation is vis
   CHECK(bed.awaited == std::vector<SeqNum>{7});
 }
 
-TEST_CASE("tree has no deletes: the survey lists no place of it, and its floor is the present") {
+TEST_CASE("tree has no deletes: the survey lists no place of it, and its oldest possible birth is the present") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow + 1));

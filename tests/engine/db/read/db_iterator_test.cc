@@ -135,7 +135,7 @@ TEST_CASE("walk ends: its positionings count as range reads, and the entries tha
   CHECK(f.env.counters.operations(f.kDatabase) == counts);
 }
 
-TEST_CASE("resident walk lacks pages: it names them, reads none, and shows all keys once they are fetched") {
+TEST_CASE("walk may not read, and lacks pages: it names them, and shows all keys once they are fetched") {
   for (const std::uint32_t pages_per_tile : {1u, 4u}) {
     for (const bool backward : {false, true}) {
       INFO(pages_per_tile << " pages per tile, " << (backward ? "backward" : "forward"));
@@ -167,7 +167,7 @@ TEST_CASE("resident walk lacks pages: it names them, reads none, and shows all k
   }
 }
 
-TEST_CASE("resident walk lacks pages, and the budget has no room for them: it ends with kOutOfMemory") {
+TEST_CASE("walk may not read, lacks pages, and the budget has no room for them: it ends with kOutOfMemory") {
   ReadFixture f;
   for (int i = 0; i < 300; ++i) f.put(numbered(i), std::string(50, 'v'));
   f.flush();
@@ -176,7 +176,7 @@ TEST_CASE("resident walk lacks pages, and the budget has no room for them: it en
   CHECK(walks.run().code() == Code::kOutOfMemory);
 }
 
-TEST_CASE("resident walk names the next pages with a missing one: it needs few fetches, and names no page outside its bounds") {
+TEST_CASE("walk may not read, and lacks a page: it names the next pages, too, but none outside its bounds") {
   for (const bool backward : {false, true}) {
     ReadFixture f;
     for (int i = 0; i < 1000; ++i) f.put(numbered(i), std::string(50, 'v'));

@@ -141,7 +141,7 @@ TEST_CASE("slice cannot be read: this is logged, and the read is tried again a m
   CHECK(f.slices_of(0) == 2);
 }
 
-TEST_CASE("settings leave filter needs open: measured values are used") {
+TEST_CASE("settings give no tile size or kind of lookups: filters are computed from the measured values") {
   SimulatedClock clock{1};
   Tree tree(clock);
   tree.settings.pages_per_tile = 0;
@@ -175,7 +175,7 @@ TEST_CASE("filters of a tree are fitted: the measured lookups decide; for a tree
   CHECK((f.slices_of(0) == 2 && tree.arrivals != all_arrive()));
 }
 
-TEST_CASE("level below more runs than are counted: its arrivals are unknown, although keys were found there") {
+TEST_CASE("level is below more runs than are counted: no probability that lookups reach it is measured") {
   ReadFixture f;
   for (int run = 0; run <= 65; ++run) {
     f.put(numbered(run), "value");
@@ -194,7 +194,7 @@ TEST_CASE("level below more runs than are counted: its arrivals are unknown, alt
   CHECK(tree.arrivals == all_arrive());
 }
 
-TEST_CASE("lookups are measured: they change the arrivals of a tree once") {
+TEST_CASE("lookups are measured: each changes the probabilities that lookups reach a level once") {
   TwoRuns f;
   SimulatedClock clock{1};
   Tree tree(clock);

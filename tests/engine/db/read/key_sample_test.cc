@@ -36,7 +36,7 @@ TEST_CASE("sample has no current entry: the result is 0 only if no key is left")
   CHECK(sample_keys(f.leased_view(), 1).value() == 1);
 }
 
-TEST_CASE("view is revoked: the sample ends with kRevoked, and counts as no get") {
+TEST_CASE("view is revoked: the sample ends with kRevoked, and is not counted as a get") {
   ReadFixture f;
   for (int i = 0; i < 200; ++i) f.put(numbered(i), "value");
   f.flush();

@@ -76,7 +76,7 @@ TEST_CASE("found entry has its seq, kind, stamp, expiry and length, and a value 
   CHECK(found.value == "value");
 }
 
-TEST_CASE("page is not in memory: a resident lookup adds it to the misses, and succeeds after its fetch") {
+TEST_CASE("page is not in memory: a lookup that may not read adds it to the misses, and succeeds after its fetch") {
   ReadFixture f;
   for (int i = 0; i < 100; ++i) f.put(numbered(i), "value");
   f.flush();

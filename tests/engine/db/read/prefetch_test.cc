@@ -101,7 +101,7 @@ TEST_CASE("prefetch is for other tables: it is not used") {
   CHECK(found.value == "new");
 }
 
-TEST_CASE("prefetch is for other tables: the get ignores what bounds and filters denied there") {
+TEST_CASE("prefetch was for other tables: the get ignores which tables its bounds and filters excluded") {
   ReadFixture f;
   const bool by_filter = GENERATE(true, false);
   f.put(by_filter ? "a" : "x", "1");
@@ -135,7 +135,7 @@ TEST_CASE("prefetch is for other tables: it adds no expected miss") {
   CHECK(misses.pages.size() == 1);
 }
 
-TEST_CASE("key missed a stage, or its state is of other tables: the next stage does nothing") {
+TEST_CASE("key was left out of a prefetch stage, or its state is of other tables: the next stage does nothing") {
   ReadFixture f;
   f.put("k", "value");
   f.flush();

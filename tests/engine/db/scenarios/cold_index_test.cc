@@ -95,7 +95,7 @@ TEST_CASE("database has many tables: open reads 1,024, and the others are read w
   CHECK(read == kTables);
 }
 
-TEST_CASE("resident walk meets tables that open does not read: their indexes are fetched, and it shows all keys") {
+TEST_CASE("walk may not read, and meets tables without an index in memory: the indexes are fetched, and it shows all keys") {
   Harness h;
   (void)write_many_tables(*h.files, "data", kTables);
   h.open();

@@ -750,7 +750,7 @@ class SlowToOpen final : public InterposedFileSystem {
 
 }  // namespace
 
-TEST_CASE("deletes are late at open: the reason is down, also for a tick before the end of open", "[threads]") {
+TEST_CASE("deletes are late at open: the reason is `down`, also for a tick before the end of open", "[threads]") {
   MemoryFileSystem files;
   SimulatedClock clock;
   Settings settings = Harness::small();

@@ -128,7 +128,7 @@ TEST_CASE("power loss at any moment: synced writes survive, and the surviving wr
   }
 }
 
-TEST_CASE("crash with power loss at every k-th file operation: the database opens, verifies, and has a prefix") {
+TEST_CASE("crash with power loss at every k-th file operation: the database opens, verifies, and has a prefix of the writes") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   // The layout changes with each operation, and with each round of a long run.
   std::uint64_t turn = round_of_seeds();

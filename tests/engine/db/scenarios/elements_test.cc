@@ -125,7 +125,8 @@ TEST_CASE("elements expire: they are found among the keys that expire") {
   CHECK(keys == expected);
 }
 
-TEST_CASE("delete by stamp covers every stamp: elements have none in any mode, and outlive their header until the reaper comes") {
+TEST_CASE(
+    "delete by stamp covers every stamp: elements have no stamp, and stay after their header until the reaper deletes them") {
   const StampMode mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
   Harness h(settings_of(mode));
   h.open();

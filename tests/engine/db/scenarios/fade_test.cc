@@ -981,13 +981,15 @@ TEST_CASE("disk is full after the deletes and has room before their deadline: no
   CHECK(waited == turn);  // some work was waiting
 }
 
-TEST_CASE("planted bug makes a restart forget deadlines: data that stays in tables shows it", "[planted]") {
+TEST_CASE("planted bug makes a restart forget births of deletes: deleted data stays in tables, and the search finds it",
+          "[planted]") {
   must_catch(PlantedBug::kForgetBirths, [] {
     for (const PolicySettings& policy : small_policies()) delete_and_restart({policy, 1, Compression::kNone});
   });
 }
 
-TEST_CASE("planted bug makes flushes and merges drop debts of puts: data that stays in tables shows it", "[planted]") {
+TEST_CASE("planted bug drops debts of puts in flushes and merges: deleted data stays in tables, and the search finds it",
+          "[planted]") {
   must_catch(PlantedBug::kDropDebt, [] {
     for (const PolicySettings& policy : small_policies()) drop_items({policy, 1, Compression::kNone});
   });
@@ -1158,7 +1160,7 @@ TEST_CASE("work is overdue at the start or requested by hand: it ignores the I/O
   CHECK(w.found(false) == 0);
 }
 
-TEST_CASE("deadline is changed: no promise is withdrawn") {
+TEST_CASE("deadline becomes longer or ends: earlier deletes keep their due times") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 6);
   fill(w);
   delete_some(w);

@@ -26,7 +26,7 @@ Settings compressing() {
 
 // Writes about 60 memtables of 64 KiB that flush to about 4 KiB each. If capacities were measured by memory, all data would be
 // below the capacity of level 1, six memtables, and each merge of level 0 would rewrite everything.
-TEST_CASE("data is compressible: levels have capacities in flushed bytes") {
+TEST_CASE("data is compressible: capacities of levels are counted in bytes after compression") {
   Harness h(compressing());
   h.open();
   const std::string value(300, 'v');
@@ -85,7 +85,8 @@ std::string stack_text(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("static schedules leave the stacks of Mao's thesis, even if flushes come faster than merges", "[policies]") {
+TEST_CASE("flushes come faster than merges: static schedules leave the stacks of runs of Mao's thesis all the same",
+          "[policies]") {
   struct Row {
     const char* policy;
     std::uint64_t flushes;
@@ -147,7 +148,7 @@ TEST_CASE("schedule is static: a flush waits for the previous merge, unless more
   CHECK(after.compactions == before.compactions + (waiting > 4 ? 0 : 1));
 }
 
-TEST_CASE("small flush joins the newest run of a static schedule without counting; after large deletes flushes are counted again",
+TEST_CASE("schedule is static: a small flush joins the newest run and does not count; after large deletes the count starts again",
           "[policies]") {
   Harness h(with_schedule("min_latency"));
   h.open();
@@ -197,7 +198,7 @@ TEST_CASE("planted bug makes a stack deeper than its policy allows: the check at
   must_catch(PlantedBug::kStackTooDeep, [] { fill_to_the_bounds({"bigtable", {{"k", 4}}}); });
 }
 
-TEST_CASE("small memtables exceed their size with the last entry: each counts as one flush", "[policies]") {
+TEST_CASE("last entry makes a small memtable exceed its size: its flush counts as one", "[policies]") {
   Settings s = Harness::small();
   s.tree.memtable_size = 16 << 10;
   s.tree.policy = {"klsm", {{"size_ratio", 6}, {"runs", 2}}};

@@ -149,7 +149,7 @@ TEST_CASE("log segment is overwritten by another one: open fails if only the log
   }
 }
 
-TEST_CASE("manifest is of a program that named no segments: a copy of a segment under another name counts as damage") {
+TEST_CASE("manifest of an older program names no log segments: a copy of a segment under another name counts as damage") {
   LogNeeds needs{.oldest_log = 7, .last_seq = 1, .lacking = [](SeqNum) { return std::string("tree 3"); }};
   LogEnd end;
   end.clean = false;

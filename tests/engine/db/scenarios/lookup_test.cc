@@ -437,20 +437,21 @@ double bits_ahead(FilterLookups lookups, bool absent, int rounds = 3, std::uint6
 }  // namespace
 
 // Lookups find existing keys in the last level, without false positives there, so filters above save more.
-TEST_CASE("measured lookups find their keys in the last level: filter memory moves to the others when tables are written",
+TEST_CASE("lookups find their keys in the last level: filter memory moves to the other levels when tables are written",
           "[db][filters]") {
   const double found = bits_ahead(FilterLookups::kMeasured, false);
   CHECK(found > bits_ahead(FilterLookups::kMeasured, true) + 1.5);
   CHECK(found > bits_ahead(FilterLookups::kZeroResult, false) + 1.5);
 }
 
-TEST_CASE("measured lookups have changed no filter: they are counted once all the same", "[db][filters]") {
+TEST_CASE("lookups were measured, and no filter changed: each is counted once all the same", "[db][filters]") {
   // The earlier lookups read a single run, so they change no filter. The later measurement must not count them again.
   const double without = bits_ahead(FilterLookups::kMeasured, false, 1);
   CHECK(bits_ahead(FilterLookups::kMeasured, false, 1, 100'000) > without - 0.3);
 }
 
-TEST_CASE("collection is overwritten, deleted or left: a view knows which keys may be collections", "[db][read_path]") {
+TEST_CASE("collections are written, overwritten and deleted: may_have_collection() of a view is right for each key",
+          "[db][read_path]") {
   Harness h(Harness::small());
   h.open();
   const auto put = [&h](Bytes key, EntryKind kind) {

@@ -55,7 +55,7 @@ void harm(Harness& h, const std::string& path, const std::string& how) {
 
 }  // namespace
 
-TEST_CASE("another program harms a file of log or manifest: this is noticed within a second, and every write is kept") {
+TEST_CASE("file of log or manifest is removed, emptied or cut: this is noticed within a second, and every write is kept") {
   Harness pattern(several_segments());
   fill_database(pattern);
   const std::size_t files = watched(pattern).size();
@@ -85,8 +85,7 @@ TEST_CASE("another program harms a file of log or manifest: this is noticed with
   }
 }
 
-TEST_CASE(
-    "file of log or manifest is harmed just before the database closes: the close writes it again, and every write is kept") {
+TEST_CASE("file of log or manifest is removed, emptied or cut just before the close: it is written again, and no write is lost") {
   Harness pattern(several_segments());
   fill_database(pattern);
   const std::size_t files = watched(pattern).size();
@@ -152,7 +151,7 @@ TEST_CASE("file of a table is removed: this is logged once within a minute, befo
   }
 }
 
-TEST_CASE("undamaged files, whose contents are read again and again: nothing is reported") {
+TEST_CASE("undamaged files are checked again and again, contents included: nothing is reported") {
   Settings settings = several_segments();
   settings.scrub_interval = 30 * 2'000;
   Harness h(settings);

@@ -92,7 +92,7 @@ TEST_CASE("large values exceed the room that is left: the get holds no more than
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("page is fetched for a command: it counts as read") {
+TEST_CASE("page is fetched for a command: the statistics count it as read") {
   Harness h;
   h.open();
   h.put(0, key_of(0), "v");

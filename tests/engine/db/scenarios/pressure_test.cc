@@ -332,7 +332,7 @@ TEST_CASE("pressure is just below a stop: a byte is delayed many times longer th
   CHECK(std::is_sorted(waits.begin(), waits.end()));
 }
 
-TEST_CASE("writes are slowed down: callers that do not sleep share one queue of slots, with one slot each") {
+TEST_CASE("writes are slowed down: callers that do not sleep wait one after the other, each in one slot of a queue") {
   Harness h;
   h.open();
   WriteBatch batch;

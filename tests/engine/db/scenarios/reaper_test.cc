@@ -256,7 +256,7 @@ TEST_CASE("collection expired while the database was closed: its elements are pu
   CHECK_FALSE(w.in_files(c.marker));
 }
 
-TEST_CASE("key of an expired collection is looked up: the result has the time of its death, until a delete covers it") {
+TEST_CASE("expired collection is looked up: the result has its expiry time until a delete covers the collection") {
   const bool flushed = GENERATE(false, true);
   Collections w;
   const auto c = w.make("dying", w.now() + 1'000, 7);
@@ -406,11 +406,11 @@ void lose_power_often() {
 
 TEST_CASE("power is lost while collections expire: no element outlives its deadline") { lose_power_often(); }
 
-TEST_CASE("planted bug skips the reaper: elements that stay show it", "[planted]") {
+TEST_CASE("planted bug skips the reaper: elements stay in files, and the search finds them", "[planted]") {
   must_catch(PlantedBug::kSkipReaper, [] { expire(layout_of(1), false); });
 }
 
-TEST_CASE("planted bug drops headers before deletes of elements are durable: crashes find it", "[planted]") {
+TEST_CASE("planted bug drops headers before the deletes of their elements are durable: crashes find it", "[planted]") {
   // Fixed seeds: a few of these histories meet a merge between the reaper's deletes and their sync.
   must_catch(PlantedBug::kReapBeforeSync, [] {
     for (std::uint64_t seed = 0; seed < 100; ++seed) lose_power(seed);

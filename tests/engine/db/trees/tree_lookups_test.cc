@@ -18,7 +18,8 @@ TEST_CASE("lookups are counted: total() sums them by level, tile_use() sums thos
   CHECK(lookups.tile_use().range_deletes == 1);
 }
 
-TEST_CASE("arrivals of a level follow its share of lookups that do not find their key there") {
+TEST_CASE(
+    "lookups of levels are counted: the part that reaches a level's next run follows from those that do not find their key") {
   std::array<std::uint64_t, kLookupLevels> runs{};
   runs[0] = 4;
   runs[1] = runs[2] = 1;

@@ -141,7 +141,7 @@ TEST_CASE("budget changes: the change takes effect with the next division") {
   CHECK(f.cache == 320 * kMiB);
 }
 
-TEST_CASE("charges reach a thirty-second of the budget: the cache is fitted again") {
+TEST_CASE("charges since the last division reach a thirty-second of the budget: the cache is fitted again") {
   Fixture f;
   f.budget.divide({});
   REQUIRE(f.fits == 1);
@@ -165,7 +165,7 @@ TEST_CASE("charge has room now, after a flush, or never") {
   CHECK(f.budget.room(53 * kMiB) == BudgetRoom::kNone);
 }
 
-TEST_CASE("commands leave a sixteenth of the budget to buffers of connections, and have their floor in any case") {
+TEST_CASE("commands charge memory: a sixteenth of the budget stays for connections' buffers, and a minimum for commands") {
   Fixture f;
   f.budget.divide({.memtables = 50 * kMiB, .uncharged = 50 * kMiB});  // 102 MiB are left
   constexpr auto kCommands = MemoryAccount::Kind::kCommands;

@@ -147,7 +147,7 @@ TEST_CASE("SWAPDB exchanges trees; the first write of an empty database in the s
   CHECK(bed.created.back() == std::pair<DatabaseId, TreeId>{1, 11});
 }
 
-TEST_CASE("secondary delete marks the tree before it is visible") {
+TEST_CASE("delete by stamp is placed: its tree is marked as having records before the delete is visible") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");

@@ -91,7 +91,7 @@ TEST_CASE("pressure p (0 to 1) delays each byte by p times 200 ns; above four fi
   }
 }
 
-TEST_CASE("callers that do not sleep share one queue of slots, no longer than 100 ms, and have one slot each") {
+TEST_CASE("callers do not sleep: they wait in one queue of at most 100 ms, each in one slot") {
   Fixture f;
   f.press(500);
   const WriteBatch batch = put(100'000);
@@ -180,7 +180,7 @@ TEST_CASE("disk is full or memory is spent: writes that add data are refused, ea
   CHECK(f.writes.refuse(del(), false).is_ok());
 }
 
-TEST_CASE("pressure delays no FLUSHDB, but too many emptied trees do") {
+TEST_CASE("pressure delays no FLUSHDB: only too many emptied trees that are not removed yet do") {
   Fixture f;
   f.press(1000);
   f.pending_drops = 64;

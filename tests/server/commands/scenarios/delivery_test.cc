@@ -201,8 +201,7 @@ TEST_CASE("notifications of EXEC with FLUSHDB are being delivered: other keys of
   CHECK(server.beside("EXISTS gone k0 k599") == "(integer) 2");
 }
 
-TEST_CASE(
-    "client disconnects before the effects of its command are delivered: they are delivered, and then its keys can be written") {
+TEST_CASE("client disconnects before the effects of its command are delivered: they are delivered, then its keys are writable") {
   SlicedServer server;
   server.notify("EA");
   {

@@ -218,7 +218,7 @@ TEST_CASE("random commands on expiring fields, while time passes: replies are th
   }
 }
 
-TEST_CASE("many fields expire: writes count them again, so the header does not count them for long") {
+TEST_CASE("many fields expire: the next writes correct the number of fields in the header") {
   CommandHarness server(command_families(), small_with_deadline());
   const auto set = [&](int from, int to, Millis ms) {
     for (int i = from; i < to; ++i) {

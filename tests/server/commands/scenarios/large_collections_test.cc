@@ -155,7 +155,7 @@ TEST_CASE("members are added and removed in any order: the header of a large sor
   CHECK(generations > 5);
 }
 
-TEST_CASE("member is added below what was popped from a large sorted set: no pop walks over more dead members than live ones") {
+TEST_CASE("member is added below popped ones of a large sorted set: no pop walks over more dead members than live ones") {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMaxCompactElements + 100;
   add_members(server, "z", 0, kLive);
@@ -169,7 +169,7 @@ TEST_CASE("member is added below what was popped from a large sorted set: no pop
   }
 }
 
-TEST_CASE("header of a large sorted set has no bounds: it is read, and the next write finds them") {
+TEST_CASE("header of a large sorted set lacks its first and last member: it is read, and the next write adds them") {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMaxCompactElements + 100;
   for (const std::string& write :
@@ -288,7 +288,7 @@ TEST_CASE("disk is full: elements can be removed from a large collection, also w
   CHECK(left.names.size() == kMaxCompactElements + 10);
 }
 
-TEST_CASE("member of a large sorted set is removed: its name leaves older headers, too, so the new header has a delete debt") {
+TEST_CASE("member of a large sorted set is removed: older headers may name it, so the new header has a delete debt") {
   CommandHarness server(command_families());
   add_members(server, "z", 0, kMany);
   const std::string key = "z";
@@ -331,7 +331,7 @@ TEST_CASE(
   CHECK(server("ZRANGE z 5 6") == "[\"" + names[6] + "\", \"" + names[7] + "\"]");
 }
 
-TEST_CASE("a field of a large hash has an expiry: removals count, and the hash is written again once no field has one") {
+TEST_CASE("field of a large hash has an expiry: removals count, and the hash is written again once no field has an expiry") {
   CommandHarness server(command_families());
   for_each(server, {"HSET", "h"}, 0, 400, [](std::size_t i) { return std::vector{name(i), std::to_string(i)}; });
   REQUIRE(server("HPEXPIRE h 100000 FIELDS 1 " + name(399)) == "[(integer) 1]");

@@ -198,11 +198,11 @@ void another_write_at_each_moment() {
 
 }  // namespace
 
-TEST_CASE("planted bug commits despite a conflict: the conflict test finds it", "[planted]") {
+TEST_CASE("planted bug commits a long write despite a conflict: the conflict test finds it", "[planted]") {
   must_catch(PlantedServerBug::kCommitDespiteConflict, another_write_at_each_moment);
 }
 
-TEST_CASE("planted bug removes marks early: the conflict test finds it", "[planted]") {
+TEST_CASE("planted bug removes a long write's marks early: the conflict test finds it", "[planted]") {
   must_catch(PlantedServerBug::kMarksEndEarly, another_write_at_each_moment);
 }
 

@@ -119,7 +119,7 @@ TEST_CASE("every prefix of a collection is an error") {
   for (std::size_t n = 0; n < members.size(); ++n) CHECK_FALSE(decode_sorted_set(Bytes(members).substr(0, n)).is_ok());
 }
 
-TEST_CASE("a reader that stops early reports no damage behind its place") {
+TEST_CASE("reader stops early: it reports no damage beyond the place where it stopped") {
   const std::string list = encode(CollectionType::kList, {"a", "b"}) + "x";
   auto reader = CompactReader::open(list, CollectionType::kList);
   REQUIRE(reader.is_ok());
@@ -133,7 +133,7 @@ TEST_CASE("a reader that stops early reports no damage behind its place") {
   CHECK(reader->status().code() == Code::kCorruption);
 }
 
-TEST_CASE("collection exceeds a limit: it does not fit into one entry, and far beyond the error names the limit") {
+TEST_CASE("collection exceeds a limit of one entry: it is refused for that; far beyond the limit, the error names the limit") {
   CHECK(fits_compact(kMaxCompactElements, kMaxCompactBytes));
   CHECK_FALSE(fits_compact(kMaxCompactElements + 1, 10));
   CHECK_FALSE(fits_compact(1, kMaxCompactBytes + 1));

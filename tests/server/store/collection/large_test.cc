@@ -77,7 +77,8 @@ TEST_CASE("header of each type is encoded: it is read back, and damaged bytes ar
   CHECK_FALSE(LargeHeader::decode(turned.encode()).is_ok());
 }
 
-TEST_CASE("bound of a name: the range up to behind it has the name, and all names that begin with it if it was cut") {
+TEST_CASE(
+    "bound of a name: it is not past the name; the range that ends behind it has the name, even if the bound was cut short") {
   const std::string cut = bound_of(scored_name({1, std::string(70, '\xff')}));
   for (const std::string& member : {std::string(), std::string("a"), std::string(60, 'b'), std::string(70, '\xff')}) {
     const std::string name = scored_name({1, member});
@@ -191,7 +192,7 @@ TEST_CASE("some elements of a collection change: only these are written, and rem
   CHECK(changes(Hash{{"a", "1"}}, Hash{{"a", "1"}}).empty());
 }
 
-TEST_CASE("range delete of a collection differs from one of its elements, and from any other") {
+TEST_CASE("range delete covers a collection, one of its generations or other keys: collection_of_range() tells which") {
   const std::string key("k\x00\xff", 3);
   const KeyRange all = element_range(key), generation = element_range(key, 5);
   CHECK(collection_of_range(key, all.end) == Bytes(key));
