@@ -31,7 +31,7 @@ def begin(server, link, *command):
     wait_until(lambda: blocked(client) == before + 1, what=f"{command} waits")
 
 
-def test_each_element_goes_to_one_client_and_no_client_waits_beside_an_element(fresh):
+def test_each_element_goes_to_one_client_and_no_client_waits_while_an_element_is_left(fresh):
     """Producers push, and consumers wait with short timeouts and leave in the middle, on four event loops."""
     fresh.settings["server.threads"] = "4"
     fresh.start()

@@ -227,7 +227,7 @@ def test_random_commands_on_expiring_fields_reply_as_the_model(server, count):
     assert late < 5
 
 
-def test_hash_of_many_expiring_fields_counts_those_that_are_left(server):
+def test_length_of_a_hash_of_many_expiring_fields_is_the_number_of_those_left(server):
     client, many = server.client(), 5000
     soon = now_ms() + 3000
     for start in range(0, many, 500):

@@ -49,7 +49,7 @@ def health(server):
     return subprocess.run(line, capture_output=True, text=True, timeout=30, check=False, cwd=server.home)
 
 
-def test_http_port_has_a_password_pages_need_it_and_probes_do_not(guarded):
+def test_pages_of_an_http_port_with_a_password_need_it_and_probes_do_not(guarded):
     guarded.start()
     right = basic("ebbtide", PASSWORD)
     for path in GUARDED:
@@ -87,7 +87,7 @@ def test_wrong_credentials_get_401_and_a_line_in_the_log_without_the_password(gu
     assert PASSWORD not in guarded.log()
 
 
-def test_password_file_changes_sighup_reads_it_and_keeps_the_old_password_if_it_cannot(guarded):
+def test_sighup_reads_a_changed_password_file_and_keeps_the_old_password_if_it_cannot(guarded):
     guarded.set("metrics.user=prometheus").start()
     assert ask(guarded, "/metrics", basic("prometheus", PASSWORD))[0] == 200
     guarded.password_file.write_text("new")
@@ -182,7 +182,7 @@ def test_silent_plain_and_slow_clients_of_the_tls_port_delay_no_scrape(both):
     assert ask(both, "/metrics", basic("ebbtide", PASSWORD), both.context)[0] == 200
 
 
-def test_certificate_changes_sighup_serves_the_new_one(both, authority):
+def test_sighup_serves_a_changed_certificate(both, authority):
     def serial():
         with both.context.wrap_socket(socket.create_connection(("127.0.0.1", both.metrics_port), 20), server_hostname="localhost") as link:
             return link.getpeercert()["serialNumber"]
@@ -193,6 +193,6 @@ def test_certificate_changes_sighup_serves_the_new_one(both, authority):
     wait_until(lambda: serial() != before)
 
 
-def test_password_is_set_the_start_does_not_call_the_port_open_to_everyone(guarded):
+def test_start_with_a_password_does_not_report_a_port_open_to_everyone(guarded):
     guarded.set("metrics.bind=0.0.0.0").start()
     assert "to everyone who can reach it (metrics.bind)" not in guarded.log()

@@ -88,7 +88,7 @@ def test_rdb_file_of_redis_is_imported_with_every_type_database_and_expiry(redis
     assert contents(ours) == contents(redis_client)
 
 
-def test_file_has_keys_of_other_types_or_too_large_ones_they_are_listed_and_the_rest_is_imported(redis_client, ours, tmp_path):
+def test_keys_of_other_types_or_too_large_are_listed_and_the_others_imported(redis_client, ours, tmp_path):
     redis_client.set("k", "v")
     for _ in range(9):
         redis_client.rpush("large", *[0] * 120_000)  # more elements than one command may build
@@ -123,7 +123,7 @@ def test_damaged_file_is_refused_and_nothing_of_it_is_imported(redis_client, our
     assert ours.dbsize() == 0
 
 
-def test_keys_exist_they_are_refused_or_replaced_on_request(redis_client, ours):
+def test_keys_that_exist_are_refused_or_replaced_on_request(redis_client, ours):
     redis_client.set("k", "new")
     redis_client.set("other", "new")
     redis_client.save()
@@ -160,7 +160,7 @@ def test_append_only_file_of_redis_is_imported_with_the_commands_after_its_base(
     assert contents(ours) == contents(redis_client)
 
 
-def test_import_was_killed_it_is_repeated_with_replace(redis_client, ours, tmp_path):
+def test_killed_import_is_repeated_with_replace(redis_client, ours, tmp_path):
     with redis_client.pipeline(transaction=False) as pipe:
         for i in range(100_000):
             pipe.set(f"key{i}", f"value{i}")
@@ -174,7 +174,7 @@ def test_import_was_killed_it_is_repeated_with_replace(redis_client, ours, tmp_p
     assert ours.dbsize() == 100_000 and ours.get("key77777") == b"value77777"
 
 
-def test_database_is_first_used_after_the_first_pass_it_is_copied_too(redis_client, ours):
+def test_database_first_used_after_the_first_pass_is_copied_too(redis_client, ours):
     redis_client.set("k", "v")
     command = [str(binary("ebbtide-import")), "-p", str(ours.port), "--from", f"127.0.0.1:{redis_client.port}", "--passes", "2", "--wait"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -189,7 +189,7 @@ def test_database_is_first_used_after_the_first_pass_it_is_copied_too(redis_clie
 
 
 @pytest.mark.parametrize("command", ["CLIENT REPLY OFF", "SHUTDOWN", "hello 3", "BLPOP k 0"])
-def test_append_only_file_has_a_command_that_no_server_writes_there_it_is_refused(ours, tmp_path, command):
+def test_append_only_file_with_a_command_that_no_server_writes_there_is_refused(ours, tmp_path, command):
     words = command.split()
     file = tmp_path / "commands.aof"
     file.write_text("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n" + f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words))
@@ -239,7 +239,7 @@ def test_keys_of_a_running_redis_are_copied_and_the_last_pass_brings_what_change
     assert contents(ours) == contents(redis_client)
 
 
-def test_target_of_a_copy_has_keys_it_is_refused_unless_they_may_be_replaced(redis_client, ours):
+def test_copy_to_a_target_with_keys_is_refused_unless_they_may_be_replaced(redis_client, ours):
     redis_client.set("k", "theirs")
     ours.mset({"k": "ours", "only ours": "1"})
     source = ["-p", ours.port, "--from", f"127.0.0.1:{redis_client.port}"]
@@ -291,7 +291,7 @@ def test_wrong_use_is_refused_with_the_reason(ours, tmp_path):
     assert "HOST:PORT is expected" in run("ebbtide-import", "--from", "host:many", status=1)
 
 
-def test_server_has_a_password_it_is_read_from_a_file_or_the_environment(fresh, tmp_path):
+def test_password_of_the_server_is_read_from_a_file_or_the_environment(fresh, tmp_path):
     fresh.set("server.password=secret").start()
     empty = tmp_path / "empty.rdb"
     empty.write_bytes(b"REDIS0011\xff" + bytes(8))
@@ -303,7 +303,7 @@ def test_server_has_a_password_it_is_read_from_a_file_or_the_environment(fresh, 
     assert "WRONGPASS" in run("ebbtide-import", "-p", fresh.port, "--password-file", password, empty, status=1)
 
 
-def test_database_does_not_exist_at_the_target_the_error_names_it_and_the_key_of_the_configuration(redis_client, fresh, tmp_path):
+def test_error_for_a_database_missing_at_the_target_names_it_and_the_configuration_key(redis_client, fresh, tmp_path):
     fresh.set("server.databases=2").start()
     redis_client.select(3)
     redis_client.set("k", "v")
@@ -315,7 +315,7 @@ def test_database_does_not_exist_at_the_target_the_error_names_it_and_the_key_of
 
 
 @pytest.mark.parametrize("transaction", [False, True])
-def test_commands_select_a_database_that_the_target_does_not_have_the_import_stops(fresh, tmp_path, transaction):
+def test_import_stops_when_commands_select_a_database_that_the_target_lacks(fresh, tmp_path, transaction):
     client = fresh.set("server.databases=2").start().client()
     commands = [b"SET k 0", b"SELECT 3", b"SET k 3"]
     if transaction:
@@ -336,7 +336,7 @@ def many_keys(redis_client, count):
     return redis_client.home / "dump.rdb"
 
 
-def test_import_is_killed_half_way_the_same_command_continues_and_reports_all(redis_client, ours, tmp_path):
+def test_same_command_continues_an_import_killed_half_way_and_reports_all(redis_client, ours, tmp_path):
     count = 150_000
     file, state, lost = many_keys(redis_client, count), tmp_path / "state", tmp_path / "lost"
     line = ["-p", ours.port, "--resume", state, "--list", lost, file]
@@ -357,7 +357,7 @@ def test_import_is_killed_half_way_the_same_command_continues_and_reports_all(re
     assert "BUSYKEY" in run("ebbtide-import", *line, status=3)
 
 
-def test_import_continues_a_key_that_existed_before_is_in_doubt_near_the_interruption_and_refused_after_it(redis_client, ours, tmp_path):
+def test_continued_import_doubts_existing_keys_near_the_interruption_and_refuses_later_ones(redis_client, ours, tmp_path):
     file, state, listed = many_keys(redis_client, 40_000), tmp_path / "state", tmp_path / "list"
     line = ["-p", ours.port, "--resume", state, "--list", listed, file]
     ours.mset({f"key{i:06}": "old" for i in range(40_000)})
@@ -375,7 +375,7 @@ def test_import_continues_a_key_that_existed_before_is_in_doubt_near_the_interru
     assert set(ours.mget([f"key{i:06}" for i in range(0, 40_000, 500)])) == {b"old"}
 
 
-def test_file_of_resume_is_of_another_import_or_no_such_file_it_is_refused(redis_client, ours, tmp_path):
+def test_resume_file_of_another_import_or_of_no_import_is_refused(redis_client, ours, tmp_path):
     redis_client.set("k", "v")
     redis_client.save()
     file, state = redis_client.home / "dump.rdb", tmp_path / "state"

@@ -359,7 +359,7 @@ def test_random_elements_of_large_collections_are_elements_and_uniform(server):
 
 
 @pytest.mark.parametrize("at", ["warm", "cold"])
-def test_searches_of_a_large_sorted_set_of_places_find_what_a_small_one_has(at, server):
+def test_geo_searches_of_a_large_sorted_set_find_what_those_of_a_small_one_find(at, server):
     client = server.client()
     rng = random.Random(10)
     places = [(rng.uniform(-179, 179), rng.uniform(-84, 84), name(i)) for i in range(MANY)]

@@ -71,7 +71,7 @@ HARMS = {
 
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("of", [manifest_of, log_of])
-def test_harmed_file_of_an_idle_server_is_noticed_and_written_again(filled, of, harm):
+def test_damaged_or_replaced_file_of_an_idle_server_is_noticed_and_written_again(filled, of, harm):
     victim = of(filled)
     HARMS[harm](victim)
     wait_until(lambda: f"{victim.name}" in filled.log(), what="the file is named in the log")
@@ -84,7 +84,7 @@ def test_harmed_file_of_an_idle_server_is_noticed_and_written_again(filled, of, 
 
 @pytest.mark.parametrize("harm", ["flipped", "truncated"])
 @pytest.mark.parametrize("of", [manifest_of, log_of])
-def test_file_harmed_just_before_a_stop_is_written_again_by_the_stop(filled, of, harm):
+def test_file_damaged_just_before_a_stop_is_written_again_by_the_stop(filled, of, harm):
     filled.process.send_signal(signal.SIGSTOP)  # so that no check runs between the harm and the stop
     victim = of(filled)
     HARMS[harm](victim)

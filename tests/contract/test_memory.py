@@ -84,7 +84,7 @@ def test_6500_incomplete_commands_of_60_kb_stay_within_the_budget_and_short_ones
     assert fresh.peak_resident_bytes() < 256 * MIB * 1.25
 
 
-def test_denials_beyond_their_part_of_the_budget_replace_the_oldest(fresh):
+def test_acl_log_entries_beyond_their_part_of_the_budget_replace_the_oldest(fresh):
     client = start(fresh, "log.denials_kept=1000000")
     client.acl_setuser("bob", enabled=True, nopass=True, keys=["none"], commands=["+get"])
     before = fresh.resident_bytes()

@@ -109,7 +109,7 @@ def checksum(content, file, offset=0):
 
 
 @pytest.mark.parametrize(("kind", "header"), [("MANIFEST-*", 16), ("*.wal", 24), ("*.meta", 24)])
-def test_file_has_a_newer_format_the_start_is_refused_with_both_versions_and_changes_nothing(kind, header, tmp_path):
+def test_start_on_a_newer_format_is_refused_with_both_versions_and_changes_nothing(kind, header, tmp_path):
     data = unpack(HOME / RELEASES[-1], tmp_path / "data")
     newest = max(data.glob(kind), key=lambda path: path.stat().st_size)
     content = bytearray(newest.read_bytes())

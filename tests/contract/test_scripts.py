@@ -91,7 +91,7 @@ def test_increments_of_undeclared_keys_by_two_loops_are_not_lost(loops, client):
     assert client.get("count") in ("480", b"480")
 
 
-def test_increments_of_declared_and_of_undeclared_keys_meet(loops, client):
+def test_increments_of_a_key_by_scripts_that_declare_it_or_not_are_not_lost(loops, client):
     declared = "local v = tonumber(redis.call('get', KEYS[1]) or '0') redis.call('set', KEYS[1], v + 1)"
     undeclared = declared.replace("KEYS[1]", "'count'")
 

@@ -210,7 +210,7 @@ class Summary(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()):
             return summary.main(folder)
 
-    def test_step_without_a_result_the_whole_run_has_failed(self):
+    def test_step_without_a_result_fails_the_whole_run(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.status(folder), 1)
             (Path(folder) / "contract.xml").write_text('<testsuites><testsuite><testcase classname="a" name="b" time="1"/></testsuite></testsuites>')
@@ -218,7 +218,7 @@ class Summary(unittest.TestCase):
             (Path(folder) / "broken").write_text("asan: does not build\n")
             self.assertEqual(self.status(folder), 1)
 
-    def test_result_file_is_truncated_the_whole_run_has_failed(self):
+    def test_truncated_result_file_fails_the_whole_run(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "contract.xml").write_text('<testsuites><testsuite><testcase classname="a" name="b" time="1"/></testsuite></testsuites>')
             (Path(folder) / "asan.xml").write_text('<testsuite name="x"><testcase name="engine.wal"')

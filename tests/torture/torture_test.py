@@ -73,7 +73,7 @@ class Rounds(Kept):
         again = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
         self.assertEqual((again.stdout, again.returncode), ("3 passed of seed 7\n", 1))
 
-    def test_sanitizer_writes_a_report_the_round_has_failed(self):
+    def test_report_of_a_sanitizer_fails_the_round(self):
         write = "echo a race >$(echo $TSAN_OPTIONS | sed 's/log_path=//; s/:.*//').1; echo 3 passed"
         good, output, tests = self.run_commands([["sh", "-c", write]], "tsan")
         self.assertEqual((good, tests), (False, 3))
@@ -192,7 +192,7 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
         self.assertRegex(said, r"\ntorture none: 2 rounds in \d+ s from seed 7, 6 tests\n$")
         self.assertEqual((self.folder / "seed").read_text(), f"{7 + run.SEEDS_A_ROUND}\n")
 
-    def test_run_failed_in_its_first_round_it_can_be_resumed(self):
+    def test_run_that_failed_in_its_first_round_can_be_resumed(self):
         self.whole("echo 3 passed", "--seed", "7")
         said, status = self.whole("echo 2 passed; echo no; exit 1", "--seed", "8")
         self.assertEqual(status, 1)

@@ -90,7 +90,7 @@ class Computes(unittest.TestCase):
         with self.assertRaises(argparse.ArgumentTypeError):
             report.count("1,2")
 
-    def test_runs_are_combined_the_median_is_taken_by_key(self):
+    def test_combined_runs_have_the_median_of_each_key(self):
         runs = [{"a": 1, "b": None, "c": "x", "d": True}, {"a": 3, "b": 5, "c": "y", "d": False}, {"a": 8, "b": 7, "c": "z", "d": True}]
         self.assertEqual(report.median_of(runs), {"a": 3, "b": 6, "c": "z", "d": True})
 

@@ -55,7 +55,7 @@ void harm(Harness& h, const std::string& path, const std::string& how) {
 
 }  // namespace
 
-TEST_CASE("file of log or manifest is removed, emptied or cut: this is noticed within a second, and every write is kept") {
+TEST_CASE("file of log or manifest is removed, emptied, cut or replaced: this is noticed within a second, and no write is lost") {
   Harness pattern(several_segments());
   fill_database(pattern);
   const std::size_t files = watched(pattern).size();
