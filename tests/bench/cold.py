@@ -23,7 +23,7 @@ ENTRY_OVERHEAD = 16  # bytes of the key
 
 
 class Point:
-    """The number of GETs at a time: number of connections, and of GETs at a time on each."""
+    """A load: the number of connections, and the number of GETs at a time on each."""
 
     def __init__(self, text):
         connections, _, pipeline = text.partition("x")

@@ -1,4 +1,4 @@
-// One point of the axis "databases" of growth.py: what an engine with so many databases costs that all hold keys.
+// Measures one point of the axis "databases" of growth.py: the cost of an engine with so many databases, all of which have keys.
 //
 // The same number of entries of 100 bytes is spread over the databases, in random order. The figure has
 //   - CPU time per put of the load, with the flushes and merges that it causes;
@@ -89,7 +89,7 @@ class Bench {
     check(opened.status());
     db_ = std::move(opened).value();
   }
-  /// The number of an entry decides on its database.
+  /// Returns the database of an entry, which follows from the entry's number.
   [[nodiscard]] std::uint32_t database_of(std::uint64_t number) const { return static_cast<std::uint32_t>(number % p_.count); }
 
   void put(std::uint64_t number) {
@@ -113,7 +113,7 @@ class Bench {
     line->add("put_cpu_us", watch.stop(p_.entries).cpu_ns / 1000);
   }
 
-  /// The median of five rounds.
+  /// Adds the cost of GETs to the figure: the median of five rounds.
   void read(JsonLine* line) {
     Random random(17);
     std::vector<double> rounds;

@@ -1,4 +1,4 @@
-// The time that a database of many tables takes to open after a clean stop, and what the open tables hold in memory.
+// Measures how long a database of many tables takes to open after a clean stop, and the memory of its open tables.
 //
 //   bench_start <dir> <tables> [entries per table] [rounds]
 //

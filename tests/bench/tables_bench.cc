@@ -1,5 +1,5 @@
-// One point of the axis "tables" of growth.py: the cost of an edit beside so many tables, and of ingest in key order, which consists mostly
-// of edits: each table is flushed once and then moved from level to level.
+// Measures one point of the axis "tables" of growth.py: the cost of an edit of the manifest in a database of so many tables, and of
+// ingest in key order. Such an ingest consists mostly of edits: each table is flushed once and then moved from level to level.
 //
 // Keys ascend. A value fills most of a table, so a put makes about one table. The figure has
 //   - puts per second and CPU time per put of the last tenth of the ingest, with the merges after it;

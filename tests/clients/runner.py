@@ -22,7 +22,7 @@ def test(function):
 
 
 def until(condition, what, seconds=60):
-    """Repeats the check until it is true, and returns its value; for what happens in the background."""
+    """Repeats a check of background work until it is true, and returns its value."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()

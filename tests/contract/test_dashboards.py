@@ -243,7 +243,7 @@ class Causes:
         client.config_set("tree.pages_per_tile", "1")
 
     def tuned(self):
-        """Settings are poor for writes until tuning.auto has advised others, and TUNE.APPLY takes an advice."""
+        """Runs with settings that are poor for writes until tuning.auto advises others. Then TUNE.APPLY applies an advice."""
         client = self.client(7)
         client.execute_command("TREE.POLICY", "leveling", "size_ratio", "20")
         self.write(client, "u", 8000)

@@ -133,7 +133,7 @@ WAYS = {
 }
 
 
-N, V = object(), object()  # stand for the name and the value of a way
+N, V = object(), object()  # stand for the name and the value that a way to delete gets
 # How elements of collections, or whole ones, are written and deleted. Their keys stay, unless they are N.
 COLLECTIONS = {
     "hdel": (("HSET", "c:hdel", N, V, "other", "x"), ("HDEL", "c:hdel", N)),

@@ -211,7 +211,7 @@ def test_deleted_large_collection_leaves_all_files_by_the_deadline(kind, way, se
             remove("victim", *[name(i) for i in range(start, start + 1000)])
     left = {b"witness", b"victim"} if way in ("SET", "again") else set() if way == "stamp" else {b"witness"}
     assert set(client.keys()) == left
-    wait_until_purged(server, name(MANY - 1), 13)  # the last names are only in the victim
+    wait_until_purged(server, name(MANY - 1), 13)  # these names are only in the deleted collection, not in the other one
     if way != "stamp":
         assert len(read(client, kind, "witness")) == 17_000
     assert set(client.keys()) == left

@@ -78,7 +78,7 @@ def test_commands_that_need_no_bytes_of_a_value_read_none(small):
     for wrong in (("INCR", "large"), ("INCRBYFLOAT", "large", "1")):
         with pytest.raises(redis.ResponseError, match="not an integer|not a valid float"):
             client.execute_command(*wrong)
-    assert time.monotonic() - start < 5  # it takes some tens of milliseconds, which reading the value would take for each command
+    assert time.monotonic() - start < 5  # all take some tens of milliseconds together; a command that read the value would take as long alone
     assert small.resident_bytes() - before < 40 * MIB
 
 

@@ -1,5 +1,5 @@
-"""Tests that an administrator's errors with files of a running server are noticed and cost no acknowledged write. A start that is
-refused for a right or a limit names it, and a remedy."""
+"""Tests that an administrator's errors with files of a running server are noticed and cost no acknowledged write. If a start fails
+for a missing right or a limit, the error names it and a remedy."""
 
 import os
 import shutil
@@ -85,7 +85,7 @@ def test_damaged_or_replaced_file_of_an_idle_server_is_noticed_and_written_again
 @pytest.mark.parametrize("harm", ["flipped", "truncated"])
 @pytest.mark.parametrize("of", [manifest_of, log_of])
 def test_file_damaged_just_before_a_stop_is_written_again_by_the_stop(filled, of, harm):
-    filled.process.send_signal(signal.SIGSTOP)  # so that no check runs between the harm and the stop
+    filled.process.send_signal(signal.SIGSTOP)  # so that no check runs between the damage and the stop
     victim = of(filled)
     HARMS[harm](victim)
     filled.process.send_signal(signal.SIGTERM)

@@ -15,7 +15,7 @@ class Axis:
     quick_counts: list
     quick: dict  # more arguments of the program for --quick
     columns: dict  # heading: a function of the figure that returns the cell
-    # Name, value, limit and unit of each target, given the figures of the smallest and the largest count.
+    # A function from the figures of the smallest and the largest count to name, value, limit and unit of each target.
     targets: Callable
     arguments: dict = dataclasses.field(default_factory=dict)
 

@@ -149,7 +149,7 @@ class Bench {
 
   /// Counts lookups of one kind, and prints the figure.
   void count(Engine& engine, const Lookups& lookups) {
-    for (int i = 0; i < 4; ++i) {  // shares are averaged with those before
+    for (int i = 0; i < 4; ++i) {  // the engine averages measured shares with earlier ones
       if (p_.measured) (void)look_up(engine, lookups);
       add_run(engine);
     }

@@ -71,7 +71,8 @@ def celery_loses_no_task_when_the_server_is_killed():
             with contextlib.suppress(Exception):  # a task that was not confirmed may be lost
                 sent.append((number, tasks.double.delay(number)))
 
-    # Kombu loses a task whose server is killed while it hands it over. So the worker has its hands full when that happens.
+    # Kombu, Celery's transport, loses a task if the server is killed while the task is being delivered. So the worker is busy when the
+    # server is killed, and no task is being delivered.
     with celery_worker() as tasks:
         held = [tasks.hold.delay(i) for i in range(2)]
         until(lambda: len(runs()) == 2, "the worker has its hands full")

@@ -1,4 +1,4 @@
-// Tests of ranges of keys, and of finality: keys that no file below can have.
+// Tests of ranges of keys, and of bottommost keys and ranges: no older file can have them.
 #include <algorithm>
 
 #include <catch2/catch.hpp>

@@ -265,7 +265,7 @@ TEST_CASE("value hides a tombstone: the delete debt stays through merges until n
   REQUIRE(out.versions[0].seq == 12);
   REQUIRE(out.versions[0].delete_key == 500);
   REQUIRE(out.versions[0].debt == 107);
-  // In the final run debts end.
+  // In the bottommost run debts end.
   h.versions = out.versions;
   out = survive(h, judgement, Below::kFinal);
   REQUIRE(out.versions.empty());
@@ -303,7 +303,7 @@ TEST_CASE("put has a debt of its own: the debt stays until no older version is b
   REQUIRE(out.versions.size() == 2);
   CHECK(out.versions[0].debt == 200);
   CHECK(out.versions[1].debt == 107);
-  // In the final run the older version's debt ends, and the newer version keeps its debt while the older one is below.
+  // In the bottommost run the older version's debt ends. The newer version keeps its debt while the older one is below.
   out = survive(h, early, Below::kFinal);
   REQUIRE(out.versions.size() == 2);
   CHECK(out.versions[0].debt == 200);

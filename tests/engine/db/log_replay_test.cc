@@ -58,7 +58,7 @@ struct Opened {
   }
   /// Removes the trees' frozen memtables, as if they were in tables now. These tables are empty here.
   void flush_all(const std::vector<TreePtr>& of) {
-    MutexLock commit(trees.commit_mutex);  // free, since jobs that build tables take it
+    MutexLock commit(trees.commit_mutex);  // no other thread has it: jobs that build tables lock it themselves
     MutexLock lock(trees.state_mutex);
     for (const TreePtr& tree : of) {
       auto view = std::make_shared<TreeView>(*tree->view_owner);

@@ -288,9 +288,8 @@ TEST_CASE("level of a thousand runs: its filters are nearly as good as those of 
   }
 }
 
-TEST_CASE(
-    "tables were written for the present tree: all slices but the spare ones are in memory, at the optimal cost in page reads",
-    "[monkey][slices]") {
+TEST_CASE("tables were written for the present tree: all filter slices but the reserve are in memory, and page reads are fewest",
+          "[monkey][slices]") {
   for (const double bits : {2.0, 5.0, 10.0, 16.0}) {
     const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
     SlicedTree tree;

@@ -89,7 +89,7 @@ TEST_CASE("workload changes three times an hour: settings follow each change onc
       CHECK(s.window(mix).cost_now <= first * 1.001);
     }
     UNSCOPED_INFO("changes: " << s.changes << ", excess: " << s.excess());
-    // Settings for exactly one mix (rho = 0) may cost more in a bad window than the ledger has.
+    // Settings for exactly one mix (rho = 0) may cost more in one bad window than the tuner may lose in all (its ledger).
     if (rho > 0) CHECK(s.changes >= 2);
     CHECK(s.excess() < 0);
   }
@@ -159,7 +159,7 @@ TEST_CASE("decisions are not applied: they stay advised, and name costs and sett
 TEST_CASE("change has a cost in merges: it is made in the first window in which it would have paid already") {
   Simulation s({.rho = 0.25, .expected = {}});
   s.workload.settings.policy = {"tiering", {{"size_ratio", 8}}};
-  s.windows(kWrites, 100);  // the ledger has room for some losses
+  s.windows(kWrites, 100);  // now the tuner may lose something, as the ledger counts it
   REQUIRE(s.changes == 0);
   double saved = 0, needed = 0;
   int windows = 0;
@@ -179,7 +179,7 @@ TEST_CASE("change has a cost in merges: it is made in the first window in which 
 
 TEST_CASE("settings have just changed, and the workload turns: the next change waits for five windows") {
   Simulation s({.rho = 0.25, .expected = {}});
-  s.windows(kReads, 400);  // the ledger has room for some losses
+  s.windows(kReads, 400);  // now the tuner may lose something, as the ledger counts it
   REQUIRE(s.changes == 0);
   while (s.changes == 0 && s.now < 1500 * kMinute) s.window(kWrites);
   REQUIRE(s.changes == 1);

@@ -128,7 +128,7 @@ TEST_CASE("observed mixes are drawn uniformly: robust tunings beat nominal ones,
 
 // Section 9.3: this takes less than 10 ms. The test checks no time, since machines under load and sanitizers differ;
 // engine/docs/tuner.md has the figures.
-TEST_CASE("classic layouts are tuned for each expected mix: the each has a result", "[!benchmark]") {
+TEST_CASE("classic layouts are tuned for each expected mix: each request has a result", "[!benchmark]") {
   for (const double rho : {0.0, 1.0}) {
     for (const PerOperation& mix : kEndureWorkloads) {
       TuneRequest r = endure_request(mix, {Layout::kLeveling, Layout::kTiering});

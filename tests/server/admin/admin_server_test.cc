@@ -200,7 +200,7 @@ TEST_CASE(
   for (int i = 0; i < 40; ++i) {
     slow.push_back(std::make_unique<Link>(server.port()));
     slow.back()->send("GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    // The first request alone has begun when the others come.
+    // Only the first request has begun when the others arrive.
     if (i == 0) CHECK(ask(server.port(), "/ready").find("HTTP/1.1 200") == 0);
   }
   slow[5].reset();  // a client that disconnects does not delay the replies to others

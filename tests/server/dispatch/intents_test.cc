@@ -167,5 +167,5 @@ TEST_CASE("keys of another set are added: the set has them all") {
   KeySet whole;
   whole.add_all(1);
   whole.seal();
-  CHECK(set.meets(whole));  // a key of database 1 came with the others
+  CHECK(set.meets(whole));  // a key of database 1 was added with the other keys
 }

@@ -96,7 +96,7 @@ struct Bed {
       for (const auto& work : std::exchange(*list, {})) work();
     }
   }
-  // Returns the number of reads of the file in so many minutes, with a tick a second.
+  // Returns the number of reads of the file within these minutes, with a tick a second.
   int reads_within(int minutes) {
     const int before = reads;
     for (int second = 0; second < 60 * minutes; ++second) {

@@ -130,7 +130,7 @@ TEST_CASE("requested flush freezes the memtable and waits for it, but not for la
   });
   CHECK(bed.work.flush(0).is_ok());
   CHECK((bed.tasks.empty() && bed.tree->frozen.size() == 1));
-  CHECK(bed.work.flush(0).code() == Code::kAborted);  // no task is left that flushes the others
+  CHECK(bed.work.flush(0).code() == Code::kAborted);  // no task is left that flushes the other memtables
 }
 
 TEST_CASE("tree is empty, missing or dropped: a requested flush does not wait") {

@@ -9,7 +9,7 @@ TEST_CASE("history of purges is shortened: the purge times that it gives may be 
   PurgeHistory history;
   CHECK_FALSE(history.covers(0));
   history.note(100, 110);
-  history.note(90, 120);  // floors do not go back
+  history.note(90, 120);  // a floor, before which no delete is pending, never goes back
   CHECK(history.covers(99));
   CHECK_FALSE(history.covers(100));
   CHECK(history.known_at(50) == 110);
@@ -47,7 +47,7 @@ TEST_CASE("trees are purged together: the oldest delete of each is counted in th
   PersistTimes times;
   times.note({{2, 500}}, {{1, 1000}, {2, 500}}, 1000);  // tree 1 has no pending deletes
   times.note({{1, 1500}, {2, 500}}, {{1, 1500}, {2, 500}}, 2000);
-  times.note({{1, 1500}}, {{1, 1500}, {2, 2500}}, 2600);  // tree 2 has only a floor left
+  times.note({{1, 1500}}, {{1, 1500}, {2, 2500}}, 2600);  // of tree 2 only a floor is left: it has no pending deletes
   HistogramInfo info = times.info();
   REQUIRE(info.buckets.size() == info.bounds.size() + 1);
   CHECK(info.bounds[1] == 2);

@@ -177,7 +177,7 @@ TEST_CASE("log segment is truncated, and grows again before the next check: ever
     INFO(path << " is truncated to " << left);
     REQUIRE(h.files->truncate(path, left).is_ok());
     h.put(0, "second", std::string(9000, 'v'));
-    // The real file system writes at the place where the writer was, and leaves a hole.
+    // On the real file system the writer continues at its old offset, which leaves a hole.
     const std::uint64_t grown = *h.files->file_size(path);
     REQUIRE(grown > 1000);
     h.advance(1000);

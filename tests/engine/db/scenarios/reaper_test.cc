@@ -1,5 +1,5 @@
-// Tests of large collections that die by expiry or by a delete by stamp: their elements leave all files by the deadline, and no
-// element goes before its collection has died. Time and files are simulated.
+// Tests of large collections that expire or are deleted by stamp: their elements leave all files by the deadline, and no element is
+// deleted before its collection. Time and files are simulated.
 #include <optional>
 
 #include <engine/collection_keys.h>

@@ -13,7 +13,7 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr auto kLarge = MemoryAccount::Kind::kLargeValues;
 constexpr auto kMemTables = MemoryAccount::Kind::kMemTables;
 
-/// A budget of 160 MiB. Its floor is 8 MiB.
+/// A budget of 160 MiB. The cache and each kind of charge may have 8 MiB in any case: the floor.
 struct Fixture {
   SimulatedClock clock{1'000'000};
   std::shared_ptr<MemoryAccount> account = std::make_shared<MemoryAccount>();

@@ -78,7 +78,7 @@ TEST_CASE("pages were dropped and replaced: the table reads as if the removed en
     REQUIRE(m.is_ok());
     const Layout layout = layout_of(bench, *m, entries);
 
-    // All entries with lo <= D < hi are removed, as page drops for a secondary range delete do in a final run.
+    // All entries with lo <= D < hi are removed, as page drops for a secondary range delete do in a bottommost run.
     const DeleteKey lo = 200'000, hi = 700'000;
     std::vector<bool> gone(entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
