@@ -150,7 +150,7 @@ TEST_CASE("evicted block is pinned or under a guard: it stays readable") {
   CHECK(outlives_cache->bytes() == page_of({1, 2}));
 }
 
-TEST_CASE("some blocks of a file were evicted: erase_file() removes the others") {
+TEST_CASE("some blocks of a file were evicted: erase_file() removes the remaining blocks") {
   Epoch epoch;
   BlockCache cache(2 << 20, epoch);
   Random random(5);

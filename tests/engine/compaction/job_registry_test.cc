@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("several jobs are started: the registry admits those without conflicts") {
+TEST_CASE("several jobs are started: the registry refuses a job that conflicts with a running one") {
   Version version;
   version.next_run = 10;
   version.runs = {{1, 1, {make_file(1, "a", "c"), make_file(2, "f", "h"), make_file(3, "m", "p")}},

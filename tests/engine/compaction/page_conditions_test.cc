@@ -196,7 +196,8 @@ TEST_CASE("stamps of older entries are unknown: records do not show that these e
   CHECK_FALSE(may_go_whole(conditions_of(page, {false, std::nullopt}, judge)));
 }
 
-TEST_CASE("page with older versions stays in a tile: pages that hide its versions stay, and so do pages above those", "[drops]") {
+TEST_CASE("page with older versions stays in a tile: pages whose entries hide these versions stay, and so do pages above those",
+          "[drops]") {
   const auto page = [](SeqNum min_seq, SeqNum max_seq, bool goes, std::uint32_t flags = 0) {
     TilePage page;
     page.fence.min_seq = min_seq, page.fence.max_seq = max_seq;

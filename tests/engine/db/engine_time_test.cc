@@ -183,7 +183,7 @@ TEST_CASE("deadline passes while the manifest cannot be written: it is counted a
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("engine time goes on across a kill, and begins at the mark after another boot or an impossible reading") {
+TEST_CASE("process is killed: engine time continues; it begins at the mark after another boot or an impossible reading") {
   SimulatedClock clock;
   EngineTime time(clock, 7);
   time.start(0);

@@ -46,7 +46,7 @@ TEST_CASE("deadline changes: earlier births are due at min(birth + old deadline,
   }
 }
 
-TEST_CASE("no delete born before a change is left: the change is forgotten, and due times of later births stay") {
+TEST_CASE("no delete born before a change is left: the change is forgotten, and later births keep their due times") {
   DeadlineRule rule(100);
   rule.change(1000, 10);
   rule.change(2000, 500);

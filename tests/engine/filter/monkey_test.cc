@@ -82,7 +82,8 @@ TEST_CASE("filters are built: their measured false positive rates match p(bits)"
   }
 }
 
-TEST_CASE("filter memory is allocated: the rates are proportional to entries / (pages * arrivals)", "[monkey]") {
+TEST_CASE("filter memory is allocated: rates are proportional to entries / (pages * probability that a lookup arrives)",
+          "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {10'000, 1, 1}, {10'000, 4, 1}, {10'000, 1, 0.5}, {100'000, 8, 0.25}};
   const FilterBits a = allocate_filters_per_key(runs, 8, FilterCurve::kIdeal);
   const auto& p = a.false_positive_rates;

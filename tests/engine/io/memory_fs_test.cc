@@ -116,7 +116,7 @@ TEST_CASE("crash after a rename and an unlink: the unlink may survive alone, unl
   REQUIRE((broken == 0) == sync_between);
 }
 
-TEST_CASE("crash after several changes of one directory entry: none, some or all survive, the first ones first") {
+TEST_CASE("crash after several changes of one directory entry: none, some or all changes survive, the earliest first") {
   MemoryRoom room;
   // The calls are create, unlink, create, rename over. Whatever survives is one of the states that the entry had.
   write_file(room.fs(), room.path("f"), "1");

@@ -195,7 +195,7 @@ TEST_CASE("sparse file of a terabyte is read whole: this is refused without an a
   REQUIRE(read_file(room.fs(), room.path("f")).status().code() == Code::kCorruption);
 }
 
-TEST_CASE("gathered write is partial: exactly the rest is left") {
+TEST_CASE("gathered write is partial: exactly the unwritten bytes are left") {
   const std::string pieces[] = {"abc", "d", "efgh"};
   for (std::size_t written = 0; written <= 8; ++written) {
     iovec all[3];

@@ -131,7 +131,7 @@ TEST_CASE("hash index grows while a writer is stopped anywhere in add(): the key
   CHECK(steps > 20);
 }
 
-TEST_CASE("writer stops anywhere while it moves buckets, and others move the rest: every key is found all the time") {
+TEST_CASE("writer stops anywhere while it moves buckets, and others finish the move: each key is found all the time") {
   bool stopped = true;
   std::uint64_t steps = 0;
   for (; stopped; steps = next_stop(steps)) {

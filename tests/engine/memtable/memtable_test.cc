@@ -474,7 +474,7 @@ TEST_CASE("several writers insert ascending keys at once: no entry is lost", "[t
   CHECK(i == 0);
 }
 
-TEST_CASE("memtable of a large batch gets its place: seqs, births, stamps and deletes are those of that place") {
+TEST_CASE("memtable of a large batch is adopted by a tree: seqs, births, stamps and deletes are those of its commit") {
   const auto mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
   constexpr SeqNum kFirst = 500;
   constexpr Millis kTime = 10'000;

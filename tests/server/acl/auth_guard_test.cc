@@ -37,7 +37,7 @@ TEST_CASE("auth guard: many networks fail: a bounded number of them is remembere
   CHECK(guard.delay_ms("net0", 1'000) == 0);
 }
 
-TEST_CASE("auth guard: network fails often: the log has one line in ten seconds, which counts the others") {
+TEST_CASE("auth guard: network fails often: the log has one line in ten seconds, with the number of further failures") {
   AuthGuard guard;
   CHECK(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'000) == "authentication failed: user 'bob' from 10.0.0.1:5");
   for (int i = 0; i < 19'999; ++i) CHECK_FALSE(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'100));

@@ -100,7 +100,7 @@ TEST_CASE("server stops during a slow verification: it does not wait for the ver
   CHECK(checks.pruned.empty());
 }
 
-TEST_CASE("old backups are removed: the configured number of finished backups and all newer ones stay") {
+TEST_CASE("old backups are removed: the configured number of finished backups stays, and so do all newer ones") {
   char name[] = "/tmp/ebbtide-backups-XXXXXX";
   REQUIRE(::mkdtemp(name) != nullptr);
   const std::filesystem::path dir = name;

@@ -255,8 +255,7 @@ TEST_CASE("background_threads is auto by default and takes 1 to 256") {
   }
 }
 
-TEST_CASE(
-    "section tuning has values at the ends of their ranges: they are taken, and those beyond are refused with what is allowed") {
+TEST_CASE("values of section tuning are at the ends of their ranges: they are taken; beyond, the error says what is allowed") {
   const Config config = loaded("tuning: { auto: \"apply\", rho: 5, window: 1s, expected_workload: [0.2, 0.5, 0.1, 0.2] }");
   CHECK(config.tuning_auto == TuningMode::kApply);
   CHECK(config.tuning_rho == 5);

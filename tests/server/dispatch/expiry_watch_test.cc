@@ -131,7 +131,7 @@ TEST_CASE("key is written during a sweep: the write takes precedence over the sw
   CHECK(watch.begin_sweep(later)->after == sweep->until);
 }
 
-TEST_CASE("keys exceed the limit of the watch: the earliest are kept, and a later sweep finds the others") {
+TEST_CASE("keys exceed the limit of the watch: it keeps those that expire first, and a later sweep finds the others") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
   const auto sweep = watch.begin_sweep(0);

@@ -122,7 +122,7 @@ TEST_CASE("range deletes, FLUSHDB and SWAPDB wait for no marks, and break those 
   CHECK_FALSE(intents.must_wait(put("x", 1), nullptr, {&loop, 1}));  // writers do not wait for broken marks
 }
 
-TEST_CASE("two commands need firm marks on one key: one gets them, and the other waits without marks") {
+TEST_CASE("two commands need firm marks on one key: one command gets them, and the other waits and holds no marks") {
   Intents intents;
   Loop loop;
   const auto first = marks_on({"a", "b"}), second = marks_on({"b", "c"}), soft = marks_on({"b"});

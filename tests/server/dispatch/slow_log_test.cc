@@ -88,7 +88,7 @@ TEST_CASE("threshold is below a millisecond: dispatch measures every command") {
   CHECK(log.threshold_nanos() == ~std::uint64_t{0});
 }
 
-TEST_CASE("arguments are switched off: entries that have them are removed, and late ones refused") {
+TEST_CASE("arguments are switched off: entries with arguments are removed, and later ones are refused") {
   Switches switches;
   SlowLog log(switches);
   log.configure(10'000, 10, true);

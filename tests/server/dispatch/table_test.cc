@@ -41,7 +41,7 @@ TEST_CASE("commands repeat in any spelling and order: RecentCommands finds what 
   }
 }
 
-TEST_CASE("unknown names resemble known ones: RecentCommands finds none") {
+TEST_CASE("names resemble those of commands: RecentCommands finds no command") {
   std::vector<CommandSpec> specs;
   const CommandTable table = make_table(&specs);
   RecentCommands recent;

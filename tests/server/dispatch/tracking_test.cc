@@ -57,7 +57,7 @@ TEST_CASE("key that a tracking client has read is written: it is invalidated onc
   CHECK_FALSE(t.switches.has(Switches::kTracking));
 }
 
-TEST_CASE("invalidations are sent in slices: every noted key is invalidated once") {
+TEST_CASE("invalidations are sent in slices: every key that a client has read is invalidated once") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   WriteBatch batch;
@@ -105,7 +105,7 @@ TEST_CASE("invalidations come during a long read: they follow its reply, and man
   CHECK(t.received() == invalidation("a"));
 }
 
-TEST_CASE("range delete covers thousands of noted keys: it invalidates all keys") {
+TEST_CASE("range delete covers thousands of keys that a client has read: it invalidates all keys") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   for (int i = 0; i < 10'000; ++i) t.read("k" + std::to_string(i));
@@ -178,7 +178,7 @@ TEST_CASE("key expires: it is invalidated like a written key") {
   CHECK(t.received() == invalidation("k"));
 }
 
-TEST_CASE("database is flushed: all keys are invalidated, even for a client that has noted none") {
+TEST_CASE("database is flushed: all keys are invalidated, even for a client that has read none") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   WriteBatch batch;
@@ -251,7 +251,7 @@ TEST_CASE("key is written: clients whose broadcast prefix it begins with get an 
   }
 }
 
-TEST_CASE("prefixes are added and removed in any order: each key is broadcast for those that exist") {
+TEST_CASE("prefixes are added and removed in any order: each key is broadcast for the prefixes that exist") {
   std::mt19937_64 random(11);
   const auto text = [&random](std::size_t most) {
     std::string out;

@@ -49,7 +49,7 @@ TEST_CASE("append-only file ends within a command, or is no such file: the error
   }
 }
 
-TEST_CASE("manifest of an append-only file: its files are listed in order, without those of the history") {
+TEST_CASE("manifest of an append-only file is read: its files are listed in order, without those of type history") {
   const auto input =
       InputFile::of("file a.1.base.rdb seq 1 type b\nfile a.0.incr.aof seq 0 type h\nfile a.1.incr.aof seq 1 type i\n");
   const auto files = read_aof_manifest(*input);

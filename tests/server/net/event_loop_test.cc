@@ -366,7 +366,7 @@ TEST_CASE("memory is exceeded: a connection whose buffers grow is closed, even i
   CHECK(h.logged("storage.memory_budget is spent") == 1);
 }
 
-TEST_CASE("memory is spent and many connections hold incomplete commands: so many are closed that the rest has its share") {
+TEST_CASE("memory is spent and many connections hold incomplete commands: some are closed until the others have their share") {
   NetSettings settings;
   settings.memory_budget = 16 << 20;  // connections that are not closed may hold an eighth of it: 21 KB each of 100
   Harness h(settings);
@@ -399,7 +399,7 @@ TEST_CASE("connection closes: its buffers are released in the same round") {
   CHECK(h.memory.buffers < (1 << 20));
 }
 
-TEST_CASE("pass has no time for some commands: they run later, after those of other connections, in turns") {
+TEST_CASE("pass has no time for some commands: they run later, in turns, after commands of other connections") {
   Harness h;
   const int first = h.connect(), second = h.connect(), third = h.connect();
   std::string spends[2];
@@ -470,7 +470,7 @@ TEST_CASE("long commands run in slices: short commands run before the next slice
   CHECK(order.substr(0, 60).find(std::string(8, 'b')) == std::string::npos);
 }
 
-TEST_CASE("inputs are large: parsing takes a part of a round, and a short command comes before the rest") {
+TEST_CASE("inputs are large: parsing takes a part of a round, and a short command comes before the remaining input") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 20; ++i) links.push_back(h.connect());

@@ -256,7 +256,7 @@ TEST_CASE("input exceeds the limit without a complete command: it fails") {
   CHECK(parser.memory() < (4 << 20));
 }
 
-TEST_CASE("command has several big bulks: one is free, and the others count towards the limit") {
+TEST_CASE("command has several big bulks: one does not count towards the input limit, and the others do") {
   ParserLimits limits;
   limits.max_query_buffer = 1 << 20;
   const std::string big = "$100000\r\n" + std::string(100'000, 'x') + "\r\n";
@@ -279,7 +279,7 @@ TEST_CASE("command has several big bulks: one is free, and the others count towa
   CHECK(one.big_bytes() == 0);
 }
 
-TEST_CASE("parse() reaches max_commands: it stops and keeps the rest") {
+TEST_CASE("parse() reaches max_commands: it stops and keeps the remaining input") {
   RequestParser parser;
   parser.feed("PING\r\nPING\r\nPING\r\n", {});
   CHECK(parser.parse({}, 1) == 1);

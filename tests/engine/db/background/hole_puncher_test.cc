@@ -86,7 +86,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("file has dead bytes: they are punched, synced and noted in the manifest once, and then plans are requested") {
+TEST_CASE("file has dead bytes: they are punched and synced once, the manifest notes it, and then plans are requested") {
   Bed bed;
   const std::uint64_t before = bed.allocated(), dead = bed.file().dead_bytes;
   const std::uint64_t syncs = bed.tree.fs.operations(ops_of(FileOp::kSync));

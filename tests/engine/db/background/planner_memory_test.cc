@@ -111,7 +111,7 @@ TEST_CASE("rewrite for a deadline leaves pending deletes: no further rewrite of 
   CHECK(bed.recall().fruitless.empty());
 }
 
-TEST_CASE("pages were dropped in part: the table is noted with its newest record, and is searched for pages again") {
+TEST_CASE("pages were dropped in part: the planners remember the table's newest record, and search its pages again") {
   Bed bed;
   (void)bed.memory.note_planned(kTree, bed.recall(), {.next_page_look = 0});
   const std::vector<Record> records = {{0, 10, 5, 100}, {10, 20, 9, 100}};

@@ -110,7 +110,7 @@ TEST_CASE("level 0 is empty: the runs of level 1 do not count as its runs") {
   CHECK(bed.view()->level0_runs == 1);
 }
 
-TEST_CASE("tables are removed: they are in the ledger with their floor, and are unlinked with the last view that has them") {
+TEST_CASE("tables are removed: the ledger has them with their oldest birth, and they are unlinked with the last view of them") {
   Bed bed;
   auto before = bed.view();
   const FileNum data_file = table(*before, 0).meta->data_file;

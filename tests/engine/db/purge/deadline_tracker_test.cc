@@ -147,7 +147,7 @@ TEST_CASE("half of the margin before a deadline has passed: the tree counts as l
   CHECK(f.tracker.is_late(7, 10'000, kBirth + kDeadline - 5'000));
 }
 
-TEST_CASE("tick does not list a tree: the tree is forgotten") {
+TEST_CASE("tick does not list a tree: the tracker forgets the tree") {
   Fixture f;
   f.table_bytes = kMiB;
   f.tick(kBirth);

@@ -180,7 +180,7 @@ TEST_CASE("survey is recent: it is used for further tickets; an old survey, or o
   CHECK(f.drawn == 3);
 }
 
-TEST_CASE("open tickets are listed: done ones and repetitions are left out, and beyond the limit the oldest are dropped") {
+TEST_CASE("open tickets are listed: done and repeated tickets are left out, and beyond the limit the oldest are dropped") {
   Fixture f;
   f.tree(1, 5000);
   f.holder(PurgePlace::kTable, 1, 1005);

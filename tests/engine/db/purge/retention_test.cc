@@ -50,8 +50,7 @@ TEST_CASE("memtable, log segment, view or manifest has deleted data: it is due a
   }
 }
 
-TEST_CASE(
-    "only pins keep a log segment: they are revoked at 7/8 of its oldest delete's time; those of a needed segment are not") {
+TEST_CASE("only pins keep a log segment: they are revoked at 7/8 of its oldest delete's time; pins of a needed segment stay") {
   const PurgeSurvey late = survey_at(kBirth + 7'000, {holder(PurgePlace::kLog, 3), holder(PurgePlace::kLog, 4)});
   CHECK(planned({.survey = late, .log_begins = 4}) == "revoke pins of 3, retire up to 4, clean up");
   CHECK(planned({.survey = late, .log_begins = 3}) == "retire up to 4, clean up");

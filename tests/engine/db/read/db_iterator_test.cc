@@ -115,7 +115,7 @@ TEST_CASE("walk has no lease: it is empty") {
   CHECK(walk->status().is_ok());
 }
 
-TEST_CASE("walk ends: its positionings count as range reads, and the entries that it passed, hidden ones included") {
+TEST_CASE("walk ends: its seeks are counted as range reads, and so are the entries that it passed, hidden ones included") {
   ReadFixture f;
   for (const char* key : {"a", "b", "c", "d"}) f.put(key, "old");
   f.flush();

@@ -96,7 +96,7 @@ TEST_CASE("budget grows: filter slices are loaded, from none to all; it shrinks:
   CHECK(f.warnings.empty());
 }
 
-TEST_CASE("table is read late: it gets the slices of the others of its run") {
+TEST_CASE("table of a run is read later than others: it gets as many filter slices as the run's other tables have") {
   TwoRuns f;
   const auto tree = f.tree();
   IndexCache indexes(f.bench.epoch);

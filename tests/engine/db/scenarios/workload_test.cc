@@ -63,7 +63,7 @@ TEST_CASE("large batch is staged: its operations count like others") {
   CHECK(h.db->workload(2)->since_open.writes == 20'000);
 }
 
-TEST_CASE("database is closed and opened: the history goes on, and counts since the start are 0 again") {
+TEST_CASE("database is closed and opened: the history continues, and counts since the start are 0 again") {
   Harness h(kept());
   h.open();
   h.put(0, "a", "1");

@@ -160,7 +160,7 @@ TEST_CASE("memtable is frozen: it keeps its seqs, and readers see a new active m
   CHECK((tree->frozen.size() == 2 && bed.frozen.size() == 2));
 }
 
-TEST_CASE("staged memtable is adopted: it comes between the active memtable and the frozen ones, and waits while it is small") {
+TEST_CASE("staged memtable is adopted: its place is between active and frozen memtables, and it is not flushed while small") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.write(*tree, 2, 2);

@@ -163,7 +163,7 @@ TEST_CASE("batch is refused: it changes nothing") {
   CHECK(p.published.visible_seq() == 0);
 }
 
-TEST_CASE("time of batches never goes back, nor beyond the time that may be written to the log") {
+TEST_CASE("batches get times: these never go back, and never pass the time that may be written to the log") {
   Pipeline p;
   const auto time_of_next = [&p] {
     WriteBatch batch = puts({{0, "a"}});

@@ -41,7 +41,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("cache gets the room that memtables, tables and charges leave, and never less than the floor") {
+TEST_CASE("cache gets the room that memtables, tables and charges leave: it never gets less than a minimum") {
   Fixture f;
   f.account->charge(kLarge, 10 * kMiB);
   f.budget.divide({.memtables = 20 * kMiB, .uncharged = 20 * kMiB, .tables = 30 * kMiB});
@@ -198,7 +198,7 @@ TEST_CASE("memtables are below the ceiling: none is flushed for it") {
   CHECK(relief.freeze_active == std::vector<std::size_t>{0});
 }
 
-TEST_CASE("memtables are above the ceiling: the largest active ones are frozen until the rest is at a quarter of it") {
+TEST_CASE("memtables are above the ceiling: the largest active ones are frozen until active ones have a quarter of it") {
   const std::vector<TreeMemory> trees = {{.active_bytes = 10 * kMiB},
                                          {.active_bytes = 40 * kMiB},
                                          {.active_bytes = 50 * kMiB, .active_is_empty = true},
@@ -210,7 +210,7 @@ TEST_CASE("memtables are above the ceiling: the largest active ones are frozen u
             .freeze_active == std::vector<std::size_t>{0, 1});
 }
 
-TEST_CASE("frozen memtables have most of the memory: active ones stay") {
+TEST_CASE("frozen memtables have most of the memory: no active memtable is frozen") {
   const std::vector<TreeMemory> trees = {{.active_bytes = 50 * kMiB, .frozen_bytes = 60 * kMiB}};
   CHECK(plan_relief(trees, 100 * kMiB, kMiB).freeze_active.empty());
 }

@@ -98,7 +98,7 @@ TEST_CASE("database has no tree: it gets one when its batch is staged, and each 
   CHECK((bed.get(0, "k0") == "v" && bed.get(3, "k0") == "third"));
 }
 
-TEST_CASE("staged batch has deletes: they cover older entries, and are noted in the log") {
+TEST_CASE("staged batch has deletes: they cover older entries, and the log's notes have them") {
   CommitBed bed;
   write(bed, 0, "k1", "old");
   WriteBatch batch = puts(0, 1);
@@ -114,7 +114,7 @@ TEST_CASE("staged batch has deletes: they cover older entries, and are noted in 
   CHECK(bed.log.segments().back().notes.front().oldest_delete == CommitBed::kNow);
 }
 
-TEST_CASE("staged batch has a put with a debt: it is noted in the log like a delete, also if the commit inserts it") {
+TEST_CASE("staged batch has a put with a debt: the log's notes have it like a delete, also if the commit inserts it") {
   const std::size_t bytes = GENERATE(10, 100'000);  // a few large values are inserted by the commit
   CommitBed bed;
   write(bed, 0, "k0", "old");
@@ -130,7 +130,7 @@ TEST_CASE("staged batch has a put with a debt: it is noted in the log like a del
   CHECK(oldest == CommitBed::kNow);
 }
 
-TEST_CASE("staged value expires before its commit: it is noted in the log as a delete, born at the commit") {
+TEST_CASE("staged value expires before its commit: the log's notes have a delete, born at the commit") {
   CommitBed bed;
   WriteBatch batch = puts(0, 3);
   batch.put(0, "k3", "v", {.expiry = CommitBed::kNow - 5});

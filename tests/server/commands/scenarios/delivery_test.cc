@@ -281,7 +281,7 @@ TEST_CASE("command has several keys: it runs on its loop if few clients are noti
   CHECK(server.published.size() == 10);
 }
 
-TEST_CASE("read is long: its misses are published in slices, and its keys are noted for the cache before it runs") {
+TEST_CASE("read is long: its misses are published in slices, and its keys are noted for the client's cache before it runs") {
   SlicedServer server;
   server.notify("Em");
   server.client(1).protocol = 3;

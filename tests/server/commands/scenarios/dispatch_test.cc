@@ -485,7 +485,7 @@ TEST_CASE("write is large: it is counted, and enters the slow log, only when the
   CHECK(server.stats.commands()[set].calls == 2);
 }
 
-TEST_CASE("pass is over: the stages show how long its last command waited for the others and how long it ran") {
+TEST_CASE("pass is over: the stages show how long its last command waited for earlier ones and how long it ran") {
   CommandHarness server(families());
   g_probe = [&](Ctx& ctx) -> Status {
     server.clock.advance(2);

@@ -153,7 +153,7 @@ TEST_CASE("key has another type: a new command fails, and a waiting command igno
   CHECK(server("BZPOPMIN wrong 0").find("WRONGTYPE") != std::string::npos);
 }
 
-TEST_CASE("set is stored where a client waits for a list: the client goes on waiting") {
+TEST_CASE("set is stored where a client waits for a list: the client continues to wait") {
   Server server;
   const auto pop = server.block(1, "BLPOP q 0");
   server.wake(1, "SADD q m");
@@ -179,7 +179,7 @@ TEST_CASE("list comes by RENAME, COPY, MOVE, SWAPDB or EXEC: the waiting client 
   CHECK(serves({"SELECT 0", "MULTI", "RPUSH q x", "RPUSH q2 x", "EXEC"}));
 }
 
-TEST_CASE("EXEC stores a list and deletes it again: the client goes on waiting") {
+TEST_CASE("EXEC stores a list and deletes it again: the client continues to wait") {
   Server server;
   const auto pop = server.block(1, "BLPOP q 0");
   for (const char* line : {"MULTI", "RPUSH q x", "DEL q"}) server(line, 99);
@@ -246,7 +246,7 @@ TEST_CASE("names of the keys do not fit into the memory budget: the command is r
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("writes are stopped when an element comes: the client gets it once writes go on") {
+TEST_CASE("writes are stopped when an element comes: the client gets it once writes continue") {
   Server server;
   const auto pop = server.block(2, "BLPOP q 0");
   server.wake(2, "RPUSH q a");

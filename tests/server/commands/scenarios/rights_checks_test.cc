@@ -93,7 +93,7 @@ TEST_CASE("command has more arguments than a loop collects: its check is made of
   CHECK(server.checked(words) == kNoKey);
 }
 
-TEST_CASE("check takes very long: it goes on on a thread for long work", "[acl]") {
+TEST_CASE("check takes very long: it continues on a thread for long work", "[acl]") {
   Server server;
   std::vector<std::string> words{"ACL", "SETUSER", "app", "~*x" + std::string(300, '?') + "y*x?"};
   server.set(words);
