@@ -97,7 +97,7 @@ TEST_CASE("arrivals of requests, at even or random intervals: their mean rate is
   }
 }
 
-TEST_CASE("shuffle: it is a permutation, and not the identity") {
+TEST_CASE("numbers are shuffled: the result is a permutation, and not the identity") {
   for (const std::uint64_t n : {1, 2, 3, 16, 1000, 4097}) {
     const Shuffle shuffle(n, 5);
     std::set<std::uint64_t> seen;

@@ -783,7 +783,7 @@ TEST_CASE("run has many megabytes of range tombstones and few keys: files begin 
   CHECK(flushed(true).size() == 10);  // newer tombstones cut the one over all into pieces between them
 }
 
-TEST_CASE("slice is for a scrub: it cuts range tombstones at its own ends, wherever its output ends") {
+TEST_CASE("slice cuts files around a quarantined one: it cuts range tombstones at its own ends, wherever its output ends") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);  // the target of the slice

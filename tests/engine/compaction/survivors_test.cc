@@ -325,7 +325,8 @@ TEST_CASE("covered value has no pending deletes of its own: it leaves no tombsto
   REQUIRE(out.covers[0].birth == 300);
 }
 
-TEST_CASE("header of a collection has expired: it stays for its elements, unless a range tombstone covers them too") {
+TEST_CASE(
+    "header of a collection has expired: it stays until the elements are deleted, unless a range tombstone covers these, too") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .kind = EntryKind::kHeader, .value = "h", .expiry = 900}};

@@ -73,7 +73,7 @@ TEST_CASE("file of a checkpoint is damaged, truncated or missing: the error name
   }
 }
 
-TEST_CASE("log segment before the manifest's oldest: it is not read") {
+TEST_CASE("checkpoint has a log segment older than the manifest needs: it is not read") {
   Harness h;
   make_checkpoint(h);
   const auto before = verify_checkpoint(h.files.get(), "copy", kGoOn);

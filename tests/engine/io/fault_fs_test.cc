@@ -176,7 +176,7 @@ TEST_CASE("fault or crash at each call of an atomic write: the write survives it
   REQUIRE(calls == 5);  // create, write, sync, rename, sync_dir
 }
 
-TEST_CASE("kStat of the lock's file has a fault: the check of the locked directory fails") {
+TEST_CASE("call that reads the lock file's state has a fault: the check of the locked directory fails") {
   FaultRoom room;
   const auto lock = value_of(room.faulty.lock(room.path("LOCK")));
   require_ok(lock->check_directory());

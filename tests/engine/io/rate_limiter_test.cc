@@ -27,7 +27,7 @@ TEST_CASE("requests at a limited rate: their waits add up to bytes divided by ra
   REQUIRE(limiter.request(1'000) == 1 * kMs);
 }
 
-TEST_CASE("bucket is idle: it fills up to the burst and no further") {
+TEST_CASE("rate limiter is idle: its bucket fills up to the burst and no further") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);
   clock.advance(10'000);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kBytes = std::uint64_t{1} << 20;
 
-TEMPLATE_TEST_CASE("reserved space occupies its bytes, release frees them", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("space is reserved: it occupies its bytes until it is released", "", PosixRoom, MemoryRoom) {
   TestType room;
   ReserveFile reserve(room.fs(), room.dir());
   require_ok(reserve.open(kBytes));

@@ -26,7 +26,7 @@ TEST_CASE("name of a layout is parsed: it gives the layout; other names give non
   CHECK_FALSE(parse_layout("levelling"));
 }
 
-TEST_CASE("value of a system is out of range: the error names the field") {
+TEST_CASE("parameter of the modelled system is out of range: the error names the field") {
   CHECK(check_system(good_system()).is_ok());
   System s = good_system();
   s.entries = 0;
@@ -42,7 +42,7 @@ TEST_CASE("value of a system is out of range: the error names the field") {
   CHECK_FALSE(check_system(s).is_ok());
 }
 
-TEST_CASE("value of a tuning is out of range: the error names the field") {
+TEST_CASE("parameter of a tuning is out of range: the error names the field") {
   CHECK(check_tuning(good_tuning()).is_ok());
   Tuning t = good_tuning();
   t.size_ratio = 1.5;

@@ -271,7 +271,7 @@ TEST_CASE("policies make the recorded decisions for recorded shapes", "[policy]"
       [&](const test::DataCase& data) { return runner.run(data); });
 }
 
-TEST_CASE("disk space is short: the plan is the smallest among the 64 most urgent files", "[policy]") {
+TEST_CASE("disk space is short: the plan takes the smallest of the 64 most urgent files", "[policy]") {
   TreeShape shape;
   shape.file_bytes = 100;
   shape.runs.push_back({1, 1, {}});

@@ -181,7 +181,7 @@ std::size_t new_chunks(const Version& before, const Version& after) {
 
 }  // namespace
 
-TEST_CASE("many edits are applied: sums, numbers, shapes and checks are those of all files") {
+TEST_CASE("many edits are applied: sums, numbers, shapes and checks are the same as computed from all files") {
   Life life(11);
   const DeadlineRule rules[] = {DeadlineRule(500), DeadlineRule(2000)};
   std::vector<VersionPtr> kept;
@@ -232,7 +232,7 @@ TEST_CASE("edit moves a file of a large tree: each of the two runs gets one new 
   CHECK(shared + 2 >= before.runs[2].files.chunks());
 }
 
-TEST_CASE("record is added, and later removed: shapes of unchanged files have its birth exactly that long") {
+TEST_CASE("record is added, and later removed: shapes of unchanged files have its birth as long as the record exists") {
   FileMeta file;
   file.data_file = 1;
   file.metadata_file = 2;

@@ -501,7 +501,8 @@ TEST_CASE("file is quarantined: it stays so in snapshots until an edit ends the 
   CHECK(apply(**version, second).status().code() == Code::kCorruption);
 }
 
-TEST_CASE("edit: the version that wrote the manifest is kept, and a reader that does not know the field skips it", "[version]") {
+TEST_CASE("edit names the version that wrote the manifest: the name is kept, and a reader that does not know the field skips it",
+          "[version]") {
   VersionEdit edit;
   edit.next_file = 5;
   edit.writer = "0.1.0";

@@ -150,7 +150,7 @@ TEST_CASE("CURRENT is missing: open() returns not found, and create() ignores le
   CHECK(names == std::vector<std::string>{"000007.data", "CURRENT", "MANIFEST-000008"});
 }
 
-TEST_CASE("set is created, edited and rolled: its file operations come in the expected order", "[version]") {
+TEST_CASE("version set is created, edited and rolled: its file operations come in the expected order", "[version]") {
   MemoryFileSystem memory;
   TraceFileSystem fs(memory);
   auto set = create(fs);

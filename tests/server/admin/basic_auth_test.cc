@@ -12,7 +12,7 @@ TEST_CASE("basic authentication: credentials have the form of RFC 7617") {
   CHECK(basic_credentials("", "") == "Og==");
 }
 
-TEST_CASE("basic authentication: only the same credentials are right, in any case of the scheme") {
+TEST_CASE("basic authentication: credentials are accepted only if they are equal, whatever the case of the scheme's name") {
   const std::string right = basic_credentials("ebbtide", "secret");
   CHECK(has_credentials("Basic " + right, right));
   CHECK(has_credentials("bASIC   " + right, right));

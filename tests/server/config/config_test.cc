@@ -395,7 +395,7 @@ TEST_CASE("key is named as in Redis: its values have Redis's form") {
   CHECK_FALSE(find_redis_key("client-output-buffer-limit")->redis_set(config, "normal 1mb 2kb").is_ok());
 }
 
-TEST_CASE("missing override is read: none is created") {
+TEST_CASE("settings of a database without overrides are read: no override is created") {
   Config config;
   CHECK(find_config_key("databases.4.page_size")->get(config) == "4KiB");
   CHECK(config.engine.overrides.empty());

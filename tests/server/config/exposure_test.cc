@@ -14,19 +14,19 @@ Config bound_to(std::vector<std::string> addresses) {
 
 bool says(const Exposure& exposure, const std::string& text) { return exposure.line.find(text) != std::string::npos; }
 
-TEST_CASE("password is set and metrics are on loopback: there is no line") {
+TEST_CASE("password is set and metrics are on loopback: no line about open ports is logged") {
   CHECK(exposure_of(bound_to({"*"}), true, 6379).line.empty());
   CHECK(exposure_of(bound_to({"127.0.0.1", "::1"}), true, 6379).line.empty());
 }
 
-TEST_CASE("no password is set, and the port is on loopback: the line is no warning, and names the port") {
+TEST_CASE("no password is set, and the port is on loopback: the logged line is no warning, and names the port") {
   const Exposure exposure = exposure_of(bound_to({"127.0.0.1", "::1"}), false, 7000);
   CHECK_FALSE(exposure.warning);
   CHECK(exposure.line ==
         "no password is set: port 7000 is open to every user of this machine, and to no other machine (server.bind)");
 }
 
-TEST_CASE("protected mode and no password: the line warns that other machines are refused, and says how to serve them") {
+TEST_CASE("protected mode, and no password: the logged line warns that other machines are refused, and says how to serve them") {
   for (const char* address : {"*", "0.0.0.0", "::", "10.1.2.3"}) {
     const Exposure exposure = exposure_of(bound_to({"127.0.0.1", address}), false, 6379);
     CHECK(exposure.warning);
@@ -35,7 +35,7 @@ TEST_CASE("protected mode and no password: the line warns that other machines ar
   }
 }
 
-TEST_CASE("neither password nor protected mode: the line warns that every client is served, and says how to change it") {
+TEST_CASE("neither password nor protected mode: the logged line warns that every client is served, and says how to change it") {
   Config config = bound_to({"*"});
   config.protected_mode = false;
   const Exposure exposure = exposure_of(config, false, 6379);
@@ -45,7 +45,7 @@ TEST_CASE("neither password nor protected mode: the line warns that every client
   CHECK_FALSE(says(exposure, "refused"));
 }
 
-TEST_CASE("metrics port is reachable beyond loopback: the line names it and what it shows") {
+TEST_CASE("metrics port is reachable beyond loopback: the logged line names it and what it shows") {
   Config config = bound_to({"*"});
   config.metrics_bind = "0.0.0.0";
   CHECK(exposure_of(config, true, 6379).line ==

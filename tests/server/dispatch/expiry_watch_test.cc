@@ -28,7 +28,7 @@ std::vector<std::string> due(ExpiryWatch& watch, Millis now) {
 
 using Keys = std::vector<std::string>;
 
-TEST_CASE("key with an expiry is written: it is reported once, at that time, unless it is written again") {
+TEST_CASE("key with an expiry is written: it is reported once, at its expiry, unless it is written again") {
   ExpiryWatch watch;
   watch.written(0, "before", 100, 0);  // the watch is off
   watch.set_mode(true, false, 0);

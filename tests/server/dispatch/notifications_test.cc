@@ -169,7 +169,7 @@ TEST_CASE("messages take long: they are sent in parts, in the order of the event
   CHECK(parts >= 6);
 }
 
-TEST_CASE("misses are published in slices: the events are the same as at once") {
+TEST_CASE("misses are published in slices: the events are the same as if they were published at once") {
   Fixture t("KEm");
   const CommandSpec spec{.name = "mget", .flags = kReadOnly};
   const Command command{&spec, 0, 0, "mget"};

@@ -106,7 +106,7 @@ TEST_CASE("percentiles cover all dispatchers, and start again after a reset") {
   CHECK(stats.percentiles(1, asked)[1] == Approx(7'000'000).epsilon(0.02));
 }
 
-TEST_CASE("rate is the mean of the last 16 samples, and a counter that was reset gives no rate") {
+TEST_CASE("rate is requested: it is the mean of the last 16 samples, and a counter that was reset gives no rate") {
   RateMeter meter;
   CHECK(meter.per_second() == 0);
   std::uint64_t now = 1'000'000'000, total = 500;

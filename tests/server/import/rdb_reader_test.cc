@@ -95,7 +95,7 @@ TEST_CASE("RDB file with every kind of marker: its keys are found, with database
   CHECK((read.entries[5].key == "s" && rdb_type_name(read.entries[5].type) == "stream"));
 }
 
-TEST_CASE("payload of an entry: RESTORE's string is the value") {
+TEST_CASE("entry of an RDB file becomes a payload: RESTORE reads the same value from it") {
   const ReadFile read = read_file(sample());
   REQUIRE(read.entries.size() == 6);
   const std::string payload = rdb_payload(read.entries[1], 99);

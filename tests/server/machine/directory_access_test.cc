@@ -72,8 +72,7 @@ TEST_CASE("directory is missing in a parent of root: the error names the parent 
   CHECK(why.find("may not create " + directory.path() + "/data in it: chown 12345:") != std::string::npos);
 }
 
-TEST_CASE(
-    "directory that cannot be entered has another inside: the error for the inner names the outer and asks for another place") {
+TEST_CASE("data directory is inside one that may not be entered: the error names the outer one and asks for another place") {
   if (!may_become_another()) return;
   const Directory directory;
   const std::string why = asked_as_other(directory.path() + "/data/x");

@@ -615,7 +615,7 @@ TEST_CASE("command waits: it delays its own client only, and order is kept") {
   h.expect(slow, "+OK\r\n" + bulk("last") + bulk("later still"));
 }
 
-TEST_CASE("sink has an event of its own: it wakes the loop") {
+TEST_CASE("command sink has a file descriptor of its own: its events wake the loop") {
   Harness h;
   h.watch_event();
   const int fd = h.connect();

@@ -197,7 +197,7 @@ TEST_CASE("rewrite has a size limit for its output files: the file is split") {
   }
 }
 
-TEST_CASE("another job has added files to an empty run meanwhile: the run stays") {
+TEST_CASE("merge takes all files of a run to which another job adds files meanwhile: the run stays") {
   Bed bed;
   const RunId newest = bed.files.version->runs.front().id;
   bed.meanwhile = [&] {

@@ -188,7 +188,7 @@ TEST_CASE("edit fails: this is reported and the holes are punched again; a dropp
   CHECK(bed.committed.size() == 2);
 }
 
-TEST_CASE("file leaves its tree while it is punched: it is not in the edit") {
+TEST_CASE("file leaves its tree while its holes are punched: the edit does not name it") {
   Bed bed;
   bed.before_commit = [&] {
     auto without = std::make_shared<Version>(*bed.tree.version);

@@ -266,7 +266,7 @@ TEST_CASE("indexes of tables are not in memory: the planner asks to read them, a
   CHECK_FALSE(all.notes.wants_to_read);
 }
 
-TEST_CASE("page drop cannot see all tables: it searches again after a second, or when it may read") {
+TEST_CASE("page drop lacks the indexes of some tables: it searches again after a second, or when it may read them") {
   Tables all;
   Source stamped, record;
   for (int i = 0; i < 16; ++i) stamped.entries.push_back(entry("k" + std::to_string(10 + i), static_cast<SeqNum>(1 + i), 5));

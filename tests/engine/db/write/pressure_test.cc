@@ -127,7 +127,7 @@ TEST_CASE("several sources and trees cause pressure: the largest source and the 
   CHECK(pressure_of(load).reason == StallReason::kDeadline);
 }
 
-TEST_CASE("tree is at its second limit while its compactions fail: it is stuck") {
+TEST_CASE("tree has as many runs as stop writes, and its compactions fail: the pressure counts as stuck") {
   WriteLoad load = calm();
   load.trees[0].compactions_fail = true;
   load.trees[0].runs = 35;
@@ -138,7 +138,7 @@ TEST_CASE("tree is at its second limit while its compactions fail: it is stuck")
   CHECK_FALSE(pressure_of(load).stuck);
 }
 
-TEST_CASE("memory is a tenth above the budget: it is spent, unless a flush makes room") {
+TEST_CASE("memory is a tenth above the budget: the budget counts as spent, unless a flush makes room") {
   WriteLoad load = calm();
   load.memory = {.memtables = 10 * kMiB, .uncharged = 10 * kMiB, .tables = 1000 * kMiB};
   load.charged_bytes = 116 * kMiB;

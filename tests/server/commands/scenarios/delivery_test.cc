@@ -140,7 +140,7 @@ TEST_CASE("key is compared with many patterns: this happens in slices, and other
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("long write is committed: its batch is charged to the budget until its effects are delivered") {
+TEST_CASE("long write is committed: its batch is charged to the budget until its notifications are delivered") {
   SlicedServer server;
   server.notify("EA");
   Lines words{"MSET"};
@@ -201,7 +201,7 @@ TEST_CASE("notifications of EXEC with FLUSHDB are being delivered: other keys of
   CHECK(server.beside("EXISTS gone k0 k599") == "(integer) 2");
 }
 
-TEST_CASE("client disconnects before the effects of its command are delivered: they are delivered, then its keys are writable") {
+TEST_CASE("client disconnects before its command's notifications are delivered: they are delivered, then its keys are writable") {
   SlicedServer server;
   server.notify("EA");
   {
@@ -215,7 +215,7 @@ TEST_CASE("client disconnects before the effects of its command are delivered: t
   CHECK(server.beside("SET k1 x") == "OK");
 }
 
-TEST_CASE("two long commands have effects: their effects take turns") {
+TEST_CASE("two long commands have committed: their notifications and invalidations are delivered in turns") {
   SlicedServer server;
   server.notify("EA");
   Asked set = server.ask(1, many("MSET", 6000, true));
@@ -232,7 +232,7 @@ TEST_CASE("two long commands have effects: their effects take turns") {
   CHECK(server.published.size() == 6513);
 }
 
-TEST_CASE("transaction is long: its effects have the order of its commands, and come before its reply") {
+TEST_CASE("transaction is long: its notifications have the order of its commands, and come before its reply") {
   SlicedServer server;
   server.notify("EA");
   CHECK(server.beside("SET gone 1") == "OK");

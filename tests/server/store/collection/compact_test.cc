@@ -112,7 +112,7 @@ TEST_CASE("damaged bytes: the error names what is wrong, and where") {
                             "f"s)) == "collection: byte 5: a length is damaged");
 }
 
-TEST_CASE("every prefix of a collection is an error") {
+TEST_CASE("bytes of a collection are cut anywhere: reading them is an error") {
   const std::string hash = encode(Hash{{"field", "value"}, {"other", "text"}});
   for (std::size_t n = 0; n < hash.size(); ++n) CHECK_FALSE(decode_hash(Bytes(hash).substr(0, n)).is_ok());
   const std::string members = encode(SortedSet{{1, "a"}, {2, "b"}});
