@@ -1,4 +1,4 @@
-"""Servers for the tests of this folder, and the limits under which they run."""
+"""Gives servers to the tests of this folder, and sets the time limit and the number of open files of each test."""
 
 import faulthandler
 import resource

@@ -1,4 +1,5 @@
-"""Users and their rights: the same replies as redis-server, connections of changed users, the users file, the shipped example."""
+"""Tests of users and their rights: replies as from redis-server, connections of changed users, the users file, the shipped
+example."""
 
 import os
 import re

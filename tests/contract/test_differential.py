@@ -1,5 +1,5 @@
-"""redis-server must give the replies of the transcripts tests/transcripts/redis_*; unit tests require the same of this server.
-./dev test puts redis-server on the path; without it the tests fail.
+"""Tests that redis-server gives the replies of the transcripts tests/transcripts/redis_*. Unit tests require the same of this
+server. ./dev test puts redis-server on the path; without it the tests fail.
 
 Random sequences to both servers are in test_differential_values.py.
 """

@@ -1,4 +1,4 @@
-"""DUMP and RESTORE of collections: each server reads what the other wrote, and what older Redis versions wrote.
+"""Tests of DUMP and RESTORE of collections: each server reads what the other wrote, and what older Redis versions wrote.
 
 Redis checks payloads as thoroughly as it can here (sanitize-dump-payload), so that both servers refuse the same.
 """

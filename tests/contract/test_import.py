@@ -1,4 +1,4 @@
-"""ebbtide-import and ebbtide-export: keys go from Redis's files and from a running Redis to this server, and back."""
+"""Tests of ebbtide-import and ebbtide-export: keys go from Redis's files and from a running Redis to this server, and back."""
 
 import random
 import shutil

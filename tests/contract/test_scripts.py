@@ -1,4 +1,5 @@
-"""Scripts on a real server: atomicity, locks of undeclared keys, long scripts beside other clients, limits, and the sandbox."""
+"""Tests of scripts on a real server: atomicity, locks of undeclared keys, long scripts beside other clients, limits, and the
+sandbox."""
 
 import threading
 import time

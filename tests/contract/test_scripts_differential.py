@@ -1,4 +1,5 @@
-"""Scripts give the same bytes here and on redis-server, in RESP2 and RESP3: conversions, errors, libraries, the sandbox.
+"""Tests that scripts give the same bytes here and on redis-server, in RESP2 and RESP3: conversions, errors, libraries,
+the sandbox.
 
 Each snippet runs as EVAL with two keys and two arguments, on data that SETUP has written. WITH_OTHER_TEXT has the snippets whose
 replies differ on purpose, and why.

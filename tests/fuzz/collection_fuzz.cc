@@ -1,4 +1,4 @@
-// Collections: any bytes are decoded or refused, and what was decoded is encoded to the same bytes.
+// Fuzzes the bytes of collections: any input is decoded or refused, and what was decoded is encoded to the same bytes.
 #include "fuzz.h"
 #include "store/collection/compact.h"
 

@@ -1,5 +1,5 @@
-// Payloads of RESTORE: any bytes are refused, or give a value that DUMP writes and RESTORE reads as the same value. A collection's
-// memory is reserved before it is allocated.
+// Fuzzes payloads of RESTORE: any bytes are refused, or give a value that DUMP writes and RESTORE reads as the same value. The
+// memory of a collection is reserved before it is allocated.
 #include <cstdlib>
 #include <new>
 

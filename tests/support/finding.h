@@ -1,5 +1,5 @@
-// Proofs: the bodies of tests as functions that throw a Finding if they fail. So another test can plant a bug, run the proof, and
-// check that the proof finds the bug.
+// A proof is the body of a test, as a function that throws a Finding if it fails. So another test can plant a bug, run the
+// proof, and check that the proof finds the bug.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Keys for tests.
+// Makes ordered keys for tests.
 #pragma once
 
 #include <cstdint>

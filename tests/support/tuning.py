@@ -1,4 +1,4 @@
-"""What tests of the tuner share."""
+"""Shared parts of the tests of the tuner."""
 
 # A policy far from the best one for a load of writes: each flush merges with all of level 1.
 POOR_FOR_WRITES = {

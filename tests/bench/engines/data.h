@@ -1,4 +1,4 @@
-// Keys and values of the benches that compare engines.
+// Keys and values of the benchmarks that compare engines.
 #pragma once
 
 #include <cstdint>

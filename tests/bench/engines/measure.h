@@ -20,7 +20,7 @@ namespace ebbtide::bench {
 /// Returns the seconds of a monotonic clock.
 double now_seconds();
 
-/// Returns once `busy` was false so many times in a row, at checks every 2 ms. Then no job runs and none is planned.
+/// Checks `busy` every 2 ms, and returns once it was false `looks` times in a row. Then no job runs and none is planned.
 inline constexpr std::chrono::milliseconds kLookInterval{2};
 inline constexpr int kRestLooks = 100;
 inline constexpr double kRestSeconds = kRestLooks * 0.002;

@@ -1,4 +1,5 @@
-// One thread of load: it has many connections in one epoll set, and a clock.
+// One thread of the load generator: it sends requests over many connections, all in one epoll set, at the times that the load
+// asks for.
 //
 // Open loop (a rate is given): requests start by the schedule, on the next connection in turn, even if that has unanswered
 // requests. Latency counts from the intended start. If the server stalls, requests that should have started meanwhile count as

@@ -1,4 +1,4 @@
-// One run of papers/fade.py on one engine: makes writes with deletes, and counts the deleted data that is left at the end.
+// Makes one run of papers/fade.py on one engine: writes with deletes. Then counts the deleted data that is left.
 //
 //   ingest  Keys are inserted in random order at a fixed rate; a part of the writes deletes existing keys, and a part overwrites
 //           them. At the end merges stop, and every version in the tables is checked: the program knows for each key whether and

@@ -1,4 +1,4 @@
-// One tree of papers/monkey.py: pages that lookups read while the data doubles several times.
+// Measures one tree of papers/monkey.py: the pages that lookups read, each time that the data has doubled.
 //
 // After each doubling merges come to rest and lookups are counted. Without --cache-share the block cache is tiny (a thousandth of
 // the data), so each page that a lookup visits is read; indexes and filters stay in memory. Absent keys are scattered over the

@@ -1,4 +1,4 @@
-// Versions in vectors, and walks over them: models for tests of iterators and merges.
+// Vectors of versions, and walks over them: models for tests of iterators and merges.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Random and simple values of this layer, for its tests.
+// Makes random and simple edits, files and records for the tests of this layer.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Writing and reading whole segments in tests.
+// Writes and reads whole log segments in tests.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A few commands, for tests of rules.
+// A few commands, for tests of users' rules.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Older backups are removed only after a newer backup was read, and only if no damage is known.
+// Tests that older backups are removed only after a newer backup was read, and only if no damage is known.
 #include "checkpoint/backup_verifier.h"
 
 #include <catch2/catch.hpp>

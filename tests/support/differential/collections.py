@@ -1,5 +1,5 @@
-"""Random commands on hashes, sets, sorted sets and lists, valid and invalid. Keys and elements come from small sets, so that
-commands often meet elements that exist.
+"""Makes random commands on hashes, sets, sorted sets and lists, valid and invalid. Keys and elements come from small sets, so
+that commands often meet elements that exist.
 
 Most commands go to the key of their type, the others to any key, which may have another type. Members of sorted sets are short: Redis
 finds those of long ones by another way, which gives other results for BYLEX with different scores.

@@ -1,5 +1,5 @@
-// Databases whose indexes and filters are not all in memory: more tables than a start reads, and a budget that does not hold
-// them.
+// Tests of databases whose indexes and filters are not all in memory: a start does not read all tables, or the budget is too
+// small for their indexes.
 #include "compaction/table_files.h"
 #include "db/background/quarantine.h"
 #include "engine/db/harness.h"

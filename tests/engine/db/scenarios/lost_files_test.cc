@@ -1,4 +1,4 @@
-// Another program removes, truncates or overwrites files of the running database: no acknowledged write is lost.
+// Tests that no acknowledged write is lost if another program removes, truncates or overwrites files of the running database.
 #include "db/background/file_watch.h"
 
 #include "engine/db/harness.h"

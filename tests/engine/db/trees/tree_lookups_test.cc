@@ -1,4 +1,5 @@
-// Tests that lookups are counted by thread and added up, and that arrivals follow from the sums.
+// Tests that lookups are counted by thread and added up. The sums give the arrivals: the probability that a lookup reaches a
+// level.
 #include <catch2/catch.hpp>
 
 #include "db/trees/tree_lookups.h"

@@ -10,7 +10,7 @@ using namespace ebbtide::testing;
 
 namespace {
 
-/// The next power of two below a 64th of the budget: after so many bytes of one thread the memory is measured.
+/// A 64th of the budget, a power of two. After a thread has committed so many bytes, the memory is measured.
 constexpr std::size_t kStep = CommitBed::kBudget / CommitCounter::kMeasuredPart;
 
 WriteBatch put(std::size_t bytes) {

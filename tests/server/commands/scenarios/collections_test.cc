@@ -1,4 +1,4 @@
-// Collections as entries of the engine: commands that leave a pending delete, limits, damage, and large collections.
+// Tests of collections as entries of the engine: commands that leave a pending delete, limits, damage, and large collections.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>

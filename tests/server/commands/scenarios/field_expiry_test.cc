@@ -1,5 +1,5 @@
-// Fields of hashes that expire, in simulated time: random commands against a map, the invariants of headers and elements, and a
-// search of all files after the delete deadline.
+// Tests of fields of hashes that expire, in simulated time. Random commands are compared with a map, and headers with their
+// elements. All files are searched after the delete deadline.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>

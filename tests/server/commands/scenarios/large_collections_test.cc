@@ -1,4 +1,5 @@
-// Large collections from which elements are removed: bounds of sorted sets, and what is left is written again.
+// Tests of large collections from which elements are removed: the first and last member in a sorted set's header, and the
+// rewrite of the remaining elements.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
