@@ -185,7 +185,7 @@ class Bench {
     }
     return (thread_seconds() - start) * 1e9 / static_cast<double>(std::max<std::uint64_t>(seen, 1));
   }
-  /// Returns the us of a scan of one entry, with making its iterator.
+  /// Returns the time of a scan of one entry in us, including the time to make its iterator.
   double first_scan(const std::vector<Key>& keys) {
     const double start = thread_seconds();
     for (std::size_t i = 0; i < 20; ++i) {

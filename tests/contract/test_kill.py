@@ -1,4 +1,5 @@
-"""Tests that after kill -9 under load all acknowledged writes are there, and the state is a prefix of the history.
+"""Tests that after kill -9 under load all acknowledged writes are there, and the state is that after a prefix
+of all writes.
 
 One connection sends a known list of writes as fast as the socket takes them, and counts the replies: SET, STAMP.SET, DEL, INCR,
 DELRANGE, DELPREFIX, STAMP.DELRANGE, FLUSHDB, some large values. After the kill the recovered database must equal the model after

@@ -5,9 +5,9 @@
 //
 // The default seed is EBBTIDE_SEED, as in the other tests.
 //
-// With -fsanitize-coverage=trace-pc (g++ supports it), an input that reaches a new pair of places, or a known pair more often, is
-// kept and mutated further. --distil goes through the inputs of --keep, shortest first, up to kMaxDistilled bytes. It copies the
-// inputs that reach a pair of places that no earlier and no other input reaches.
+// With -fsanitize-coverage=trace-pc (g++ supports it), an input that reaches a new pair of places in the code, or a known pair
+// more often, is kept and mutated further. --distil goes through the inputs of --keep, shortest first, up to kMaxDistilled
+// bytes. It copies the inputs that reach a pair of places that no earlier and no other input reaches.
 //
 // An input that crashes, takes too long or, under the address sanitizer, too much memory is written to crash-<program> in the
 // working directory.
@@ -156,7 +156,7 @@ void write_input(const std::filesystem::path& path, const std::string& input) {
   std::exit(2);
 }
 
-/// Writes those of `inputs`, shortest first, that reach a pair of places that no earlier input reaches, to `directory`.
+/// Writes to `directory` those of `inputs`, shortest first, that reach a pair of places that no earlier input reaches.
 void distil(std::vector<std::string> inputs, const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory);
   std::erase_if(inputs, [](const std::string& input) { return input.size() > kMaxDistilled; });

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kReceiveBytes = std::size_t{256} << 10;
 constexpr std::size_t kMaxStalls = 10'000;
-/// The requests that are sent before replies are read again. Without this limit a late generator would not read until it has
+/// The most requests that are sent before replies are read again. Without this limit a late generator would not read until it has
 /// caught up.
 constexpr int kIssueAtOnce = 256;
 /// The unanswered requests of a thread at which a run ends, since the server does not keep up with the rate. They take about 100

@@ -170,7 +170,7 @@ class Bench {
     line->add("levels", rows).add("table_bytes", bytes).add("entries", written_);
   }
 
-  /// Seeks; without steps a seek reads the entry that it finds.
+  /// Measures seeks that each move on `steps` times. With 0 steps, a seek only reads the entry that it finds.
   void scans(std::size_t steps) {
     reads(steps == 0 ? "seek" : "seek and " + std::to_string(steps) + " next",
           [&] { engine_->scan(key(random_.uniform(written_)).view(), steps + 1); });

@@ -38,7 +38,7 @@ class Model {
     for (const Op& op : batch.ops) apply(op);
     history_.push_back(std::move(batch));
   }
-  /// Returns to the state after `seq`. Returns false if that splits a batch.
+  /// Restores the state after operation `seq`. Returns false if that splits a batch.
   bool rewind(SeqNum seq) {
     for (Map& map : maps_) map.clear();
     std::vector<Batch> kept;
@@ -254,7 +254,8 @@ class BasicModelDriver {
                   key + " in an open view");
     }
   }
-  /// Checks after a crash and an open that durable operations are there, and that the state is a prefix.
+  /// Checks after a crash and an open that durable operations are there, and that the state is that after
+  /// a prefix of all operations.
   void check_recovered(SeqNum must_have) {
     staged_ = {};  // a staged batch that was never committed
     const SeqNum recovered = h_.db->visible_seq();

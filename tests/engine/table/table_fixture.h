@@ -176,7 +176,7 @@ inline const Owned* model_get(const std::vector<Owned>& entries, Bytes key, SeqN
   return nullptr;
 }
 
-/// Compares the entry at which a lookup or iterator is with the model's entry. Reads a large value.
+/// Compares the entry that a lookup or iterator shows with the model's entry. Reads its value if it is large.
 inline void require_same(const TableReader& table, const Entry& shown, const Owned& expected) {
   REQUIRE(same_fields(shown, expected.view()));
   if (expected.value.size() <= kLargeValueBytes) {

@@ -29,7 +29,7 @@ SimulationSample after(const SimulationSettings& settings, std::uint64_t flushes
   return samples->back();
 }
 
-/// Returns the memtables on each level with files, smallest level first.
+/// Returns the size of each level with files, in memtables, smallest level first.
 std::vector<double> level_sizes(const SimulationSettings& settings, std::uint64_t flushes) {
   auto made = Simulation::make(settings);
   REQUIRE(made.is_ok());

@@ -41,7 +41,7 @@ bool needed_by_hand(const Version& version, const Record& r) {
 }
 bool contains(const Record& by, const Record& r) { return by.lo <= r.lo && r.hi <= by.hi && r.seq < by.seq; }
 
-/// A tree whose files and records change at random. A keeper adds the changes of records to each edit.
+/// A tree whose files and records change at random. The code under test adds the changes of records to each edit.
 class Bed {
  public:
   explicit Bed(std::uint64_t seed) : random_(seed), wide_(seed % 3 == 0), disjoint_(seed % 2 == 0) {

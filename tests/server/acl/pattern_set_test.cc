@@ -25,7 +25,7 @@ bool matches(const AclPatternSet& set, Bytes text, std::uint8_t access) {
   return set.matches(text, access, no_limit).value();
 }
 
-/// Returns the steps of a comparison.
+/// Returns the number of steps that a comparison of the text with the set takes.
 std::uint64_t steps_of(const AclPatternSet& set, Bytes text) {
   AclBudget budget;
   const std::uint64_t before = budget.left();

@@ -9,7 +9,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// Redis's own matcher, which recurses, for patterns without brackets. The tests compare with it.
+/// Redis's own recursive matcher, for patterns without brackets. The tests compare results with it.
 bool oracle(Bytes pattern, Bytes text) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] == '*') return oracle(pattern.substr(1), text) || (!text.empty() && oracle(pattern, text.substr(1)));

@@ -16,7 +16,7 @@ using namespace ebbtide::testing;
 
 namespace {
 
-// Planner N has a plan if bit N of the input's time is set: the rewrite of file N + 1.
+// A fake planner with number n. If bit n of the input's time is set, it has a plan: the rewrite of file n + 1.
 template <std::size_t n>
 Plan scripted(const PlannerInput& input, PlannerNotes* notes) {
   if (n == 6) notes->broken_bounds = "";
@@ -34,7 +34,8 @@ std::vector<Planner> scripted_planners() {
   return list;
 }
 
-// Returns the attempts on a tree for which the planners of `have` have plans, and the plans of `blocked` cannot start.
+// Returns the attempts to start plans. Bits of `have` are the planners that have a plan; bits of `blocked` are those whose plan
+// cannot start.
 std::string attempts(PlannerInput input, Millis have, Millis blocked = 0) {
   const std::vector<Planner> list = scripted_planners();
   const auto name = [&](const Plan& plan) { return std::string(list.at(std::get<Rewrite>(plan.action).file - 1).name); };

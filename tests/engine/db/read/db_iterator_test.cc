@@ -23,7 +23,8 @@ std::vector<std::string> keys_of(Iterator& walk) {
   return keys;
 }
 
-/// Walks in steps, as a loop does: each step begins again, with the pages that earlier ones lacked. Returns the last status.
+/// Walks in steps, as an event loop does: each step begins again, with the pages that earlier ones lacked. Returns the last
+/// status.
 struct ResidentWalks {
   ReadFixture& f;
   bool backward = false;

@@ -20,7 +20,7 @@ struct FetchFixture : ReadFixture {
     REQUIRE(table().reader->page_count() > 3);
   }
   [[nodiscard]] PageMiss page(std::uint32_t number) const { return {table_name(), number}; }
-  /// Adds the misses of a resident read of the whole value "large".
+  /// Adds the misses of a read of the whole value "large" that does no I/O.
   void miss_large(MissSet* misses) {
     EpochGuard guard(bench.epoch);
     Found found;

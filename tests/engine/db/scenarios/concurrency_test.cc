@@ -331,7 +331,7 @@ TEST_CASE("databases are swapped repeatedly: a reader of one name sees only that
     batch.put(d, "k", value);
     require_ok(db->commit(batch));
   };
-  // Each batch has a swap, and the names of the databases, which are written to their trees.
+  // Each batch swaps the databases, and writes to each of them its own name again: "zero" to database 0, "one" to database 1.
   put(0, "zero");
   put(1, "one");
   std::atomic<bool> stop{false};

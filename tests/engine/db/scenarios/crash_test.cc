@@ -65,7 +65,8 @@ void open_with_a_crash(Harness& h, std::uint64_t k, CrashMode mode) {
   h.open();
 }
 
-/// Makes a run with three power losses. After each, synced writes are there, and the state is a prefix.
+/// Makes a run with three power losses. After each, synced writes are there, and the state is that after a prefix
+/// of all writes.
 void lose_power(std::uint64_t seed) {
   const FsyncMode modes[] = {FsyncMode::kAlways, FsyncMode::kEverySecond, FsyncMode::kNo};
   const FsyncMode fsync = modes[seed % 3];

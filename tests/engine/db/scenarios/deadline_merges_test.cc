@@ -208,7 +208,7 @@ TEST_CASE("merges come close to missing a deadline: writes are delayed increasin
   const Millis deadline = h.db->now() + kShort;
   for (int i = 0; i < kFew; i += 50) h.del(0, key_of(i));
   REQUIRE(h.db->flush(0).is_ok());
-  // Lets time pass without a merge until the remaining time needs this part of the measured rate.
+  // Lets time pass, without a merge, until the pending work needs this part of the measured rate to be done in time.
   const auto pass_until = [&](double needed) {
     while (h.db->stats().deadline_rate_needed < needed && h.db->now() < deadline) h.advance(500);
   };

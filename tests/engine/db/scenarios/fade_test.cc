@@ -1194,7 +1194,7 @@ TEST_CASE("deadline becomes longer or ends: earlier deletes keep their due times
   }
 }
 
-// "Late" leaves a tenth of the time as margin, so the new policy must begin at once the work that a stack delayed.
+// "Late": a tenth of the time is left, the margin. So the new policy must at once begin the work that a stack policy put off.
 TEST_CASE("merge policy is changed early or late before the deadline: no delete is late", "[long][deadlines]") {
   Tally tally("change");
   std::size_t waiting = 0;

@@ -68,7 +68,8 @@ TEST_CASE("get after a prefetch has the same result as a get without one", "[db]
           h.reopen();  // nothing is in the cache
         }
         Span span = make_span(random, kSpread + 50);
-        // Half of the spans have pages that are not in memory. A resident read reports these with and without a prefetch.
+        // Half of the spans have pages that are not in memory. A read that does no I/O reports these with and without
+        // a prefetch.
         const ReadMode mode = random.one_in(2) ? ReadMode::kResident : ReadMode::kBlocking;
         MissSet with, without, earlier;
         PassGuard guard(*h.db);

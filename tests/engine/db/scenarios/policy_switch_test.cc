@@ -103,7 +103,8 @@ class Moving {
       }
     }
   }
-  /// Checks after a crash and an open that synced writes are there, and that the state is a prefix.
+  /// Checks after a crash and an open that synced writes are there, and that the state is that after a
+  /// prefix of all writes.
   void check_recovered(SeqNum promised) {
     const SeqNum recovered = h.db->visible_seq();
     demand(recovered >= promised, "what was durable is lost");

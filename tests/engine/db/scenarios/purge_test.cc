@@ -966,7 +966,7 @@ TEST_CASE("deadline is missed: it is counted once, under its reason") {
   const Stats stats = h.db->stats();
   CHECK(stats.deadlines_missed_down == (reason == "down" ? 1 : 0));
   CHECK(stats.deadlines_missed_clock == (reason == "clock" ? 1 : 0));
-  // A write that was refused while more than half of the time was left is no reason.
+  // A write that was refused while more than half of the time was left is not the reason of the miss.
   const bool load = reason == "load" || reason == "disk early";
   CHECK(stats.deadlines_missed_disk == (reason == "disk" ? 1 : 0));
   CHECK(stats.deadlines_missed_load == (load ? 1 : 0));

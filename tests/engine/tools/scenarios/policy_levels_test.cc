@@ -62,7 +62,7 @@ class Tree {
     settings_.tree.policy = std::move(policy);
     REQUIRE(db_->set_tree_settings(0, settings_.tree).is_ok());
   }
-  /// Returns the line of the closed database's tree.
+  /// Returns the line that ebbtide-inspect prints for the closed database's tree.
   std::string tree_line() {
     const std::string text = inspect_tree(fs_, "db").text;
     const std::size_t at = text.find(" flushes=");

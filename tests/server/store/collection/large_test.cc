@@ -216,7 +216,7 @@ struct StoredList {
       elements[position_name(kFirstPosition + i * kPositionStep)] = letters.substr(i, 1);
     header.last = kFirstPosition + (letters.size() - 1) * kPositionStep;
   }
-  /// Returns the elements, one letter each, as a view of them all.
+  /// Returns a list whose elements are the letters.
   static List split(const std::string& letters) {
     List list;
     for (std::size_t i = 0; i < letters.size(); ++i) list.push_back(Bytes(letters).substr(i, 1));
