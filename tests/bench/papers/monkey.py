@@ -165,7 +165,8 @@ def existing_keys(bench):
 
 
 def fewest_bits(mine, theirs, what, paper, why):
-    """Judges the bits with which `mine` reads as few pages as `theirs` with 10, between measured bits on a logarithmic scale of pages."""
+    """Judges the number of bits with which `mine` reads as few pages as `theirs` reads with 10. The number is interpolated between
+    measured numbers of bits, on a logarithmic scale of pages."""
     wanted, ours = theirs[10], None
     for (few, before), (more, after) in zip(sorted(mine.items()), sorted(mine.items())[1:]):
         if ours is None and after <= wanted < before:

@@ -59,7 +59,7 @@ TEST_CASE("range tombstones cover files of any run completely: a delete-only pla
   }
 }
 
-TEST_CASE("covered file has pending births older than the tombstone's: it is dropped only if no older file overlaps it") {
+TEST_CASE("covered file has pending deletes older than the tombstone: it is dropped only if no older file overlaps it") {
   enum Kind { kTombstone, kDebt, kRecord };
   const Kind kind = GENERATE(kTombstone, kDebt, kRecord);
   DropTree tree;

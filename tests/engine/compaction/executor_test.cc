@@ -822,7 +822,7 @@ TEST_CASE("file has lingering names of purged keys: it is rewritten, not moved")
   CHECK(moves() == 0);
 }
 
-TEST_CASE("file has a debt, or entries that a record covers: it is rewritten, not moved") {
+TEST_CASE("file has a delete debt, or entries that a delete by stamp covers: it is rewritten, not moved") {
   TreeFixture tree(2);
   const SeqNum seq = ++tree.context.visible_seq;
   tree.flush({{{.key = "a", .seq = seq, .value = "1", .delete_key = 5}}, {}});

@@ -175,7 +175,7 @@ TEST_CASE("last expiry has not passed, or an entry has none: the page is not exp
   CHECK_FALSE(some_expired(page, 899));
 }
 
-TEST_CASE("records cover all stamps of a page: it counts as covered if readers see them and they are newer than its entries",
+TEST_CASE("deletes by stamp cover all stamps of a page: it counts as covered if readers see them and its entries are older",
           "[drops]") {
   PageFence page = stamped_page();
   CHECK(all_covered_by({{100, 121, 21, 5}}, page));
@@ -188,7 +188,7 @@ TEST_CASE("records cover all stamps of a page: it counts as covered if readers s
   CHECK_FALSE(all_covered_by({{0, kDeleteKeyEnd, 30, 5}}, page));
 }
 
-TEST_CASE("stamps of older entries are unknown: records do not show that these entries are covered", "[drops]") {
+TEST_CASE("stamps of older entries are unknown: deletes by stamp do not count as covering these entries", "[drops]") {
   const RecordSet records(std::vector<Record>{{0, kDeleteKeyEnd, 50, 5}});
   const PageFence page = stamped_page();
   const DropJudge judge{&records, 1000, kNow};

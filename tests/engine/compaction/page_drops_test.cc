@@ -254,7 +254,7 @@ TEST_CASE("versions of a key fill several tiles: pages of these tiles are not dr
   CHECK(bed.pages() == "1: " + std::to_string(table.page_count() - 1));
 }
 
-TEST_CASE("records cover pages completely: the pages are dropped", "[drops]") {
+TEST_CASE("deletes by stamp cover pages completely: the pages are dropped", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 10}, {"b", 2, 20}, {"c", 3, 30}, {"d", 4, kNoStamp}, {"e", 60, 20}});
   bed.erase(10, 30, 50);
@@ -265,7 +265,7 @@ TEST_CASE("records cover pages completely: the pages are dropped", "[drops]") {
   CHECK(bed.pages() == "1: 0 1 2");  // d has no stamp and e is newer than all records, so both stay
 }
 
-TEST_CASE("some reader cannot see a record yet: the record drops no page", "[drops]") {
+TEST_CASE("some reader cannot see a delete by stamp yet: it drops no page", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 10}, {"b", 40, 20}});
   bed.erase(10, 30, 50);
@@ -275,8 +275,7 @@ TEST_CASE("some reader cannot see a record yet: the record drops no page", "[dro
   CHECK(bed.pages() == "1: 0 1");
 }
 
-TEST_CASE("delete keys grow with seqs: a record that covers all of them up to a page's drops it, though older versions lie below",
-          "[drops]") {
+TEST_CASE("stamps grow with seqs: a delete of all smaller stamps drops a page, though older versions lie below", "[drops]") {
   const auto with = [](auto change) {
     Bed bed;
     bed.version->stamp = StampMode::kWriteTime;
@@ -296,7 +295,7 @@ TEST_CASE("delete keys grow with seqs: a record that covers all of them up to a 
   CHECK(with([](Bed& bed) { bed.deletes = {{10, 60, 50, 500}, {60, 125, 51, 500}}; }) == "1: 0 1; 2: 0 1");
 }
 
-TEST_CASE("edge pages are at most an eighth of the table: they are dropped in part", "[drops]") {
+TEST_CASE("pages at the edge of a delete are at most an eighth of the table: they are dropped in part", "[drops]") {
   for (const int pages : {12, 40}) {
     Bed bed;
     std::vector<E> entries;
@@ -498,7 +497,7 @@ TEST_CASE("page has one version not flagged `first`: it is dropped in part if th
   CHECK(stats.applied_seq == 500);  // the record covers no more entries, so no merge is needed for it
 }
 
-TEST_CASE("record covers a page that is not dropped: the page's table still needs the record", "[drops]") {
+TEST_CASE("delete by stamp covers a page that is not dropped: the page's table still needs the delete", "[drops]") {
   const bool covers_header = GENERATE(true, false);
   Bed bed;
   // The page of the header is not dropped, since it is more than an eighth of the table.

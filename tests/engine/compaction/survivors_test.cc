@@ -207,7 +207,7 @@ TEST_CASE("key has any short history: survivors keep what every reader sees, and
 }
 
 TEST_CASE(
-    "records cover versions: of all versions that no view separates, the newest is kept, and only then checked for a cover") {
+    "deletes by stamp cover versions: of all versions that no view separates, the newest is kept, then checked for a cover") {
   constexpr int kUsed = 4, kHistories = kAllSlotKinds * kAllSlotKinds * kAllSlotKinds * kAllSlotKinds;
   for (int history = 0; history < kHistories; ++history) {
     int slots[kSlots] = {};
@@ -228,7 +228,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "record covers a header: the header stays, and applied_seq() is below the record, until its elements are covered, too") {
+    "delete by stamp covers a header: it stays, and applied_seq() is below the delete, until its elements are covered, too") {
   const RecordSet records(std::vector<Record>{{5, 10, 20, 300}});
   const Judgement judgement{.now = kNow};
   Survivors survivors(judgement, &records);

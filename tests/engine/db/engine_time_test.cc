@@ -207,7 +207,7 @@ TEST_CASE("process is killed: engine time continues; it begins at the mark after
   CHECK(begins_at(7, reached) == mark);
 }
 
-TEST_CASE("after a kill engine time does not lead the wall clock, so that deadlines of seconds are kept by the wall clock, too") {
+TEST_CASE("process is killed and restarted: engine time does not lead the wall clock, by which deadlines of seconds hold, too") {
   MemoryFileSystem files;
   Settings settings = Harness::small();
   const auto open = [&](FileSystem& fs) {

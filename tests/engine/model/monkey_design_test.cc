@@ -28,7 +28,7 @@ double equation_25(const System& s, const PerOperation& mix, bool tiering, doubl
   return points * read + (mix[kRange] * (tiering ? t - 1 : 1) + mix[kWrite] * write) * levels;
 }
 
-TEST_CASE("Algorithm 5 gives filters the memory at which Eq. 25 is smallest") {
+TEST_CASE("memory is divided by Monkey's Algorithm 5: filters get the memory at which Eq. 25 is smallest") {
   for (const double bits : {4.0, 10.0, 20.0}) {
     for (const bool tiering : {false, true}) {
       for (const double t : {2.0, 4.0, 10.0}) {

@@ -234,7 +234,7 @@ TEST_CASE("more than 128 tables have pinned indexes over the capacity: a missed 
   CHECK(tables[1]->pinned_if_loaded() != nullptr);
 }
 
-TEST_CASE("index is unloaded: the filter denies no key, and is loaded again with the chosen slices") {
+TEST_CASE("index is unloaded: the filter excludes no key, and is loaded again with the chosen slices") {
   ColdBench bench;
   TableBuilderOptions options = bench.builder_options();
   options.filter_slices = {6, 4};

@@ -294,7 +294,7 @@ TEST_CASE("whole pages are dropped: no page is read, and the fences of dropped t
   REQUIRE(cut->built.stats.largest <= t.model.back().key);
 }
 
-TEST_CASE("pages were dropped: permutations show the stale tiles, and renewing names reads one page for each stale tile",
+TEST_CASE("pages were dropped: permutations show tiles with outdated names, and renewing these reads one page of each",
           "[table][drops]") {
   Bench bench;
   Living t;
@@ -327,7 +327,7 @@ TEST_CASE("pages were dropped: permutations show the stale tiles, and renewing n
   REQUIRE(renewed->reads.pages_read == stale + 1);  // one more for the page with the last key
 }
 
-TEST_CASE("table has range tombstones: its names are not renewed", "[table][drops]") {
+TEST_CASE("table has range tombstones: names of dropped keys in its fences are not renewed", "[table][drops]") {
   Bench bench;
   Random random(3);
   Recipe recipe;

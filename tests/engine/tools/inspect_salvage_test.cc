@@ -155,7 +155,7 @@ TEST_CASE("whole database is salvaged: it is as it was, deletes of all kinds and
   CHECK(contents(h, kOut, 2).empty());
 }
 
-TEST_CASE("batch in pieces is salvaged whole; with a damaged piece none of it is, and older values are saved apart") {
+TEST_CASE("batch is in pieces: it is salvaged whole; a piece is damaged: older values are saved as possibly deleted") {
   const bool damaged = GENERATE(false, true);
   Harness h(no_merges());
   h.open();
@@ -177,7 +177,7 @@ TEST_CASE("batch in pieces is salvaged whole; with a damaged piece none of it is
   CHECK(lists(saved, "of batch 2-1 is missing") == damaged);
 }
 
-TEST_CASE("page is damaged: older entries under it are saved apart, and all others are certain") {
+TEST_CASE("page is damaged: older versions of its keys are saved as possibly deleted, and all other keys as certain") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -196,7 +196,7 @@ TEST_CASE("page is damaged: older entries under it are saved apart, and all othe
   }
 }
 
-TEST_CASE("table is lost: values that it may have deleted are apart, and keys with newer versions are certain") {
+TEST_CASE("table is lost: values that it may have deleted are saved as possibly deleted; keys with newer versions are certain") {
   for (const char* suffix : {".data", ".meta"}) {
     for (const bool gone : {true, false}) {
       INFO(suffix << gone);
@@ -227,7 +227,7 @@ TEST_CASE("table is lost: values that it may have deleted are apart, and keys wi
   }
 }
 
-TEST_CASE("manifest and CURRENT are damaged or missing: nothing is certain, and everything is saved apart") {
+TEST_CASE("manifest and CURRENT are damaged or missing: no key is certain, and all are saved as possibly deleted") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);

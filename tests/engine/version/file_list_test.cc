@@ -232,7 +232,7 @@ TEST_CASE("edit moves a file of a large tree: each of the two runs gets one new 
   CHECK(shared + 2 >= before.runs[2].files.chunks());
 }
 
-TEST_CASE("record is added, and later removed: shapes of unchanged files have its birth as long as the record exists") {
+TEST_CASE("delete by stamp is added, and later removed: shapes of unchanged files have its birth as long as it exists") {
   FileMeta file;
   file.data_file = 1;
   file.metadata_file = 2;

@@ -156,7 +156,8 @@ class Bed {
   Millis now_ = 1000;
 };
 
-TEST_CASE("random edits are applied: every record that is left is needed by a file; every needed one is left or merged") {
+TEST_CASE(
+    "random edits are applied: every delete by stamp that is left is needed by a file; every needed one is left or merged") {
   std::size_t most = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     CAPTURE(seed);
@@ -169,7 +170,7 @@ TEST_CASE("random edits are applied: every record that is left is needed by a fi
   CHECK(most > 200);
 }
 
-TEST_CASE("no file needs a record: it is not stored in the manifest, and the edit of its tree removes it") {
+TEST_CASE("no file needs a delete by stamp: the manifest does not store it, and the tree's next edit removes it") {
   auto tree = std::make_shared<Version>();
   tree->tree = 1;
   tree->flushed_seq = 50;

@@ -237,7 +237,7 @@ TEST_CASE("edit merges level 0 into level 1: the version has the result", "[vers
   CHECK((*apply(**applied, gone))->cursors.empty());
 }
 
-TEST_CASE("edits add and remove records: the version has the result", "[version]") {
+TEST_CASE("edits add and remove deletes by stamp: the version has the result", "[version]") {
   TreeEdit edit;
   edit.tree = 1;
   edit.flushed_seq = 100;
@@ -260,7 +260,8 @@ TEST_CASE("edits add and remove records: the version has the result", "[version]
   CHECK(apply_error(edit) == "tree 1: record 99 is newer than the flushed seq 98");
 }
 
-TEST_CASE("record has no entries to cover: it is removed; newer record subsumes it: it is merged into that one", "[version]") {
+TEST_CASE("delete by stamp covers no entry any more: it is removed; a newer one has its range: it is merged into that one",
+          "[version]") {
   const auto stamped = [](FileNum num, const char* a, const char* b, SeqNum lo, SeqNum hi, DeleteKey min, DeleteKey max) {
     FileMeta file = plain_file(num, a, b, lo, hi);
     file.stats.min_delete_key = min;

@@ -219,7 +219,7 @@ TEST_CASE("users are saved to a file: the file can be read together with the con
   CHECK(other.file_text("abc").status().message().starts_with("the user default has other passwords than the configured one"));
 }
 
-TEST_CASE("memory of users: it follows their rules, and removed users have none", "[acl]") {
+TEST_CASE("users change: their counted memory follows their rules, and removed users count nothing", "[acl]") {
   const Users none;
   Users users = changed(none, "a", {"on"});
   const std::uint64_t small = users.memory_bytes();

@@ -255,7 +255,7 @@ TEST_CASE("walk runs inside a transaction: it skips at most a limited number of 
   CHECK(server("RANDOMKEY") == "(nil)");  // checked last: while it runs off the loop, merges may drop the deleted entries
 }
 
-TEST_CASE("transaction of walks cannot leave its loop: the walks share one limit, and small walks may exceed it") {
+TEST_CASE("transaction of walks cannot leave its event loop: the walks share one limit, and small walks may exceed it") {
   CommandHarness server(command_families());
   std::string all = "MSET";
   for (int i = 0; i < 60'000; ++i) all += " k" + std::to_string(1'000'000 + i) + " v";

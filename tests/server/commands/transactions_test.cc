@@ -220,7 +220,7 @@ TEST_CASE("queue does not fit into memory: it is refused, and its memory is rele
   CHECK(server("EXISTS key") == "(integer) 0");
 }
 
-TEST_CASE("transaction cannot leave its loop: it is refused if it is long, and runs if it is short") {
+TEST_CASE("transaction cannot leave its event loop: it is refused if it is long, and runs if it is short") {
   CommandHarness server(command_families());
   const std::string refused =
       "(error) EXECABORT Transaction discarded because of: a transaction with a command that cannot leave";

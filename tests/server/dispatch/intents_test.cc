@@ -135,7 +135,7 @@ TEST_CASE("two commands need firm marks on one key: one command gets them, and t
   CHECK(intents.mark(second, true, {&loop, 2}));
 }
 
-TEST_CASE("sets of keys of all sizes are compared correctly") {
+TEST_CASE("sets of keys of all sizes are compared: the results are right") {
   KeySet few, many, others;
   few.add(0, 7);
   few.add(0, 70'007);

@@ -6,7 +6,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("command is below the threshold: it is not a sample; with a threshold of 0 no command is") {
+TEST_CASE("command is faster than the threshold: it is no sample; with a threshold of 0 no command is") {
   LatencyMonitor monitor;
   monitor.add("command", 1000, 1);
   CHECK(monitor.events().empty());

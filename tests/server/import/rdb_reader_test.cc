@@ -131,7 +131,7 @@ TEST_CASE("RDB file names a length that it does not have: no memory is allocated
   CHECK(read_file(file).status.code() == Code::kCorruption);
 }
 
-TEST_CASE("not an RDB file, or of an unknown version: the error says so") {
+TEST_CASE("file is no RDB file, or of an unknown version: the error says so") {
   CHECK(read_file("").status.code() == Code::kInvalidArgument);
   CHECK(read_file("*1\r\n$4\r\nPING\r\n").status.code() == Code::kInvalidArgument);
   CHECK(read_file("REDIS00x1").status.code() == Code::kInvalidArgument);

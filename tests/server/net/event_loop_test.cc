@@ -638,7 +638,7 @@ TEST_CASE("command sink has a file descriptor of its own: its events wake the lo
   CHECK(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return h.sink.events == 1; }));
 }
 
-TEST_CASE("client is resumed on the loop's own thread: it is served in that round") {
+TEST_CASE("client is resumed on its event loop's own thread: it is served in that round") {
   Harness h;
   h.watch_event();
   const int fd = h.connect();
@@ -1047,7 +1047,7 @@ TEST_CASE("pushes to many clients do not fit into the budget: they are dropped o
   CHECK(h.sink.largest_output < 1'000'000);
 }
 
-TEST_CASE("client has a large unread reply that the sink has charged: it is not closed for it") {
+TEST_CASE("client has a large unread reply that is charged to its command: it is not closed for that") {
   Harness h;
   h.memory.sink = &h.sink;
   h.memory.most = 6'000'000;

@@ -58,14 +58,14 @@ double score(double longitude, double latitude) { return static_cast<double>(geo
 
 }  // namespace
 
-TEST_CASE("place becomes a score: it is that of Redis's documentation", "[geo]") {
+TEST_CASE("position becomes a geohash score: it is that of Redis's documentation", "[geo]") {
   CHECK(geo_score(kPalermo) == 3479099956230698);
   CHECK(geo_score(kCatania) == 3479447370796909);
   CHECK(hash_of(kPalermo) == "sqc8b49rny0");
   CHECK(hash_of(kCatania) == "sqdtr74hyu0");
 }
 
-TEST_CASE("score becomes a place: it is within half a cell", "[geo]") {
+TEST_CASE("geohash score becomes a position: it is within half a cell of the original", "[geo]") {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> longitudes(-180, 180), latitudes(-kMaxLatitude, kMaxLatitude);
   for (int i = 0; i < 10'000; ++i) {
@@ -87,7 +87,7 @@ TEST_CASE("point is at a limit: it is on the map; beyond: it is not", "[geo]") {
   CHECK(geo_score({180, kMaxLatitude}) == 3ULL << 52);  // one column and one row beyond the last cell
 }
 
-TEST_CASE("score is a number that encodes no place: it has a place on the map all the same", "[geo]") {
+TEST_CASE("score is a number that encodes no position: it has one on the map all the same", "[geo]") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const double each : {-1.0, -1e300, 1e300, kInfinity, -kInfinity, 9.3e18, 1.9e19}) CHECK(is_on_map(geo_point(each)));
   CHECK(geo_hash_number(kInfinity) == std::numeric_limits<std::int64_t>::min());
@@ -117,7 +117,7 @@ TEST_CASE("distance is formatted: it has four digits after the point", "[geo]") 
   CHECK(shown(20020741.0001) == "20020741.0001");
 }
 
-TEST_CASE("cells of any area: at most nine, and none overlaps another", "[geo]") {
+TEST_CASE("cells that cover any search area: at most nine, and none overlaps another", "[geo]") {
   std::mt19937_64 random(2);
   std::uniform_real_distribution<double> longitudes(-180, 180), latitudes(-kMaxLatitude, kMaxLatitude), scale(-3, 9);
   for (int i = 0; i < 20'000; ++i) {

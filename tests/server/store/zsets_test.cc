@@ -124,7 +124,7 @@ TEST_CASE("sorted set: ranges of members are found, forward and backward", "[zse
 
 const StopCheck kNeverStop = [] { return false; };
 
-TEST_CASE("sorted set: an operation on many sources ends when its check says so", "[zsets]") {
+TEST_CASE("sorted set: an operation on many sources is cancelled: it ends at its next check", "[zsets]") {
   const SortedSet members = {{1, "a"}, {2, "b"}};
   const std::vector<WeightedSource> sources(1000, WeightedSource{members, 1});
   int asked = 0;

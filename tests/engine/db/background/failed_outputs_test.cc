@@ -49,7 +49,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("no edit names the outputs: they are unlinked at once, but the data file of a page drop stays") {
+TEST_CASE("job fails before its edit: its outputs are unlinked at once, except the data file of a page drop") {
   Bed bed;
   bed.outputs.unlink(bed.tree, {Bed::table(1, 2)}, {Bed::table(3, 4)});
   CHECK((!bed.exists(data_file_name(1)) && !bed.exists(metadata_file_name(2)) && !bed.exists(metadata_file_name(4))));

@@ -359,7 +359,7 @@ TEST_CASE("edit for engine time names the newest log segment and the last synced
   CHECK((bed.versions->newest_log() == 503 && bed.versions->last_seq() == 25));
 }
 
-TEST_CASE("filters of a tree are scheduled repeatedly: they are fitted once, and not after the tree is dropped") {
+TEST_CASE("fitting of a tree's filters is scheduled repeatedly: it is done once, and not after the tree is dropped") {
   Bed bed;
   const TreePtr tree = bed.committed();
   bed.editor.schedule_filter_fit(tree);

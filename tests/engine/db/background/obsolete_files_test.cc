@@ -132,7 +132,7 @@ TEST_CASE("file to unlink is missing: this is no failure") {
   CHECK(bed.warnings.empty());
 }
 
-TEST_CASE("files are disowned: they stay until the manifest is rolled") {
+TEST_CASE("failed edit may name files: these stay until the manifest is rolled") {
   Bed bed;
   bed.remover.disown({{1, 2}, {3, kNoFile}});
   bed.remover.remove_queued();

@@ -111,7 +111,7 @@ TEST_CASE("rewrite for a deadline leaves pending deletes: no further rewrite of 
   CHECK(bed.recall().fruitless.empty());
 }
 
-TEST_CASE("pages were dropped in part: the planners remember the table's newest record, and search its pages again") {
+TEST_CASE("pages were dropped in part: planners remember the table's newest delete by stamp, and search its pages again") {
   Bed bed;
   (void)bed.memory.note_planned(kTree, bed.recall(), {.next_page_look = 0});
   const std::vector<Record> records = {{0, 10, 5, 100}, {10, 20, 9, 100}};
@@ -126,7 +126,7 @@ TEST_CASE("pages were dropped in part: the planners remember the table's newest 
   CHECK(input.parts_done == std::map<FileNum, SeqNum>{{1007, 9}});
 }
 
-TEST_CASE("tree is dropped: no fact about it is left") {
+TEST_CASE("tree is dropped: the planners remember nothing about it") {
   Bed bed;
   bed.memory.note_ended(kTree, false, Status::no_space("full"));
   bed.memory.forget(kTree);

@@ -71,7 +71,7 @@ TEST_CASE("merges of a tree are paused: only planners for deadlines are tried") 
   CHECK(order({.paused = true}) == "names, urgent, late rewrite");
 }
 
-TEST_CASE("merges for deadlines rest after a failure: only the other planners are tried") {
+TEST_CASE("merges for deadlines have failed and are delayed: only the other planners are tried") {
   CHECK(order({.deadlines_rest = true}) == "quarantine, file drop, page drop, policy, rewrite");
   CHECK(order({.paused = true, .deadlines_rest = true}).empty());
 }
@@ -289,7 +289,7 @@ TEST_CASE("page drop lacks the indexes of some tables: it searches again after a
 }
 
 TEST_CASE(
-    "record covers pages: they are dropped (only whole files if punching is impossible); a search without result is repeated") {
+    "delete by stamp covers pages: they are dropped (whole files if punching is impossible); without a result, it is repeated") {
   Tables all;
   Source stamped;
   for (int i = 0; i < 16; ++i)

@@ -143,7 +143,7 @@ TEST_CASE("metadata file of a table is replaced: the table keeps its data file")
   CHECK((bed.metadata_files.size() == 1 && bed.data_files.empty()));
 }
 
-TEST_CASE("files are quarantined: the view lists them, and their ranges are frozen") {
+TEST_CASE("files are quarantined: the view lists them, and marks their key ranges as frozen") {
   Bed bed;
   TreeEdit edit;
   edit.tree = 1;

@@ -117,7 +117,7 @@ TEST_CASE("oldest delete has used its part of the time, or PURGE.NOW applies to 
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("memtable is frozen: it counts only while no flush of it is queued") {
+TEST_CASE("frozen memtable has a due delete: it is reported only while no flush of it is queued") {
   Fixture f;
   f.memtables = {0, kBirth};
   CHECK_FALSE(f.tick(kBirth + kDeadline));

@@ -158,7 +158,7 @@ TEST_CASE("delete was born in the millisecond of the survey: it counts; a later 
   CHECK(bed.holders().empty());
 }
 
-TEST_CASE("record may cover entries of a table, or names linger in it: the survey lists the table") {
+TEST_CASE("delete by stamp may cover a table's entries, or purged names linger in it: the survey lists it") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   FileMeta covered = table(5, 0);
@@ -229,7 +229,7 @@ TEST_CASE(
   CHECK(survey->is_due(2, kNow - 1, 8));
 }
 
-TEST_CASE("no place of a retired tree is left: its deadline is dropped") {
+TEST_CASE("nothing that may hold data of a retired tree is left: the tree's deadline is dropped") {
   Bed bed;
   const TreePtr tree = bed.make(1, 2);
   bed.drop(tree, 2, kNow);

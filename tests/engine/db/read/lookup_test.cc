@@ -37,7 +37,7 @@ TEST_CASE("view does not see versions after its seq") {
   CHECK(value_of(f.leased_view(), "a") == "new");
 }
 
-TEST_CASE("tombstone, expiry, range tombstone and record each hide an older version, in a memtable and in a table") {
+TEST_CASE("tombstone, expiry, range tombstone or delete by stamp hides a version: it is not found, in a memtable or in a table") {
   ReadFixture f;
   f.put("deleted", "v");
   f.put("expired", "v", {.expiry = f.now});

@@ -67,7 +67,8 @@ TEST_CASE("scan counts the pages that it read, and its lookups as gets") {
   CHECK(f.env.counters.mine().gets == 300);
 }
 
-TEST_CASE("stamps are estimated: entries of memtables and fences of tables count, but not pages under a record") {
+TEST_CASE(
+    "keys by stamp are estimated: memtables' entries and tables' fences count, pages that a delete by stamp covers do not") {
   ReadFixture f;
   for (int i = 0; i < 1000; ++i) f.put(numbered(i), "v", {.stamp = static_cast<DeleteKey>(i)});
   CHECK(estimate_stamps(f.leased_view(), 100, 600) == 500);

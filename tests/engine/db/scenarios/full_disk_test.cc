@@ -184,7 +184,7 @@ TEST_CASE("database starts on a disk without a free byte and without a reserve: 
   }
 }
 
-TEST_CASE("start serves only reads and ends without room: the next start has every write") {
+TEST_CASE("server starts without room, serves only reads, and ends: the next start has every write") {
   Harness h;
   h.open();
   h.put(0, "logged", "1");

@@ -660,7 +660,7 @@ TEST_CASE("database has no deadline: a ticket for all trees names it and does no
   CHECK(h.db->purge_status(own)->promised == false);
 }
 
-TEST_CASE("deadline becomes longer, or none: no promise for log and manifest is withdrawn") {
+TEST_CASE("deadline becomes longer, or none: log and manifest lose earlier deletes by the old deadline") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -912,7 +912,7 @@ TEST_CASE("deadline becomes shorter: it applies from the change on, so nothing w
   CHECK(h.db->stats().deadlines_missed_load == 1);  // the view, which is still open, is the reason
 }
 
-TEST_CASE("only a record deletes entries: the ticket waits for them") {
+TEST_CASE("only a delete by stamp covers entries: the ticket waits until they are purged") {
   Harness h(with_deadline(0));
   h.open();
   put_some(h, 5);

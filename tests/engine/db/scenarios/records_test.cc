@@ -171,7 +171,7 @@ TEST_CASE("newest version of a key is dropped: no older version comes back, for 
   }
 }
 
-TEST_CASE("record is written during a merge of its entries: it covers the merge's output, and does not retire with the merge") {
+TEST_CASE("delete by stamp is written during a merge of its entries: it covers the merge's output, and stays after the merge") {
   std::uint64_t turn = round_of_seeds();  // chooses the partitioning
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 8u}) {
@@ -184,7 +184,7 @@ TEST_CASE("record is written during a merge of its entries: it covers the merge'
   }
 }
 
-TEST_CASE("record is visible from its seq on, in memtable and tables, to views of any age") {
+TEST_CASE("delete by stamp has a seq: it is visible from that seq on, in memtable and tables, to views of any age") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "a", 5);
@@ -227,7 +227,7 @@ TEST_CASE("batch has several operations: they take effect in their order") {
   }
 }
 
-TEST_CASE("record retires with the last entry that it covers") {
+TEST_CASE("last entry that a delete by stamp covers is purged: the record of the delete is removed") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "covered", 50);
@@ -252,7 +252,7 @@ TEST_CASE("record retires with the last entry that it covers") {
   CHECK(h.db->tree_info(0)->records == 0);
 }
 
-TEST_CASE("deletes form a sliding window: one record with the oldest birth is left of them") {
+TEST_CASE("deletes by stamp form a sliding window: one record with the oldest birth is left of them") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(i));
@@ -272,7 +272,7 @@ TEST_CASE("deletes form a sliding window: one record with the oldest birth is le
   h.db->resume_compactions();
 }
 
-TEST_CASE("more records are written than a memtable can have: they continue in the next one") {
+TEST_CASE("more deletes by stamp are written than a memtable can have: they continue in the next memtable") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.settings.tree.memtable_size = 64 << 20;
   h.open();
@@ -292,7 +292,7 @@ TEST_CASE("more records are written than a memtable can have: they continue in t
   }
 }
 
-TEST_CASE("tree has more than 1,024 records: the oldest are merged away first, with and without a deadline") {
+TEST_CASE("tree has more than 1,024 deletes by stamp: merges purge the oldest first, with and without a deadline") {
   constexpr int kLimit = 1024, kDeletes = kLimit + 76, kStep = 4;
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.settings.tree.memtable_size = 8 << 20;
@@ -443,7 +443,7 @@ TEST_CASE("lookup by stamp in steps of any size returns each key of the range on
   }
 }
 
-TEST_CASE("edit of a flush fails: no record is lost, and a restart finds it in the log") {
+TEST_CASE("edit of a flush fails: no delete by stamp is lost, and a restart finds it in the log") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "covered", 50);

@@ -100,7 +100,7 @@ TEST_CASE("databases are swapped: settings stay with the number and apply to the
 }
 
 // engine/docs/decisions/0026-settings-go-by-number.md has the reason.
-TEST_CASE("tree is swapped: it gets the other number's tile size and deadline, and keeps its earlier promises") {
+TEST_CASE("tree is swapped: it gets the other number's tile size and deadline, and earlier deletes keep their due times") {
   constexpr Millis kShort = 10'000, kLong = 3'600'000;
   const std::string marker = "<deleted value>";
   Settings settings = Harness::small();

@@ -243,7 +243,7 @@ TEST_CASE("trees are swapped: they take over the settings of their new database,
   CHECK(bed.filters_changed.empty());
 }
 
-TEST_CASE("deadline is configured: it changes the rule only once the database is open") {
+TEST_CASE("deadline is configured before the database is open: it takes effect only once the database is open") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   TreeSettings shorter = four_databases()[0];

@@ -152,7 +152,7 @@ TEST_CASE("charges since the last division reach a thirty-second of the budget: 
   CHECK(f.cache == 155 * kMiB - 1);
 }
 
-TEST_CASE("charge has room now, after a flush, or never") {
+TEST_CASE("room for a charge is requested: there is room now, after a flush, or never") {
   Fixture f;
   f.budget.divide({.memtables = 100 * kMiB, .uncharged = 100 * kMiB, .kept = 10 * kMiB});
   CHECK(f.budget.room(42 * kMiB) == BudgetRoom::kNow);  // 10 MiB stay reserved

@@ -28,7 +28,7 @@ struct Row {
 
 }  // namespace
 
-TEST_CASE("source exceeds its limit: it raises the pressure from there on") {
+TEST_CASE("source of pressure exceeds its limit: the pressure rises from there on") {
   const std::vector<Row> rows = {
       {"nothing is behind", [](WriteLoad&) {}, 0, StallReason::kNone},
       {"runs at the first limit", [](WriteLoad& l) { l.trees[0].runs = 20; }, 0, StallReason::kNone},

@@ -262,7 +262,7 @@ TEST_CASE("transaction is long: its notifications have the order of its commands
   CHECK(server.published == expected);
 }
 
-TEST_CASE("command has several keys: it runs on its loop if few clients are notified, and off it if many are") {
+TEST_CASE("command has several keys: it runs on its event loop if few clients are notified, and off it if many are") {
   SlicedServer server;
   server.notify("EA");
   server.listeners = 10;

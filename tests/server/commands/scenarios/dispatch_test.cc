@@ -64,7 +64,7 @@ TEST_CASE("reader misses pages: it runs again, and after several misses on an of
   CHECK(times(server, Stage::kThread) == 1);
 }
 
-TEST_CASE("writer misses pages many times: it leaves its loop, and reads with blocking there") {
+TEST_CASE("writer misses pages many times: it leaves its event loop, and an offload thread reads them with blocking I/O") {
   CommandHarness server(families());
   std::atomic<int> runs{0}, off_loop{0};
   g_probe = [&](Ctx& ctx) -> Status {
@@ -194,7 +194,7 @@ TEST_CASE("pass has committed megabytes: it begins no further command, since the
   CHECK(done == (set[2].size() == value.size() ? 4 : 20));
 }
 
-TEST_CASE("client disconnects while its command is off the loop: the results are dropped") {
+TEST_CASE("client disconnects while its command is off its event loop: the results are dropped") {
   CommandHarness server(families());
   const std::vector<Bytes> dbsize{"DBSIZE"};
   auto client = std::make_unique<Client>();

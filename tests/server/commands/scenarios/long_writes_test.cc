@@ -80,7 +80,7 @@ std::vector<std::string> many(const char* command, int keys, bool values) {
 
 }  // namespace
 
-TEST_CASE("command has many keys: it runs off the loop, and its writes become visible at one moment") {
+TEST_CASE("command has many keys: it runs off its event loop, and its writes become visible at one moment") {
   TwoLoops server(GENERATE(false, true));
   Asked set = server.ask(1, many("MSET", 2000, true));
   CHECK_FALSE(set.step());
@@ -109,7 +109,7 @@ TEST_CASE("command has many keys: it runs off the loop, and its writes become vi
   CHECK(server.beside("EXISTS k0 k1999") == "(integer) 0");
 }
 
-TEST_CASE("long read runs off the loop: it sees the data of one moment") {
+TEST_CASE("long read runs off its event loop: it sees the data of one moment") {
   TwoLoops server;
   server.beside("MSET k0 a k1999 b");
   const bool exists = GENERATE(false, true);
@@ -129,7 +129,7 @@ TEST_CASE("long read runs off the loop: it sees the data of one moment") {
   }
 }
 
-TEST_CASE("command has a large value: it leaves the loop before the work is done") {
+TEST_CASE("command has a large value: it leaves its event loop before the work is done") {
   TwoLoops server;
   const std::string value(2 << 20, 'v');
   Asked set = server.ask(1, {"SET", "big", value});
@@ -295,7 +295,7 @@ TEST_CASE("range or database is deleted during a long write: the delete does not
   CHECK(server.beside("GET k") == "\"L\"");
 }
 
-TEST_CASE("client of a long write disconnects at any stage: no marks and no write are left, and waiting writers run") {
+TEST_CASE("client of a long write disconnects at any stage: no marks on keys and no write are left, and waiting writers run") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   const int stage = GENERATE(0, 1, 2, 3, 4, 5);
@@ -326,7 +326,7 @@ TEST_CASE("client of a long write disconnects at any stage: no marks and no writ
   CHECK(server.beside("GET k") == (stage >= 4 ? "\"1w\"" : "\"aw\""));
 }
 
-TEST_CASE("long write fails: no marks and no write are left") {
+TEST_CASE("long write fails: no marks on keys and no write are left") {
   TwoLoops server;
   server.beside("SET k a");
   g_long = [](Ctx& ctx) -> Status {
@@ -440,7 +440,7 @@ std::uint64_t calls(const CommandHarness& server, Bytes command) {
 
 }  // namespace
 
-TEST_CASE("EXEC has many commands: it runs off the loop, and its writes become visible at one moment") {
+TEST_CASE("EXEC has many commands: it runs off its event loop, and its writes become visible at one moment") {
   TwoLoops server(GENERATE(false, true));
   const std::uint64_t charged = server.db->memory().charged(MemoryAccount::Kind::kConnections);
   queue_many(server, 1);
@@ -470,7 +470,7 @@ TEST_CASE("EXEC has many commands: it runs off the loop, and its writes become v
   CHECK(server.db->memory().charged(MemoryAccount::Kind::kConnections) == charged);
 }
 
-TEST_CASE("EXEC proves to be long while it runs: it starts again off the loop") {
+TEST_CASE("EXEC proves to be long while it runs: it starts again off its event loop") {
   TwoLoops server;
   CHECK(server.beside("INCR n") == "(integer) 1");
   server.beside("MULTI", 1);
@@ -560,7 +560,7 @@ TEST_CASE("client disconnects during a long EXEC: no marks, no write and no char
   CHECK(server.beside("EXISTS k0") == "(integer) 0");
 }
 
-TEST_CASE("EXEC has a command that must stay on the loop: EXEC stays there") {
+TEST_CASE("EXEC has a command that must stay on its event loop: EXEC stays there") {
   TwoLoops server;
   queue_many(server, 1);
   queue_one(server, 1, "CLIENT SETNAME x");
@@ -568,7 +568,7 @@ TEST_CASE("EXEC has a command that must stay on the loop: EXEC stays there") {
   CHECK(exec.step());
 }
 
-TEST_CASE("EXEC has a command that by itself runs off its loop: EXEC leaves the loop even if short") {
+TEST_CASE("EXEC has a command that by itself runs off the event loop: EXEC leaves its event loop even if short") {
   for (const char* command : {"LCS k0 k1", "INFO", "PUBSUB CHANNELS"}) {
     CAPTURE(command);
     TwoLoops server;
@@ -599,7 +599,7 @@ TEST_CASE("thread collects a command's keys: they are charged until the reply") 
   CHECK(memory.charged(MemoryAccount::Kind::kCommands) == 0);
 }
 
-TEST_CASE("EXEC has FLUSHDB: it runs off the loop, and empties the database as it is at the commit") {
+TEST_CASE("EXEC has FLUSHDB: it runs off its event loop, and empties the database as it is at the commit") {
   TwoLoops server(GENERATE(false, true));
   const bool had_keys = GENERATE(false, true);
   if (had_keys) CHECK(server.beside("MSET k0 old gone 1") == "OK");
@@ -621,7 +621,7 @@ TEST_CASE("EXEC has FLUSHDB: it runs off the loop, and empties the database as i
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("EXEC has SWAPDB: it runs off the loop, and runs again if a key changes that it reads from the other database") {
+TEST_CASE("EXEC has SWAPDB: it runs off its event loop, and runs again if a key changes that it reads from the other database") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -646,7 +646,7 @@ TEST_CASE("EXEC has SWAPDB: it runs off the loop, and runs again if a key change
   CHECK(server.beside("MGET there k0") == (conflict ? "[\"21\", (nil)]" : "[\"11\", (nil)]"));
 }
 
-TEST_CASE("EXEC with SELECT runs off the loop: each command runs in its database, and the last one stays selected") {
+TEST_CASE("EXEC with SELECT runs off its event loop: each command runs in its database, and the last one stays selected") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -673,7 +673,7 @@ TEST_CASE("EXEC with SELECT runs off the loop: each command runs in its database
   CHECK(server.beside("MGET k0 here") == "[\"v\", (nil)]");
 }
 
-TEST_CASE("EXEC has COPY and MOVE: it runs off the loop, and runs again if a target in another database is written") {
+TEST_CASE("EXEC has COPY and MOVE: it runs off its event loop, and runs again if a target in another database is written") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -698,7 +698,7 @@ TEST_CASE("EXEC has COPY and MOVE: it runs off the loop, and runs again if a tar
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("COPY or MOVE has a large value: it runs off the loop, and runs again if the target is written") {
+TEST_CASE("COPY or MOVE has a large value: it runs off its event loop, and runs again if the target is written") {
   TwoLoops server(GENERATE(false, true));
   const bool moves = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -774,7 +774,7 @@ TEST_CASE("key of BY expires before the commit of a long SORT with STORE: the SO
   CHECK(server.beside("LRANGE d 0 -1") == "[\"999\"]");
 }
 
-TEST_CASE("SORT without STORE runs off the loop: it sees the data of one moment, and marks no key") {
+TEST_CASE("SORT without STORE runs off its event loop: it sees the data of one moment, and marks no key") {
   TwoLoops server(GENERATE(false, true));
   push_many(server);
   const std::string name = GENERATE("SORT", "SORT_RO");
@@ -788,7 +788,7 @@ TEST_CASE("SORT without STORE runs off the loop: it sees the data of one moment,
   CHECK(sort.reply() == "[\"7\", (nil), \"999\", (nil)]");
 }
 
-TEST_CASE("EXEC with SORT by other keys runs off the loop: it runs again if one of these keys is written") {
+TEST_CASE("EXEC with SORT by other keys runs off its event loop: it runs again if one of these keys is written") {
   TwoLoops server(GENERATE(false, true));
   push_many(server);
   server.beside("MULTI", 1);
@@ -807,7 +807,7 @@ TEST_CASE("EXEC with SORT by other keys runs off the loop: it runs again if one 
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("EXEC has a walk: it runs off the loop even if short, and runs again if a key is added") {
+TEST_CASE("EXEC has a walk: it runs off its event loop even if short, and runs again if a key is added") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SELECT 1", 51);
   server.beside("SET first 1");
@@ -834,7 +834,7 @@ TEST_CASE("EXEC has a walk: it runs off the loop even if short, and runs again i
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("PFCOUNT is in an EXEC off the loop: it stores its result, as on the loop") {
+TEST_CASE("PFCOUNT is in an EXEC off its event loop: it stores its result all the same") {
   TwoLoops server(GENERATE(false, true));
   server.beside("PFADD h a b");
   server.beside("MULTI", 1);
@@ -868,7 +868,7 @@ TEST_CASE("EXEC has only walks: it sees the data of one moment, whatever is writ
   CHECK(exec.reply() == "[(integer) 1, OK, (integer) 1, [\"first\"]]");
 }
 
-TEST_CASE("EXEC off the loop reads two databases: it sees both as of one moment") {
+TEST_CASE("EXEC off its event loop reads two databases: it sees both as of one moment") {
   TwoLoops server;
   server.beside("SET k0 old");
   server.beside("SELECT 1", 51);

@@ -62,7 +62,7 @@ struct Server : CommandHarness {
 
 }  // namespace
 
-TEST_CASE("check takes long: it is made off the loop, and then the command runs or is denied", "[acl]") {
+TEST_CASE("check takes long: it is made off the event loop, and then the command runs or is denied", "[acl]") {
   Server server;
   server.log_in();
   CHECK(server.checked({"SET", kAllowed, "1"}) == "OK");
@@ -75,7 +75,7 @@ TEST_CASE("check takes long: it is made off the loop, and then the command runs 
   CHECK((session_of(server.client(2)).modes & Session::kInCheck) == 0);
 }
 
-TEST_CASE("check is short: it is made on the loop", "[acl]") {
+TEST_CASE("check is short: it is made on the event loop", "[acl]") {
   Server server;
   server.log_in();
   const auto asked = server.ask({"GET", "a:tenant7:b"});
@@ -83,7 +83,7 @@ TEST_CASE("check is short: it is made on the loop", "[acl]") {
   CHECK(asked->reply() == "(nil)");
 }
 
-TEST_CASE("command has more arguments than a loop collects: its check is made off the loop", "[acl]") {
+TEST_CASE("command has more arguments than an event loop collects: its check is made off the loop", "[acl]") {
   Server server;
   server.log_in();
   std::vector<std::string> words(Dispatcher::kLoopArguments + 1, "a:tenant7:b");
@@ -188,7 +188,7 @@ TEST_CASE("transaction has a command whose check takes long: it waits when it is
   CHECK(server("EXEC", 2) == "(error) EXECABORT Transaction discarded because of previous errors.");
 }
 
-TEST_CASE("rights change after a command was queued: EXEC checks it again, off the loop if that takes long", "[acl]") {
+TEST_CASE("rights change after a command was queued: EXEC checks it again, off its event loop if that takes long", "[acl]") {
   Server server;
   server.log_in();
   CHECK(server("MULTI", 2) == "OK");
@@ -207,7 +207,7 @@ TEST_CASE("rights change after a command was queued: EXEC checks it again, off t
   CHECK(server("EXEC", 2).starts_with("[(error) NOPERM ACLs rules changed"));
 }
 
-TEST_CASE("ACL DRYRUN takes long: it runs off the loop", "[acl]") {
+TEST_CASE("ACL DRYRUN takes long: it runs off its event loop", "[acl]") {
   Server server;
   server.log_in();
   CHECK(server.checked({"ACL", "DRYRUN", "app", "GET", kAllowed}) == "OK");

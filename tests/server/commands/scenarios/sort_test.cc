@@ -100,7 +100,7 @@ TEST_CASE("pattern gives keys that are longer than allowed: the keys count as mi
         "[(nil), (nil), (nil), (nil)]");
 }
 
-TEST_CASE("lists and weights are random: SORT gives the order of a simple sort, on the loop and off it") {
+TEST_CASE("lists and weights are random: SORT gives the order of a simple sort, on its event loop and off it") {
   std::uint64_t seed = 5;
   const auto below = [&seed](std::uint64_t n) { return next_random(&seed) % n; };
   for (int round = 0; round < 20; ++round) {

@@ -127,7 +127,7 @@ TEST_CASE("large value is on disk: it survives DUMP and RESTORE") {
   CHECK(show(server.raw({"GET", "copy"})) == show(server.raw({"GET", "k"})));
 }
 
-TEST_CASE("large collection is on disk: it survives DUMP and RESTORE, which leave the loop where they take long") {
+TEST_CASE("large collection is on disk: it survives DUMP and RESTORE, which leave their event loop where they take long") {
   CommandHarness server(command_families());
   std::vector<std::string> push{"RPUSH", "k"};
   for (int i = 0; i < 16'000; ++i) push.push_back("element " + std::to_string(i));

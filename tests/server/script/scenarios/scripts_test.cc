@@ -42,7 +42,7 @@ std::shared_ptr<const Script> script(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("short script runs on its loop, a long one on a thread for scripts") {
+TEST_CASE("short script runs on its event loop, a long one on a thread for scripts") {
   Server server;
   const auto quick = server.ask({"EVAL", "return 'quick'", "0"});
   CHECK(quick->step());
