@@ -6,8 +6,8 @@
 namespace ebbtide {
 namespace {
 
-// Format of encode(): integers as varints, flags, bounds, then the numbers of collections, headers, elements and their tombstones.
-// A new field is added at the end and makes the length prefix larger; readers skip fields that they do not know.
+// Format of encode(): integers as varints, flags, bounds, then the numbers of collections, headers, elements and their
+// tombstones. A new field is added at the end and makes the length prefix larger; readers skip fields that they do not know.
 constexpr std::uint64_t kExclusive = 1;
 constexpr std::uint64_t kUnbounded = 2;
 

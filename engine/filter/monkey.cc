@@ -109,9 +109,9 @@ FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurv
 
 constexpr std::size_t kTriedSingly = 16;
 
-/// Returns `fixed`, with `touch` bits or none for each run that has fewer than `touch` bits. Their bits go to the most useful ones.
-/// Returns an empty list if kTriedSingly runs or fewer are concerned: then each is tried singly, which costs two solutions of the
-/// whole problem a run. Many are concerned if a level has many runs of the same size.
+/// Returns `fixed`, with `touch` bits or none for each run that has fewer than `touch` bits. Their bits go to the most useful
+/// ones. Returns an empty list if kTriedSingly runs or fewer are concerned: then each is tried singly, which costs two
+/// solutions of the whole problem a run. Many are concerned if a level has many runs of the same size.
 Fixed all_or_nothing(std::span<const FilterRun> runs, const FilterBits& now, const Fixed& fixed, double touch) {
   std::vector<std::size_t> few;
   double left = 0;
@@ -167,7 +167,8 @@ FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits,
   FilterBits best = solve(runs, budget_bits, curve, fixed);
   if (curve == FilterCurve::kIdeal) return best;
   // A filter has at least one probe, so a filter with fewer bits than first_touch() is worse than the hull suggests. Such a run
-  // gets no filter, or a filter of first_touch() bits, if that is better. Rarely more than one run is concerned, unless a level has many.
+  // gets no filter, or a filter of first_touch() bits, if that is better. Rarely more than one run is concerned, unless a level
+  // has many.
   const double touch = convex(curve).first_touch();
   const std::size_t tries = 2 * runs.size();  // bits that one run does not use may bring another run to this point
   for (std::size_t i = 0; i < tries; ++i) {

@@ -71,8 +71,8 @@ class RandomAccessFile {
   [[nodiscard]] virtual NativeFile native() const { return {}; }
   /// Identity of the file when it was opened.
   [[nodiscard]] virtual FileIdentity identity() const { return {}; }
-  /// Changes with each write to the file, as of when it was opened: for the real file system, nanoseconds since 1970 of the last write.
-  /// 0: not known.
+  /// Changes with each write to the file, as of when it was opened: for the real file system, nanoseconds since 1970 of the
+  /// last write. 0: not known.
   [[nodiscard]] virtual std::uint64_t last_write() const { return 0; }
 };
 
@@ -80,13 +80,14 @@ class RandomAccessFile {
 class FileLock {
  public:
   virtual ~FileLock() = default;
-  /// For the lock of a database's file LOCK: if the file was removed or replaced, creates a new one if there is none, and locks it.
-  /// Returns what happened, for the log; "" if the file is the one that is locked. Returns an error if it cannot be locked; while
-  /// the cause is a lock of another process, which may then use the same directory, check_directory() fails, too. One thread at a
-  /// time may call it.
+  /// For the lock of a database's file LOCK: if the file was removed or replaced, creates a new one if there is none, and locks
+  /// it. Returns what happened, for the log; "" if the file is the one that is locked. Returns an error if it cannot be locked;
+  /// while the cause is a lock of another process, which may then use the same directory, check_directory() fails, too. One
+  /// thread at a time may call it.
   virtual Result<std::string> renew() { return std::string(); }
-  /// For the lock of a database's file LOCK: returns ok if the name of its directory still leads to the directory that was locked.
-  /// Otherwise returns kIoError with the name, what happened, and what to do. Returns ok if the device fails during the check.
+  /// For the lock of a database's file LOCK: returns ok if the name of its directory still leads to the directory that was
+  /// locked. Otherwise returns kIoError with the name, what happened, and what to do. Returns ok if the device fails during the
+  /// check.
   [[nodiscard]] virtual Status check_directory() const { return Status::ok(); }
 };
 
@@ -140,9 +141,9 @@ class FileSystem {
   /// synced, its name is not. Its content has no meaning. Returns kExists as create() does; after any error the file is removed
   /// if possible. May take as long as writing the bytes.
   virtual Status allocate(const std::string& path, std::uint64_t bytes);
-  /// Locks the file until the result is destroyed or the process ends. Returns kBusy, with the path, if another process or object
-  /// holds the lock. While a database's file LOCK is locked, paths in its directory lead to the directory that was locked, even if
-  /// it was moved and its name leads to another directory.
+  /// Locks the file until the result is destroyed or the process ends. Returns kBusy, with the path, if another process or
+  /// object holds the lock. While a database's file LOCK is locked, paths in its directory lead to the directory that was
+  /// locked, even if it was moved and its name leads to another directory.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 };
 

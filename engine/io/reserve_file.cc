@@ -15,8 +15,8 @@ Status ReserveFile::open(std::uint64_t bytes) {
   const auto occupied = fs_.allocated_bytes(path_);
   if (occupied.status().is_not_found()) return Status::ok();
   if (!occupied.is_ok() || *occupied < bytes) {
-    // A reserve that cannot be examined has no valuable content. If it cannot be removed, as a directory of that name, the database
-    // works without a reserve; create() reports the reason.
+    // A reserve that cannot be examined has no valuable content. If it cannot be removed, as a directory of that name, the
+    // database works without a reserve; create() reports the reason.
     (void)fs_.unlink(path_);
     return Status::ok();
   }

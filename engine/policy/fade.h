@@ -1,9 +1,10 @@
-// FADE (Lethe, section 4.1) over any merge policy: chooses the work that must start now so that every delete meets its deadline.
-// Pure functions.
+// FADE (Lethe, section 4.1) over any merge policy: chooses the work that must start now so that every delete meets its
+// deadline. Pure functions.
 //
-// An *obligation* is the birth of a tombstone, a range tombstone or a delete debt, or an expiry that has passed. The data deleted
-// at the birth must be purged by FileShape::deadline. A file is *final* (bottommost) if no older run overlaps it; the next
-// rewrite of a final file ends its obligations. Once a file's time on its level is over (fade_due.h), the plan for the file is:
+// An *obligation* is the birth of a tombstone, a range tombstone or a delete debt, or an expiry that has passed. The data
+// deleted at the birth must be purged by FileShape::deadline. A file is *final* (bottommost) if no older run overlaps it; the
+// next rewrite of a final file ends its obligations. Once a file's time on its level is over (fade_due.h), the plan for the
+// file is:
 //
 //   final file                    Rewrite: one file, same run.
 //   trees that go file by file    Step down: a merge into the next older run (fade_step_down.cc). A step with a very large merge
@@ -12,9 +13,9 @@
 //
 // If the disk has little space (FadeContext::room), each plan must fit in the free space, and its inputs are freed before the
 // next plan begins. A slice then takes one target; the smallest slice comes first; a step down that does not fit is done in
-// slices. If even the smallest slice does not fit, a Rewrite first splits one of its files, so that the next slice is smaller: the
-// target, which spans the files inside the slice, or the largest file that reaches beyond it, whichever group has more bytes. So
-// the space needed is that of one file (engine/docs/decisions/0034-deadlines-on-a-full-disk.md).
+// slices. If even the smallest slice does not fit, a Rewrite first splits one of its files, so that the next slice is smaller:
+// the target, which spans the files inside the slice, or the largest file that reaches beyond it, whichever group has more
+// bytes. So the space needed is that of one file (engine/docs/decisions/0034-deadlines-on-a-full-disk.md).
 //
 // A file with a delete born by TreeShape::purge_before is expired on every level, and comes first. The order is DD of section
 // 4.1.4: the oldest obligation, that is, the earliest deadline, comes first. Ties: the smallest level, then the file with the

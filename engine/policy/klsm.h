@@ -1,6 +1,6 @@
-// K-LSM (Endure, section 4): every level holds up to K_i runs and merges down as a whole. Any vector of K_i is allowed, and a K_L
-// of its own for the last level, whichever level that is. Tiering is K_i = T - 1; lazy leveling is tiering with K_L = 1; Fluid LSM
-// is one K_i for all levels, and K_L (Dostoevsky).
+// K-LSM (Endure, section 4): every level holds up to K_i runs and merges down as a whole. Any vector of K_i is allowed, and a
+// K_L of its own for the last level, whichever level that is. Tiering is K_i = T - 1; lazy leveling is tiering with K_L = 1;
+// Fluid LSM is one K_i for all levels, and K_L (Dostoevsky).
 //
 // The unit of level i is the output of one merge of the level above: size_ratio^i memtables. For level 0 it is a flush. Level i
 // holds at most T - 1 units; a run of level i is full at q = ceil((T - 1) / K_i) units. So
@@ -9,8 +9,8 @@
 //   * the T-th unit merges the whole level down, as one run. Runs are never split (T = 6, K = 2: runs of 3 and 2 units).
 // Endure's level i is level i - 1 here: memtables are flushed to Endure's level 1.
 //
-// Units are counted in bytes, at least one per run, rounded to the nearest whole number. So they follow from the shape alone, and
-// a run that updates and deletes made small takes more data before it is full.
+// Units are counted in bytes, at least one per run, rounded to the nearest whole number. So they follow from the shape alone,
+// and a run that updates and deletes made small takes more data before it is full.
 //
 // These rules hold while jobs run concurrently:
 //   1. a plan takes whole runs of which no file is busy;

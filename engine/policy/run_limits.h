@@ -1,7 +1,7 @@
 // The numbers of runs of level 0 at which writes slow down and stop.
 //
-// A merge of level 0 begins at `due` runs. While it runs, flushes add runs, and each of them is one more run that reads probe. The
-// surplus above `due` is what makes reads worse than the tuning intends, so the limits bound the surplus:
+// A merge of level 0 begins at `due` runs. While it runs, flushes add runs, and each of them is one more run that reads probe.
+// The surplus above `due` is what makes reads worse than the tuning intends, so the limits bound the surplus:
 //   * with a few runs by multiples of `due`: the runs of two more merges may wait before writes slow down, those of five more
 //     before writes stop. The constants prevent that a small `due` stops writes because of a few small flushes;
 //   * with many runs by a number: however large T is, reads probe at most kStopSurplus runs too many. For the largest T that is one

@@ -33,8 +33,8 @@ struct ReadCounters {
 /// The most bytes that an iterator reads at once, and the bytes of readahead for all tables that are read side by side.
 inline constexpr std::size_t kMostReadahead = std::size_t{256} << 10;
 inline constexpr std::size_t kReadaheadBudget = std::size_t{32} << 20;
-/// Returns the readahead of each of `tables` tables, so that a merge of a thousand runs takes no more memory than one of a hundred.
-/// At least a page of the usual size: with less, each page would still be read as a whole.
+/// Returns the readahead of each of `tables` tables, so that a merge of a thousand runs takes no more memory than one of a
+/// hundred. At least a page of the usual size: with less, each page would still be read as a whole.
 constexpr std::size_t readahead_of_each(std::size_t tables, std::size_t budget = kReadaheadBudget) {
   return std::clamp(budget / std::max<std::size_t>(tables, 1), std::size_t{4} << 10, kMostReadahead);
 }

@@ -6,12 +6,12 @@
 
 namespace ebbtide {
 
-/// A borrowed, immutable run of bytes. Bytes are compared as memcmp compares them, a prefix before the longer string: the order
-/// of all keys in the engine. Bytes own nothing; each function that returns Bytes says how long they stay valid.
+/// A borrowed, immutable run of bytes. Compares as memcmp does, and a prefix comes before the longer string. All keys in the
+/// engine have this order. Bytes own nothing; each function that returns Bytes says how long they stay valid.
 using Bytes = std::string_view;
 
-/// Returns the smallest byte string greater than every string that starts with `prefix`. Returns "" if there is none, since
-/// `prefix` is empty or all 0xff. As the end of a KeyRange, "" means "no upper bound", so the result can be used as it is.
+/// Returns the smallest byte string greater than every string that starts with `prefix`. Returns "" if there is none: `prefix`
+/// is empty or all 0xff. As the end of a KeyRange, "" means "no upper bound", so a caller needs no special case.
 inline std::string prefix_successor(Bytes prefix) {
   while (!prefix.empty() && static_cast<unsigned char>(prefix.back()) == 0xff) prefix.remove_suffix(1);
   std::string end(prefix);

@@ -4,7 +4,7 @@
 //   if (!db->try_charge(MemoryAccount::Kind::kCommands, n)) return refused_charge(db->memory(), n);
 //   charge.took(db->memory(), MemoryAccount::Kind::kCommands, n);
 //   std::string bytes = ...;                                       // n bytes
-//   SharedValue value = charged_value(std::move(bytes), &charge);  // the charge is the value's now
+//   SharedValue value = charged_value(std::move(bytes), &charge);  // from here on the value owns the charge
 //
 // A charged value is counted once, from before its allocation until its last owner (batch, log, memtable or reply) has released
 // it. A memtable that takes the value changes the charge to kMemTables (keep_charge) and does not count the value again.
@@ -41,8 +41,8 @@ class MemoryCharge {
   MemoryCharge(const MemoryCharge&) = delete;
   MemoryCharge& operator=(const MemoryCharge&) = delete;
 
-  /// Takes over `bytes` that the caller has charged to `account` under `kind`. All calls on one object name the same account and
-  /// kind.
+  /// Adds `bytes` that the caller has charged to `account` under `kind`; this object will release them. All calls on one object
+  /// must name the same account and kind.
   void took(MemoryAccount& account, Kind kind, std::uint64_t bytes) {
     account_ = &account;
     kind_ = kind;
@@ -77,9 +77,9 @@ class MemoryCharge {
   std::uint64_t bytes_ = 0;
 };
 
-/// Returns `value` as a shared value with value.size() bytes of `charge`; the last owner of the shared value releases them. The
-/// last owner may outlive the Db, so a shared_ptr must own the account, as in a Db. If `charge` is null or empty, the result has
-/// no charge.
+/// Returns `value` as a shared value that owns value.size() bytes of `charge`. They are released with the last owner of the
+/// result, which may outlive the Db, so a shared_ptr must own the account (it does in a Db). If `charge` is null or empty, the
+/// result has no charge.
 SharedValue charged_value(std::string value, MemoryCharge* charge);
 /// Like the function above, for a value that is shared already: the result keeps `value` alive. `value` must not have a charge
 /// yet.

@@ -1,12 +1,13 @@
 // The keys of a large collection, as far as the engine and its users must agree on them.
 //
-// A small collection is one entry (EntryKind::kCompact). A large one is a header under the collection's key K, and elements whose
-// keys begin with K, two marks and the generation that the header names (engine/docs/formats.md, "Keys"). All elements of a
-// generation are one key range. A key that is created again gets a new, higher generation, so elements of an older generation are
-// unreachable: the engine may delete them at any time after their header's death, without a lock.
+// A small collection is one entry (EntryKind::kCompact). A large one is a header under the collection's key K, and elements
+// whose keys begin with K, two marker bytes and the generation that the header names (engine/docs/formats.md, "Keys"). The
+// elements of one generation form one key range. A key that is created again gets a new, higher generation, so elements of an
+// older generation are unreachable: the engine may delete them at any time after the header was deleted or has expired, without
+// a lock.
 //
-// The first kHeaderStartBytes bytes of a header's value are the collection's type, its flags and its generation; the rest belongs to
-// the engine's user.
+// The first kHeaderStartBytes bytes of a header's value are the collection's type, its flags and its generation; the rest
+// belongs to the engine's user.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +27,12 @@ inline constexpr std::size_t kHeaderStartBytes = 10;  ///< type u8, flags u8, ge
 std::string header_start(std::uint8_t type, std::uint8_t flags, Generation generation);
 /// Returns the generation that a header names; nullopt if the value is too short, or the generation is 0.
 std::optional<Generation> header_generation(Bytes header_value);
-/// Returns the range that has the keys of all elements of one generation, and no other key. `key` is the engine key of the header.
+/// Returns the range that contains the keys of all elements of one generation, and no other key. `key` is the header's engine
+/// key.
 KeyRange element_range(Bytes key, Generation generation);
-/// Returns the key of the collection to which an element's key belongs; the key itself if it is not an element's. A view into
-/// `key`.
+/// Returns the header's key if `key` is that of an element, otherwise `key` itself. The result points into `key`.
 Bytes main_key_of(Bytes key);
-/// Returns the range that has the keys of the elements of all generations, and no other key.
+/// Returns the range that contains the keys of the elements of all generations, and no other key.
 KeyRange element_range(Bytes key);
 
 }  // namespace ebbtide

@@ -4,7 +4,7 @@
 //   WriteBatch batch;  batch.put(0, "k", "v");
 //   db->commit(batch);                        // readers see the batch from here on
 //   db->write_log();                          // at the end of a pass: one write for all batches committed in the pass
-//   ... send replies once db->durable_seq() >= the highest seq that they show ...
+//   ... send a reply once db->durable_seq() >= the highest seq that the reply depends on ...
 //
 // Threads: any thread may call every method, unless its comment says otherwise. A view or an iterator belongs to one thread at a
 // time.
@@ -71,34 +71,34 @@ class PassGuard {
 
 class Db {
  public:
-  /// Opens or creates the database in settings.dir and replays its log. Calls Components' listener with the progress. Errors:
+  /// Opens or creates the database in settings.dir and replays its log. Reports the progress to components.events. Errors:
   /// kBusy if another process has the database open. kCorruption if a file is not what the manifest says; the message names the
-  /// file. kUnsupported if a newer version wrote the database; the message names both versions. kInvalidArgument if a setting is
-  /// wrong. Directory and files are private to the user (modes 0700 and 0600).
+  /// file. kUnsupported if a newer version wrote the database; the message names both versions. kInvalidArgument if a setting
+  /// is wrong. Directory and files are private to the user (modes 0700 and 0600).
   static Result<std::unique_ptr<Db>> open(const Settings& settings, const Components& components);
   /// Closes the database like close(), but ignores errors.
   ~Db();
   Db(const Db&) = delete;
   Db& operator=(const Db&) = delete;
 
-  /// Stops background work, then writes and syncs the log. No other call may run at the same time or follow. Running fetches end
-  /// first, and their `done` is called. Memtables are not flushed, since the log has their operations.
+  /// Stops background work, writes and syncs the log, and ends running fetches: each `done` is called before the return. No
+  /// other call may run at the same time or follow. Memtables are not flushed, since the log has their operations.
   Status close();
 
   // --- writing
   /// Assigns seqs, engine time and trees to the operations of the batch, queues the batch for the log and makes it visible.
-  /// Returns when readers see the batch. An empty batch has no effect. During a write stall the call waits; a batch that empties a
-  /// database waits only while more than 64 dropped trees are still in the manifest.
+  /// Returns when readers see the batch. An empty batch has no effect. During a write stall the call waits; a batch that
+  /// empties a database waits only while more than 64 dropped trees are still in the manifest.
   ///
-  /// After an error nothing was written. kRetry: engine time has passed batch.relied_expiry(), or the database has
-  /// another tree than batch.relied_tree(); run the handler again.
-  /// kOutOfMemory, kNoSpace: memory or disk is full, and the batch adds data; kNoSpace also if a stall cannot end because
-  /// compactions fail. kInvalidArgument: the batch has more than 1 GiB or a key longer than kMaxKeyBytes, or empties databases more
-  /// than 256 times (or than there are databases). kReadOnly: the database takes no writes.
+  /// After an error nothing was written. kRetry: engine time has reached batch.relied_expiry(), or the database has another
+  /// tree than batch.relied_tree(); run the command again from its reads on. kOutOfMemory, kNoSpace: memory or disk is full,
+  /// and the batch adds data; kNoSpace also if a stall cannot end because compactions fail. kInvalidArgument: the batch has
+  /// more than 1 GiB or a key longer than kMaxKeyBytes, or it empties databases more often than 256 times and than there are
+  /// databases. kReadOnly: the database takes no writes.
   Status commit(WriteBatch& batch);
   /// Like commit(), for threads that must not wait. During a write stall the call returns kBusy, writes nothing, and sets
-  /// `*wait_ms` to the milliseconds after which to try again; otherwise it sets `*wait_ms` to 0. A slowdown delays a batch once:
-  /// pass `waited` = true when this batch has already waited for that time.
+  /// `*wait_ms` to the milliseconds after which to try again; otherwise it sets `*wait_ms` to 0. On that next try pass `waited`
+  /// = true: a slowdown delays a batch only once.
   Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
   /// Prepares the commit of a large batch (engine/staged_batch.h). Moves from `batch` only if the call succeeds. The time grows
   /// with the batch's size, so do not call stage() on an event loop. If `stop` becomes true, the call ends early with kAborted.
@@ -106,19 +106,19 @@ class Db {
   /// kInvalidArgument, kReadOnly, kNoSpace: as for commit().
   Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop = nullptr);
   /// Like commit() and try_commit() of a WriteBatch, with the same errors, but the time does not depend on the number of puts and
-  /// deletes. After an error the same staged batch may be committed again, except after kRetry: then run the handler again.
+  /// deletes. After an error the same staged batch may be committed again, except after kRetry: then run the command again.
   Status commit(StagedBatch& staged);
   Status try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms);
-  /// Returns true if the write stall stops writes now: commit() waits then. Takes no lock.
+  /// Returns true if a write stall stops writes now, so that commit() would wait. Takes no lock.
   [[nodiscard]] bool writes_stopped() const;
-  /// Writes all queued batches to the log in one system call, and returns true. If another thread is writing, that thread writes
-  /// them; if fsync is `always`, the log thread does. Returns false if no batch was queued. Call write_log() at the end of each
-  /// pass.
+  /// Writes all queued batches to the log in one system call. If another thread is writing, leaves the batches to that thread;
+  /// with fsync `always`, leaves them to the log thread. Returns true in all these cases, and false if no batch was queued.
+  /// Call write_log() at the end of each pass.
   bool write_log();
   /// Returns the highest seq that readers see.
   [[nodiscard]] SeqNum visible_seq() const;
-  /// Returns the highest seq that is written to the log (fsync `everysec` and `no`) or synced (`always`). Replies that depend on
-  /// operations up to this seq may be sent.
+  /// Returns the seq up to which all operations are written to the log (fsync `everysec` and `no`) or synced (`always`).
+  /// Replies that depend on operations up to this seq may be sent.
   [[nodiscard]] SeqNum durable_seq() const;
   /// Blocks until durable_seq() >= seq. Returns kUnknownOutcome if the log fails before that.
   Status wait_durable(SeqNum seq);
@@ -127,10 +127,10 @@ class Db {
   /// Sets the function that the engine calls each time durable_seq() has moved or the log has failed. The function runs on any
   /// engine thread, with no lock held. Set it once, before the first write.
   void set_durable_listener(std::function<void()> listener);
-  /// After this call the engine also counts memory that no account was charged for against Settings::memory_budget, such as
-  /// unused memory that the allocator keeps and buffers of system libraries. A 64th of the budget, or 4 MiB if that is more, is
-  /// free for such memory; only the excess counts. `resident` returns the bytes of the process that are in memory. The engine
-  /// calls `resident` from any thread, several times a second.
+  /// After this call Settings::memory_budget also limits memory that no account was charged for, such as unused memory that the
+  /// allocator keeps and buffers of system libraries. A 64th of the budget, or 4 MiB if that is more, is free for such memory;
+  /// only the excess counts. `resident` returns the bytes of the process that are in memory. The engine calls `resident` from
+  /// any thread, several times a second.
   void set_resident_source(std::function<std::uint64_t()> resident);
   /// Returns ok, or the error with which writes are refused now.
   [[nodiscard]] Status write_status() const;
@@ -162,17 +162,16 @@ class Db {
   /// Returns an estimate of the number of keys with lo <= stamp < hi, from the delete fences, without I/O. Overwritten versions
   /// count until a merge drops them. Pages that a secondary range tombstone covers as a whole do not count.
   [[nodiscard]] std::uint64_t estimate_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) const;
-  /// Returns an iterator over a leased view. If `view` is a pass view, the iterator leases a new view, whose seq may be later, unless
-  /// IteratorOptions::resident applies.
+  /// Returns an iterator over `view`, a leased view. If `view` is a pass view, the iterator leases a new view, whose seq may be
+  /// later; with IteratorOptions::resident and ReadMode::kResident it reads the pass view itself.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
-  /// Reads the pages and values of `misses` into memory and pins them in the set. Returns true if no wait for the device was
-  /// necessary, since the system page cache had them: run the command again at once; `done` is not called. Returns false
-  /// otherwise; then `done` is called once, by a fetcher thread, by poll() of the queue, or by this thread before the return.
-  /// Until then the caller must not move or change the set. Read errors are not reported here: the command's next run gets them.
-  /// Fetched bytes are charged to memory() until the set is cleared and, for large values, the last pin is released. A page or
-  /// value for which memory() has no room is not fetched.
+  /// Reads the pages and values of `misses` into memory and pins them in the set. Returns true if the system page cache had
+  /// them all: run the command again at once; `done` is not called. Otherwise returns false, and `done` is called once when the
+  /// reads have ended: by a fetcher thread, by poll() of the queue, or by this thread before the return. Until then the caller
+  /// must not move or change the set. Read errors are not reported here: the command's next run gets them.
   ///
-  /// If `queue` is given, pages are read through it as far as possible.
+  /// Fetched bytes are charged to memory() until the set is cleared and, for large values, the last pin is released. A page or
+  /// value for which memory() has no room is not fetched. If `queue` is not null, pages are read through it as far as possible.
   [[nodiscard]] bool fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue = nullptr);
   /// Returns a queue for fetch(). Returns null if Settings::io_uring is off or the system does not allow io_uring: then fetcher
   /// threads read everything.
@@ -181,7 +180,7 @@ class Db {
   // --- on demand
   /// Flushes the memtables of a database and waits until the flushes are done.
   Status flush(DatabaseId database);
-  /// Merges all tables that overlap the range to one run, and waits until the merges are done.
+  /// Merges all tables that overlap the range into one run, and waits until the merges are done.
   Status compact(DatabaseId database, const KeyRange& range);
   /// Reads every block of a database's tables and checks checksums, order and bounds.
   Result<VerifyReport> verify(DatabaseId database);
@@ -195,16 +194,16 @@ class Db {
   Result<std::uint64_t> count(DatabaseId database, const KeyRange& range);
   /// Estimates the number of keys in a range without I/O. The time grows with the number of tables and the size of the memtables.
   [[nodiscard]] std::uint64_t estimate_keys(DatabaseId database, const KeyRange& range) const;
-  /// Estimates the number of keys in the database from a sample of its tiles, which the call reads; `seed` chooses the tiles. The
-  /// result is exact if no entry in the tables was overwritten, was deleted or has expired. Otherwise the sample grows until the
-  /// standard error is half a percent, or until the sample has a million entries. A million entries suffice unless less than one
-  /// entry in twenty is a key. The call iterates over the memtables, reads some thousand pages and makes at most a million
-  /// lookups. Errors: kRevoked, kCorruption, kIoError.
+  /// Estimates the number of keys in the database from a sample of its tiles, which the call reads; `seed` chooses the tiles.
+  /// The result is exact if no entry in the tables was overwritten, was deleted or has expired. Otherwise the sample grows
+  /// until the standard error is half a percent, or until the sample has a million entries. With a million entries the error is
+  /// larger only if less than one entry in twenty is a key. The call iterates over the memtables, reads some thousand pages and
+  /// makes at most a million lookups. Errors: kRevoked, kCorruption, kIoError.
   [[nodiscard]] Result<std::uint64_t> sample_keys(DatabaseId database, std::uint64_t seed) const;
-  /// Appends the `limit` earliest keys with after < expiry <= until to `out`, those of elements of collections included. Returns the
-  /// engine time up to which `out` is complete: `until`, or less if there are more keys. If more than `limit` keys expire at the same
-  /// earliest time, the surplus is left out. Reads the pages that have such expiries, and iterates over the memtables. After kRevoked,
-  /// kCorruption or kIoError the contents of `out` are undefined.
+  /// Appends to `out` the keys with after < expiry <= until, at most the `limit` earliest of them. Keys of elements of
+  /// collections are included. Returns the engine time up to which `out` is complete: `until`, or less if there are more keys.
+  /// If more than `limit` keys expire at the same earliest time, the surplus is left out. Reads the pages that have such
+  /// expiries, and iterates over the memtables. After kRevoked, kCorruption or kIoError the contents of `out` are undefined.
   Result<Millis> expiring_keys(DatabaseId database, Millis after, Millis until, std::size_t limit,
                                std::vector<ExpiringKey>* out) const;
   /// Changes the settings of a database number. Background jobs that start later use the new settings. SWAPDB exchanges the
@@ -220,19 +219,19 @@ class Db {
   void resume_compactions();
 
   // --- purging of deletes
-  /// Returns a ticket for every delete that was committed before the call. Send the ticket to a client only when the log is
-  /// synced up to `*up_to`.
+  /// Returns a ticket for every delete that was committed before the call. Sets `*up_to`: send the ticket to a client only when
+  /// the log is synced up to that seq.
   PurgeTicket purge_ticket(SeqNum* up_to);
   /// Returns whether the ticket's deletes are purged, and how much is left if not. A ticket that is done stays done, also after a
   /// restart. The call may read all tables' metadata and check whether files exist, so do not call it on an event loop.
   /// kInvalidArgument: no such ticket was issued.
   Result<PurgeStatus> purge_status(const PurgeTicket& ticket);
-  /// Stores the ticket for open_tickets(), and for nothing else. The engine keeps a bounded number of the latest tickets, until
-  /// they are done or the database is closed.
+  /// Stores the ticket so that open_tickets() lists it; has no other effect. The engine keeps a bounded number of the latest
+  /// tickets, until they are done or the database is closed.
   void note_ticket(const PurgeTicket& ticket);
-  /// Returns the stored tickets that are not done, oldest first. Takes as long as a purge_status() for each ticket.
+  /// Returns the stored tickets that are not done, oldest first. Takes as long as a purge_status() of each stored ticket.
   [[nodiscard]] std::vector<PurgeTicket> open_tickets();
-  /// Starts the purge of the ticket's deletes now instead of by their deadline, also if there is no deadline. Returns errors like
+  /// Starts the purge of the ticket's deletes now, even if they have no deadline or a later one. Errors are those of
   /// purge_status().
   Status purge_now(const PurgeTicket& ticket);
 
@@ -242,19 +241,19 @@ class Db {
   void tick();
 
   // --- memory, statistics, state
-  /// Returns the account to which the engine's users charge their part of the memory budget. All charges must be released before
-  /// the Db is destroyed, except those of pins that the engine returned.
+  /// Returns the account to which users of the engine charge their part of the memory budget. They must release all charges
+  /// before the Db is destroyed, except those of pins that the engine returned.
   [[nodiscard]] MemoryAccount& memory() const;
   /// Like memory().try_charge(), but evicts pages from the cache if that makes enough room. The caller must allocate the memory
   /// right after the call.
   [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
-  /// Returns whether `bytes`, which try_charge() refused, could be charged now, or only after a flush of memtables, which the
-  /// next tick starts. For a caller that will try again and holds no charged memory while it waits. Never blocks.
+  /// Returns when `bytes`, which try_charge() refused, could be charged: now, after a flush of memtables, which the next tick
+  /// starts, or neither. For a caller that will try again and holds no charged memory while it waits. Never blocks.
   [[nodiscard]] BudgetRoom memory_room(std::uint64_t bytes);
   [[nodiscard]] Stats stats() const;
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database) const;
-  /// Returns the shape of the tree for drawing, without keys: about `max_cells` cells at most, for any number of files. Holds no
-  /// lock while the cells are computed. The time grows with the number of files.
+  /// Returns the shape of the tree for drawing, without keys. It has about `max_cells` cells at most, for any number of files.
+  /// The call holds no lock while it computes the cells. The time grows with the number of files.
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells) const;
   /// Returns the operations on a database number by windows of time, and the state of its tree. The history has a week at most
   /// (WorkloadHistory in db/admin/workload_history.h). kInvalidArgument: there is no such database.

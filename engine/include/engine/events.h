@@ -17,7 +17,7 @@ class EventListener {
   virtual ~EventListener() = default;
   /// Called with one sentence for the text log. The sentence never contains a key or a value.
   virtual void on_message(Severity severity, const std::string& text) = 0;
-  /// Called during Db::open, when `done` of `total` bytes of the log have been replayed.
+  /// Called repeatedly during Db::open: `done` of `total` bytes of the log have been replayed.
   virtual void on_recovery_progress(std::uint64_t done, std::uint64_t total) {
     (void)done;
     (void)total;

@@ -10,28 +10,29 @@ namespace ebbtide {
 
 struct IteratorOptions {
   KeyRange bounds;  ///< files, tiles and pages outside are never read
-  /// Versions and tombstones that one call of seek, next or prev may pass over before it pauses. 0: no limit.
+  /// Number of versions and tombstones that one move (a seek, next() or prev()) may pass over before it pauses. 0: no limit.
   std::uint64_t max_steps = 0;
-  /// True to show the elements of large collections, too. Otherwise the iterator passes over all elements of a collection in one
-  /// step.
+  /// True to show the elements of large collections, too. Otherwise the iterator shows only the header of a collection, and
+  /// passes over all its elements in one step.
   bool elements = false;
-  /// True: the iterator never waits for the disk, if its view is a pass view of ReadMode::kResident. What it lacks is added to the
-  /// view's MissSet, and the iterator becomes invalid with status kNotResident. Its results are valid while the PassGuard is held.
+  /// True: the iterator never waits for the disk, if its view is a pass view of ReadMode::kResident. It adds a missing page to
+  /// the view's MissSet, and becomes invalid with status kNotResident. Its results are valid while the PassGuard is held.
   bool resident = false;
-  /// Of a resident iterator: the most pages of a table that it names at once. Behind a missing page it names the next ones, too.
+  /// For a resident iterator: the number of pages of a table that it adds to the MissSet at once, at most. After a missing page
+  /// it adds those of the following pages that are not in memory, so that one fetch reads them all.
   std::uint32_t pages_at_once = 1;
 };
 
-/// Iterates over the keys that exist in its view, without those that are deleted, covered or expired. Not thread-safe: one thread
-/// per iterator. An iterator holds a leased view, unless it is resident. When the view is revoked, the iterator becomes invalid with
-/// status kRevoked.
+/// Iterates over the keys that exist in its view, without those that are deleted or expired. Not thread-safe: one thread per
+/// iterator. An iterator holds a leased view, unless it is resident. When the view is revoked, the iterator becomes invalid
+/// with status kRevoked.
 class Iterator {
  public:
   virtual ~Iterator() = default;
 
   virtual void seek_to_first() = 0;
   virtual void seek_to_last() = 0;
-  /// Moves to the first key >= target.
+  /// Moves to the first key >= target. If there is none, the iterator becomes invalid; so it does after each move past the end.
   virtual void seek(Bytes target) = 0;
   /// Moves to the last key < target.
   virtual void seek_before(Bytes target) = 0;

@@ -1,10 +1,10 @@
 // Memory that is charged to the budget beside memtables, cache and open tables: buffers of connections, large values, pages that
 // a command pins, and values and replies that commands build.
 //
-// One budget limits all memory: memtables + cache + filters and indexes + this account <= Settings::memory_budget. Several times
-// a second the engine sets the account's limit to the rest that the others leave. If the rest is too small, the engine flushes
-// memtables early and shrinks the cache to its minimum. If that does not suffice, the engine refuses writes that add data
-// (Code::kOutOfMemory) until there is room again.
+// One budget limits all memory: memtables + cache + filters and indexes + this account <= Settings::memory_budget. Several
+// times a second the engine sets the account's limit to the bytes that the other parts leave. If they leave too little, the
+// engine flushes memtables early and shrinks the cache to its minimum. If that does not suffice, the engine refuses writes that
+// add data (Code::kOutOfMemory) until there is room again.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace ebbtide {
 
-/// Whether bytes can be charged to the budget: now, only after a flush of memtables, or not before other charges are released.
+/// When bytes can be charged to the budget: now, after a flush of memtables, or not before other charges are released (kNone).
 enum class BudgetRoom : std::uint8_t { kNow, kAfterFlush, kNone };
 
 /// The account of charged bytes. Thread-safe; a charge costs two atomic additions. Code that charges bytes must release them
@@ -25,16 +25,16 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
  public:
   enum class Kind : std::uint8_t {
     kConnections,  ///< query and output buffers; charged by the owner of the connections
-    kLargeValues,  ///< values above kLargeValueBytes. The engine charges a value that was read, until its pin ends;
-                   ///< the server charges a value that it receives
+    kLargeValues,  ///< values above kLargeValueBytes: the engine charges a value that it reads until the last pin is released,
+                   ///< the server a value that it receives
     kPages,        ///< pages that a MissSet keeps for its command; charged by the engine
     kCommands,     ///< values and replies that commands build; charged by the server before they are allocated
-    kMemTables,    ///< charged values that a memtable took (charged_value.h), until its last reader ends
+    kMemTables,    ///< charged values that a memtable took over (charged_value.h), until their last owner releases them
   };
   static constexpr std::size_t kKinds = 5;
 
-  /// Charges `bytes` if the limit or the kind's floor has room for all of them. Otherwise charges nothing and returns false: the
-  /// caller replies with an OOM error.
+  /// Charges `bytes` and returns true if the limit or the kind's floor (set_limit()) has room for all of them. Otherwise
+  /// charges nothing and returns false; the caller then refuses or delays its work.
   [[nodiscard]] bool try_charge(Kind kind, std::uint64_t bytes) {
     const std::uint64_t all = total_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     const std::uint64_t own = of(kind).fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -43,7 +43,7 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
     note_refused(bytes);
     return false;
   }
-  /// Charges `bytes` even above the limit: for memory that is already allocated, such as the buffers of a connection.
+  /// Charges `bytes` even above the limit. For memory that is already allocated, such as the buffers of a connection.
   void charge(Kind kind, std::uint64_t bytes) {
     total_.fetch_add(bytes, std::memory_order_relaxed);
     of(kind).fetch_add(bytes, std::memory_order_relaxed);
@@ -83,7 +83,7 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
     floor_.store(floor, std::memory_order_relaxed);
   }
   /// For the engine only. `budget`: Settings::memory_budget. `most`: bytes that could be charged if there were no memtables and
-  /// nothing else was charged.
+  /// no other charges.
   void set_budget(std::uint64_t budget, std::uint64_t most) {
     budget_.store(budget, std::memory_order_relaxed);
     most_.store(most, std::memory_order_relaxed);

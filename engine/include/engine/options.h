@@ -1,8 +1,8 @@
 // The engine's settings, and its replaceable components.
 //
-// Settings are the values of the YAML file, validated as a whole. Components are the interfaces to files, clock, background
-// threads and listener. Each interface has a real implementation, and implementations for tests: simulated, or with injected
-// faults.
+// Settings have the values of the server's YAML file; validate() checks them together. Components are the interfaces to files,
+// clock, background threads and listener. Each interface has a real implementation, and implementations for tests that simulate
+// it or inject faults.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,11 @@ enum class FsyncMode : std::uint8_t { kAlways, kEverySecond, kNo };
 /// The numbers are part of the file formats.
 enum class Compression : std::uint8_t { kNone = 0, kLz4 = 1, kZstd = 2 };
 enum class FileChoice : std::uint8_t { kRoundRobin, kLeastOverlap, kMostTombstones, kOldest };
-/// How the ends of the files of a merge's output are chosen: engine/docs/policies.md.
+/// How a merge chooses the keys at which its output files end: engine/docs/policies.md.
 enum class Partitioning : std::uint8_t { kSize, kLocalRange, kGlobalRange };
 enum class FilterAllocation : std::uint8_t { kMonkey, kUniform };
-/// The lookups for which filter memory is distributed over the runs: the measured mix, or only lookups of keys that do not exist.
+/// The lookups for which FilterAllocation::kMonkey distributes filter memory over the runs: the measured mix of lookups, or
+/// only lookups of keys that do not exist.
 enum class FilterLookups : std::uint8_t { kMeasured, kZeroResult };
 
 /// The name of the merge policy, and its parameters by name. policy/registry.h checks both.
@@ -38,12 +39,13 @@ struct PolicySettings {
   bool operator==(const PolicySettings&) const = default;
 };
 
-/// Settings of one tree. All may change while the tree is in use, unless said otherwise.
+/// Settings of one tree. All may change while the tree is in use, unless a comment says otherwise.
 struct TreeSettings {
   PolicySettings policy;
-  /// Bytes at which the database's memtable is frozen, to be flushed, 16 KiB to 16 GiB. A change holds from the next write on.
+  /// Size in bytes at which the database's memtable is frozen and flushed, 16 KiB to 16 GiB. A change takes effect with the
+  /// next write.
   std::uint64_t memtable_size = std::uint64_t{64} << 20;
-  /// Size of a data file in bytes, 64 KiB to 4 GiB. A file may become half as large again.
+  /// Intended size of a data file in bytes, 64 KiB to 4 GiB. A file may be up to half as large again.
   std::uint64_t file_size = std::uint64_t{64} << 20;
   /// Size of a page in bytes, 1 KiB to 64 KiB: before compression at h = 1, else after compression.
   std::uint32_t page_size = 4096;
@@ -52,7 +54,7 @@ struct TreeSettings {
   Partitioning partitioning = Partitioning::kSize;
   FilterAllocation filter_allocation = FilterAllocation::kMonkey;
   double filter_bits_per_key = 10;  ///< average over all keys of the tree, 0 to 32; 0 = no filters
-  /// Bytes of memory for the tree's filters, 64 KiB to 1 TiB, for any number of entries, but at most 32 bits per entry. If 0,
+  /// Bytes of memory for all filters of the tree, 64 KiB to 1 TiB; the filters never use more than 32 bits per entry. 0:
   /// filter_bits_per_key decides.
   std::uint64_t filter_memory = 0;
   FilterLookups filter_lookups = FilterLookups::kMeasured;
@@ -72,7 +74,7 @@ struct Settings {
   FsyncMode fsync = FsyncMode::kEverySecond;
   std::uint32_t databases = 16;
   std::uint64_t memory_budget = std::uint64_t{1} << 30;  ///< bytes for memtables, cache, filters, indexes, MemoryAccount
-  std::uint64_t block_cache = 0;                         ///< bytes; 0 = the rest of the memory budget
+  std::uint64_t block_cache = 0;                         ///< bytes; 0 = what the others leave of the memory budget
   std::uint64_t max_disk_bytes = 0;                      ///< bytes that the data directory may use; 0 = keep 5 % of the disk free
   bool direct_io = false;                                ///< table reads bypass the system page cache
   std::uint32_t background_threads = 1;                  ///< threads for compactions; flushes have threads of their own
@@ -80,10 +82,10 @@ struct Settings {
   std::uint32_t fetch_threads = 4;                       ///< threads that read large values and, without io_uring, missing pages
   std::uint64_t max_open_files = 0;                      ///< table files that may be open at a time; 0 = no limit
   std::uint64_t wal_segment_size = std::uint64_t{64} << 20;
-  /// Milliseconds in which the scrub reads every table from the drive and checks it once; 0 = never. Faults are reported to the
-  /// EventListener and counted (Stats::scrub_errors). The scrub changes no data.
+  /// Milliseconds in which the scrub reads each table from the drive once and checks it; 0 = no scrub. Faults are reported to
+  /// the EventListener and counted (Stats::scrub_errors). The scrub changes no data.
   Millis scrub_interval = 30 * Millis{86'400'000};
-  /// Whether the history of the workload (Db::workload) is kept over restarts, in the file WORKLOAD of the directory.
+  /// True to keep the history of the workload (Db::workload) over restarts, in the file WORKLOAD in `dir`.
   bool keep_workload = false;
   bool accept_clock = false;                     ///< open the database even if the wall clock is far past the persisted mark
   TreeSettings tree;                             ///< the settings of every database that is not in `overrides`
@@ -95,10 +97,10 @@ struct Settings {
   }
 };
 
-/// Checks every value against its range. kInvalidArgument names the key, the value and the allowed range.
+/// Checks every value against its range. The message of kInvalidArgument names the setting, its value and the allowed range.
 Status validate(const TreeSettings& settings);
-/// Checks the name and the parameters of a merge policy. kInvalidArgument names the policy or parameter, the value and the
-/// allowed values.
+/// Checks the name and the parameters of a merge policy. The message of kInvalidArgument names the policy or parameter, the
+/// value and the allowed values.
 Status validate(const PolicySettings& settings);
 Status validate(const Settings& settings);
 
@@ -110,7 +112,7 @@ struct Components {
   Clock* clock = nullptr;
   BackgroundPool* background = nullptr;
   EventListener* events = nullptr;
-  std::uint64_t seed = 0;  ///< seed of all random numbers; 0 = the system gives one
+  std::uint64_t seed = 0;  ///< seed of all random numbers; 0 = a random seed from the system
 };
 
 }  // namespace ebbtide

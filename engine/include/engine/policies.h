@@ -1,4 +1,4 @@
-// The available merge policies, for code that shows or sets PolicySettings; engine/docs/policies.md describes them.
+// The parameters of the merge policies, for code that shows or sets PolicySettings; engine/docs/policies.md describes them.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace ebbtide {
 
 struct PolicyParameterInfo {
   std::string name;
-  double fallback = 0;  ///< the value of a parameter that is left out
+  double fallback = 0;  ///< the value if PolicySettings::parameters leaves it out
 };
 
 /// Returns the parameters of a policy in the documentation's order, or an empty list if no policy has this name.

@@ -23,8 +23,8 @@ struct PurgeTicket {
 /// Places that may still have bytes of deleted data.
 enum class PurgePlace : std::uint8_t {
   kMemTable,  ///< a memtable, whose deletes are not yet in a table
-  kTable,     ///< a table with pending deletes or expiries
-  kLeaving,   ///< a replaced file that is still open, not unlinked, or whose unlinking is not yet synced
+  kTable,     ///< a table with pending deletes, passed expiries included
+  kLeaving,   ///< a replaced file that is still open, is not unlinked yet, or whose unlinking is not synced yet
   kLog,       ///< a segment of the write-ahead log
   kManifest,  ///< the manifest, if it names keys of removed tables
 };
@@ -34,27 +34,29 @@ const char* purge_place_name(PurgePlace place);
 
 /// Returns "purge-<born by>" or "purge-<born by>-<tree>".
 std::string format_ticket(const PurgeTicket& ticket);
-/// Returns no ticket if `text` does not have the form of format_ticket().
+/// Returns the ticket that format_ticket() wrote as `text`; no value if `text` does not have exactly that form.
 std::optional<PurgeTicket> parse_ticket(Bytes text);
 
 struct PurgeStatus {
   bool done = false;
-  /// True if a delete deadline applies, false if none does. Unknown (no value) for a tree that was removed before the start.
+  /// True if a delete deadline applies to the ticket, false if none does. No value (unknown) if the ticket's tree was removed
+  /// before the database was opened.
   std::optional<bool> promised;
   Millis deadline = 0;      ///< engine time by which all deletes of the ticket must be purged; 0 = no promise, or unknown
   Millis completed_at = 0;  ///< if done: the deletes were purged at this engine time or before; else 0
-  /// True if all deletes of the ticket were purged by the deadline. No value if no deadline applies or the answer is unknown, for
-  /// example because the server started after the deadline.
+  /// True if all deletes of the ticket were purged by the deadline, false if not. No value if no deadline applies or the answer
+  /// is unknown, for example because the server started after the deadline.
   std::optional<bool> in_time;
   struct Left {
-    std::uint64_t files = 0, bytes = 0;
-    Millis oldest_birth = 0;  ///< birth of the oldest delete that is left; 0 = none is left
+    std::uint64_t files = 0, bytes = 0;  ///< files (or memtables) that have some of the ticket's deletes, and their bytes
+    Millis oldest_birth = 0;             ///< birth of the oldest delete that is left; 0 = none is left
   };
   Left left[kPurgePlaces];  ///< by PurgePlace
-  Left damage;              ///< the part of `left` that waits for quarantined files, not for merges
+  Left damage;              ///< the part of `left` that no merge can purge, since quarantined files have it
   /// Set only for a ticket for all trees: the databases without a deadline, which the ticket leaves out.
   std::vector<DatabaseId> not_promised;
 
+  /// Return the sums of `left` over all places but memtables, which are no files.
   [[nodiscard]] std::uint64_t files() const;
   [[nodiscard]] std::uint64_t bytes() const;
 };

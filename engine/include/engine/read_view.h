@@ -1,10 +1,10 @@
 // A consistent view for reads: one database at one sequence number and one engine time.
 //
 // There are two kinds:
-//   * a *pass view* costs two loads and no reference count. It is valid while the thread holds its PassGuard (a span of
-//     commands). Its results point into memtables and cached pages.
-//    * a *leased view* (Db::lease) owns the memory and files that it reads, may live for minutes and move between threads, and
-//    can be revoked.
+//   * a *pass view* (Db::view) costs two loads and no reference count. It is valid while the thread holds its PassGuard, for
+//     example during a span of commands. Its results point into memtables and cached pages.
+//   * a *leased view* (Db::lease) owns the memory and files that it reads, may live for minutes and move between threads, and
+//     can be revoked.
 //
 // Fetch and retry: with ReadMode::kResident a read never waits for the disk. It adds missing pages to the MissSet and returns
 // kNotResident. The caller collects as many misses as possible, passes the set to Db::fetch, and runs the command again.
@@ -33,7 +33,7 @@ class Lease;       // db/trees/lease_registry.h
 /// Returns xxh3 of the key with a fixed seed. The engine uses no other hash of keys.
 std::uint64_t hash_key(Bytes key);
 
-/// A page or a large value that was not in memory for a read: its place, and the open table that has it.
+/// A page or a part of a large value that a read needed and that was not in memory: its place, and the open table that has it.
 struct PageMiss {
   const void* table = nullptr;     ///< the table reader, kept alive by MissSet::keep_alive
   std::uint32_t page = 0;          ///< number of the page in its table; unused for a large value
@@ -42,7 +42,7 @@ struct PageMiss {
   std::uint64_t large_length = 0;
   std::uint64_t part_offset = 0;  ///< large values: offset of the first wanted byte within the value
   std::uint64_t part_bytes = 0;
-  bool ahead = false;  ///< for a later read: the page is cached but not pinned, so that pages for this read have room
+  bool ahead = false;  ///< only a later read will need the page: it is cached but not pinned, to leave room for other pages
 };
 
 /// The pages and large values that a command's reads did not find in memory. After the fetch the set also has the pins that keep
@@ -57,8 +57,8 @@ struct MissSet {
   };
   std::vector<PageMiss> pages;                          ///< not fetched yet; Db::fetch empties the list
   std::vector<std::shared_ptr<const void>> keep_alive;  ///< tables of `pages`, and pinned pages after a fetch
-  std::vector<LargeValue> large;                        ///< large values that were fetched
-  /// Set if the memory budget had no room for all misses: reads of pages or values that are still missing return kOutOfMemory.
+  std::vector<LargeValue> large;                        ///< large values, or parts of them, that were fetched
+  /// True if the memory budget had no room for all misses: reads of pages or values that are still missing return kOutOfMemory.
   bool refused = false;
 
   std::uint64_t refused_bytes = 0;  ///< if `refused`: approximate sum of the bytes of all misses
@@ -100,8 +100,8 @@ struct LargePlace {
 /// The current entry of a key. `value` is valid as long as the view; for a pass view, until the PassGuard ends.
 struct Found {
   Bytes value;  ///< empty if `large` is set
-  /// Owner of the value's buffer, if the value lies in a buffer of its own (large values): keep `pin` to keep `value`. If the
-  /// value is longer than kLargeValueBytes, `pin` is a std::string.
+  /// Owner of the value's bytes; null if the view owns them. `value` is valid at least as long as `pin` is held. If the value
+  /// is longer than kLargeValueBytes, `pin` is a std::string.
   std::shared_ptr<const void> pin;
   std::uint64_t length = 0;  ///< bytes of the value, also if the value was not read
   LargePlace large;          ///< set only by ReadView::locate; valid as long as `value` would be
@@ -109,12 +109,12 @@ struct Found {
   SeqNum seq = 0;
   Millis expiry = 0;
   DeleteKey stamp = kNoStamp;
-  /// Of an absent key: if its newest version is the header of a collection that has expired, or that a delete by stamp covers, the
-  /// engine time at which the collection was deleted; otherwise 0. The collection's elements may still exist. A batch that writes
-  /// the key then first deletes them (delete_range over element_range(), with `died` as birth), since nothing else finds them once the header has a
-  /// newer version.
+  /// Set for an absent key whose newest version is the header of a collection that has expired or that a delete by stamp
+  /// covers: the engine time at which the collection was deleted. Otherwise 0. The collection's elements may still exist. A
+  /// batch that writes the key must first delete them (delete_range() over element_range(), with `died` as birth), since
+  /// nothing else finds them once the header has a newer version.
   Millis died = 0;
-  // --- for users of the engine, who may replace a header's `value` by elements of its collection; the engine leaves them empty
+  // --- left empty by the engine; a user of the engine may set them when it replaces a header's `value` by elements
   Bytes key;     ///< the collection's engine key
   Bytes header;  ///< the header's own value; valid as long as `pin`
 
@@ -134,21 +134,21 @@ struct ValuePart {
 };
 
 /// Results of the stages of ReadView::prefetch for one key, so that later stages and get() do not repeat a search. The results
-/// are valid under the PassGuard of the stages; under another guard begin with stage 0 again. They concern tables only, which
-/// never change, so get() still sees concurrent writes. The fields are private to the engine.
+/// are valid under the PassGuard of the stages; under another guard begin with stage 0 again. They are positions in tables,
+/// which never change; get() still searches the memtables, so it sees concurrent writes. The fields are private to the engine.
 struct LookupState {
   static constexpr std::uint32_t kRuns = 16;  ///< older runs after the first 16 are searched without stored results
   static constexpr std::uint32_t kNoPage = ~std::uint32_t{0};
 
-  const void* tables = nullptr;  ///< the searched set of tables; null: no stage has run
+  const void* tables = nullptr;  ///< the view's list of tables; null: no stage has run
   const void* table = nullptr;   ///< the newest table that may have the key; null: none found yet
   const void* block = nullptr;   ///< the first page of that table that may have the key, if it is in memory
-  const void* found = nullptr;   ///< before `block` is known: the position that the search in the cache has reached
-  std::uint64_t columns = 0;     ///< bit i: page i of the tile may have the key
+  const void* found = nullptr;   ///< while `block` is searched: the position that the search in the block cache has reached
+  std::uint64_t columns = 0;     ///< bit i is 1 if page i of the tile may have the key
   std::uint32_t tile = 0;        ///< number of the tile; before stage 3: the position that the search for the tile has reached
   std::uint32_t page = 0;        ///< number of the first page that may have the key, or kNoPage
-  std::uint16_t outside = 0;     ///< bit r: no file of run r has the key within its bounds
-  std::uint16_t denied = 0;      ///< bit r: run r's filter rules the key out
+  std::uint16_t outside = 0;     ///< bit r is 1 if no file of run r has the key within its bounds
+  std::uint16_t denied = 0;      ///< bit r is 1 if run r's filter rules the key out
   std::uint8_t stage = 0;        ///< the next stage that has work to do
   bool tombstones = false;       ///< the tile's page of tombstones may have the key
   std::array<std::uint16_t, kRuns> files;  ///< by run: the file whose bounds contain the key
@@ -161,18 +161,18 @@ class ReadView {
 
   ReadView() = default;
 
-  /// Looks up the current entry of `key` and fills in `found`. kNotFound: the key is absent, deleted or expired. Then found->seq
-  /// is the seq of the newest version, usually a tombstone, and is unchanged if the key has no version; found->died is set. kNotResident,
-  /// only with
-  /// ReadMode::kResident: missing pages were added to the MissSet. kOutOfMemory: the memory budget has no room for a missing page
-  /// or value. Other errors: kRevoked, kCorruption, kIoError. Call get() only on the view's thread.
+  /// Looks up the current entry of `key` and fills in `found`. kNotFound: the key is absent, deleted or expired. Then
+  /// found->seq is the seq of the newest version, usually a tombstone, and found->died is set; both are unchanged if no version
+  /// was found. kNotResident, only with ReadMode::kResident: missing pages were added to the MissSet. kOutOfMemory: the memory
+  /// budget has no room for a missing page or value. Other errors: kRevoked, kCorruption, kIoError. Call get() only on the
+  /// view's thread.
   [[nodiscard]] Status get(const LookupKey& key, Found* found) const;
 
-  /// Like get(), but reads no byte of a large value and charges no memory for the value. For a large value, found->value is empty
-  /// and found->large has the place. found->length is always the value's length.
+  /// Like get(), but does not read a large value and charges no memory for it: found->value is empty, and found->large has the
+  /// value's place. found->length is the value's length in any case.
   [[nodiscard]] Status locate(const LookupKey& key, Found* found) const;
-  /// Reads the value of `found`, which locate() of this view has filled in, unless it was read. After the call `found` is as
-  /// after get(). Errors are those of get().
+  /// Reads the value of `found`, which locate() of this view has filled in, unless the value was read already. After the call
+  /// `found` is as after get(). Errors are those of get().
   [[nodiscard]] Status read(Found* found) const;
   /// Returns bytes [offset, offset + length) of a located value; the range must be inside the value. Reads only the blocks that
   /// contain these bytes; a block has up to 256 KiB of the value. Errors are those of get().
@@ -181,15 +181,16 @@ class ReadView {
   /// ReadMode::kBlocking the call charges no other memory.
   [[nodiscard]] Status copy_part(const Found& found, std::uint64_t offset, std::span<char> to) const;
 
-  /// Starts the memory loads that get() will need. Call stages 0 to kPrefetchStages - 1 in order, each for a whole span of keys,
-  /// so that their cache misses overlap. Changes no result. If key.state is set, each stage and get() use the results of the
-  /// previous stage; if not, stages after 1 do nothing. A blind write needs only stage 0.
+  /// Starts the memory loads that get() will need. Changes no result. Call stages 0 to kPrefetchStages - 1 in order, each for a
+  /// whole span of keys, so that their cache misses overlap. If key.state is not null, each stage and get() use the results of
+  /// the previous stage; if it is null, stages after 1 do nothing. A write without a read of its key needs only stage 0.
   void prefetch(const LookupKey& key, int stage) const;
   /// Runs all stages for all of the keys.
   void prefetch(std::span<const LookupKey* const> keys) const;
-  /// Starts the memory loads that may_have_collection() and a blind write of the keys need.
+  /// Starts the memory loads that may_have_collection() and a write of the keys will need.
   void prefetch_collections(std::span<const LookupKey* const> keys) const;
-  /// Adds the first page that get() will need to `misses`, if prefetch() with key.state has found that it is not in memory.
+  /// Adds the first page that get() will need to `misses`, if the stages of prefetch() with key.state found that the page is
+  /// not in memory.
   void add_expected_miss(const LookupKey& key, MissSet* misses) const;
 
   [[nodiscard]] SeqNum seq() const { return seq_; }
@@ -199,9 +200,9 @@ class ReadView {
   [[nodiscard]] StampMode stamp_mode() const;
   /// Returns false if the database never had a write: then all keys are absent.
   [[nodiscard]] bool has_tree() const { return tree_ != nullptr; }
-  /// Returns false if get() would not find a collection (is_collection()) under `key`: a put that replaces the entry then needs
-  /// no debt. True may be a false positive; only get() is exact. Costs less than get(): asks the filters of tables that have
-  /// collections, and reads no page. Call it only on the view's thread.
+  /// Returns false if get() would surely not find a collection (is_collection()) under `key`: a put of the key then needs no
+  /// debt. True may be a false positive; only get() is exact. Costs less than get(), since it asks the filters of tables that
+  /// have collections, and reads no page. Call it only on the view's thread.
   [[nodiscard]] bool may_have_collection(const LookupKey& key) const;
   [[nodiscard]] MissSet* misses() const { return misses_; }
   [[nodiscard]] ReadMode mode() const { return mode_; }

@@ -1,8 +1,8 @@
 // The hash for tables in memory whose keys come from clients.
 //
-// A client that knows a hash function can choose keys that all fall into one bucket; then each insertion looks at all others. So
-// the function has a secret seed. The server sets it once, before it accepts clients. In tests the seed stays 0, so that runs of
-// a test are equal.
+// A client that knows a hash function can choose keys that all fall into one bucket, so that each insertion compares its key
+// with all others. Therefore this function has a secret seed. The server sets it once, before it accepts clients. In tests the
+// seed stays 0, so that runs of a test are equal.
 #pragma once
 
 #include <cstddef>

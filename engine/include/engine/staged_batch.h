@@ -1,4 +1,4 @@
-// A large batch whose entries are sorted and hashed in memory of its own before the batch is committed.
+// A large batch whose entries are sorted and hashed in a memtable of their own before the batch is committed.
 //
 //   auto staged = db->stage(std::move(batch), &stop);        // long; on any thread, while event loops go on
 //   ...
@@ -6,9 +6,9 @@
 //   Status status = db->try_commit(**staged, waited, &wait_ms);   // short for any size of the batch; also on an event loop
 //
 // An ordinary commit of 500,000 operations first takes a place in the order of writes and then inserts each operation. Every
-// later writer waits until all operations are visible. A staged batch becomes one more memtable of the tree instead. Before its
-// commit no reader sees the batch, it has no place in the order of writes, and it depends on no other write. Between stage() and
-// try_commit() other batches may write the same keys, empty or swap the databases, and expiries may pass.
+// later writer waits until all operations are visible. The commit of a staged batch adds its memtable to the tree instead.
+// Before that commit no reader sees the batch, it has no place in the order of writes, and it depends on no other write.
+// Between stage() and try_commit() other batches may write the same keys, or empty or swap the databases, and keys may expire.
 #pragma once
 
 #include <atomic>
@@ -30,15 +30,16 @@ class StagedBatch {
   StagedBatch(const StagedBatch&) = delete;
   StagedBatch& operator=(const StagedBatch&) = delete;
 
-  /// Returns the operations in order. Do not use their trees. first_seq(), last_seq() and time() are valid after the commit.
+  /// Returns the operations in order. Do not use Op::tree. first_seq(), last_seq() and time() are valid after the commit.
   [[nodiscard]] const WriteBatch& batch() const;
   [[nodiscard]] bool committed() const;
   /// Returns the bytes charged to Db::memory(). The commit moves the charge to a memtable; without a commit the destructor
   /// releases it.
   [[nodiscard]] std::size_t memory_bytes() const;
 
-  /// True if a batch should be staged: it has at least kLeastOperations operations or copies at least kLeastBytes. A smaller
-  /// batch commits fast enough without a memtable of its own. Large values are not copied and do not count.
+  /// Returns true if a batch should be staged: it empties no database, and has at least kLeastOperations operations or copies
+  /// at least kLeastBytes. A smaller batch commits fast enough without a memtable of its own. Large values are not copied and
+  /// do not count.
   [[nodiscard]] static bool pays_for(const WriteBatch& batch) {
     return batch.flushes() == 0 &&
            (batch.count() >= kLeastOperations || batch.payload_bytes() - batch.shared_bytes() >= kLeastBytes);

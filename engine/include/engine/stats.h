@@ -18,13 +18,13 @@ struct RunInfo {
   Millis oldest_tombstone_birth = 0;
 };
 
-/// The filters of a level, and their effect on lookups of keys that the level's runs do not have.
+/// The filters of one level, and the lookups that they saved.
 struct FilterInfo {
   int level = 0;
-  std::uint64_t entries = 0, bits = 0;     ///< of the level's runs; bits in memory
-  double expected = 1;                     ///< expected false positives per run and lookup of an absent key; 1 = no filter
-  std::uint64_t denied = 0, in_vain = 0;   ///< lookups of absent keys since open: ended by a filter; false positives
-  std::uint64_t found = 0;                 ///< lookups since open that found their key
+  std::uint64_t entries = 0, bits = 0;  ///< of the level's runs; bits in memory
+  double expected = 1;                  ///< expected false positives per lookup of a key that a run does not have; 1 = no filter
+  std::uint64_t denied = 0, in_vain = 0;   ///< searches of a run without the key, since open: ended by a filter; false positives
+  std::uint64_t found = 0;                 ///< searches of a run, since open, that found the key
   [[nodiscard]] double observed() const {  ///< the measured value for `expected`; 0 before the first lookup
     return in_vain == 0 ? 0 : static_cast<double>(in_vain) / static_cast<double>(denied + in_vain);
   }
@@ -95,13 +95,13 @@ struct Stats {
   bool write_stalled = false;
   // purging of deletes
   std::uint64_t deadline_work_bytes = 0;  ///< estimated bytes that merges must still read for the deadlines of all trees
-  double deadline_rate_needed = 0;     ///< the rate that merges need to meet the deadlines, divided by the measured rate; 0 to 1
-  Millis least_feasible_deadline = 0;  ///< ms to merge all bottommost data at the measured rate; 0 = not yet known
-  /// Seconds from a delete until it was purged from all files. A sample: at most one delete per second and tree, the oldest
-  /// pending delete (PersistTimes in db/purge/purge_history.h).
+  double deadline_rate_needed = 0;        ///< rate of merges needed to meet the deadlines / measured rate; 0 to 1
+  Millis least_feasible_deadline = 0;     ///< ms to merge all bottommost data once at the measured rate; 0 = not known yet
+  /// Seconds from a delete until it was purged from all files. Only a sample of the deletes is measured: at most one per second
+  /// and tree, the oldest pending one (PersistTimes in db/purge/purge_history.h).
   HistogramInfo delete_persist_seconds;
-  /// Bytes that are no longer needed but still in files: entries hidden by tombstones (estimated); dropped pages that are not yet
-  /// punched; replaced or removed files that are open or not yet unlinked.
+  /// Bytes that are no longer needed but still in files. `deleted`: entries hidden by tombstones (estimated). `dropped_pages`:
+  /// dropped pages that are not punched yet. `leaving`: replaced or removed files that are open or not unlinked yet.
   std::uint64_t garbage_deleted = 0, garbage_dropped_pages = 0, garbage_leaving = 0;
   std::vector<ReasonInfo> merges_by_reason;
   // memory, bytes now
@@ -116,8 +116,8 @@ struct Stats {
   std::uint64_t snapshots = 0;
   Millis oldest_snapshot = 0;  ///< engine time at which the oldest snapshot was made; 0 = there is none
   std::uint64_t leases_revoked = 0;
-  // Indexes and filters of tables. Bytes and tables: those in memory now, part of table_bytes. Loads and unloads: times since
-  // open. An index is loaded when its table is written or searched.
+  // Indexes and filters of tables. index_bytes (a part of table_bytes) and indexed_tables: those in memory now. Loads and
+  // unloads are counts since open. An index is loaded when its table is written or searched.
   std::uint64_t index_bytes = 0, index_capacity = 0, indexed_tables = 0, index_loads = 0, index_unloads = 0;
   std::uint64_t table_files = 0;           ///< table files that are in use
   std::uint64_t table_files_open = 0;      ///< table files that are open now: at most Settings::max_open_files
@@ -125,12 +125,13 @@ struct Stats {
   std::uint64_t scrub_bytes = 0;           ///< bytes that the scrub has read and checked since open
   /// Number of faults that the scrub and Db::verify() found in tables since open. The EventListener got each fault.
   std::uint64_t scrub_errors = 0;
-  /// Times since open that a tree without work left was outside its policy's bounds (runs, capacities, depth). Each time is a bug
-  /// of the policy and was reported to the EventListener.
+  /// How often, since open, a tree was outside its policy's bounds (runs, capacities, depth) although the policy planned no
+  /// more work. Each case is a bug of the policy and was reported to the EventListener.
   std::uint64_t bounds_broken = 0;
   std::uint64_t quarantined_files = 0;  ///< damaged or missing tables: TreeInfo::quarantined lists them by database
-  // Deletes that were not purged by their deadline, since open, by reason: the server was down; the clock stepped; the disk was
-  // full or failed; a quarantined file has the data; or none of these (load), which is a bug.
+  // Numbers of deletes since open that were not purged by their deadline, by reason. `down`: the server was not running.
+  // `clock`: the clock stepped. `disk`: the disk was full or failed. `damage`: a quarantined file has the data. `load`: none of
+  // these, which is a bug.
   std::uint64_t deadlines_missed_down = 0, deadlines_missed_clock = 0, deadlines_missed_disk = 0;
   std::uint64_t deadlines_missed_damage = 0, deadlines_missed_load = 0;
   std::uint64_t dropped_trees = 0;  ///< trees of emptied databases that are still in the manifest
@@ -151,7 +152,7 @@ struct VerifyReport {
 struct CheckpointReport {
   SeqNum seq = 0;                  ///< the checkpoint has every operation up to this seq, and maybe later operations
   Millis time = 0;                 ///< engine time of the checkpoint
-  std::uint64_t files = 0;         ///< files of tables and log
+  std::uint64_t files = 0;         ///< number of files of tables and log
   std::uint64_t bytes = 0;         ///< bytes of those files, links included
   std::uint64_t bytes_copied = 0;  ///< bytes of files that were copied because a link was not possible
   std::uint64_t damaged = 0;       ///< quarantined tables; the checkpoint opens with them still quarantined

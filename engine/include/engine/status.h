@@ -1,4 +1,4 @@
-// Status: the result of a call that can fail: a code for the caller, and a sentence that names the fault and its place.
+// Status is the result of a call that can fail: a code for the caller, and a sentence that names the fault and its place.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ enum class Code : std::uint8_t {
   kRevoked,          ///< the read view was revoked to meet a delete deadline
   kBusy,             ///< in use by another process, or already running
   kExists,           ///< the name is in use
-  kUnsupported,      ///< this version or this file system does not support the valid input
+  kUnsupported,      ///< the request is valid, but this version, or this file system, does not support it
   kAborted,          ///< stopped on request, for example by a shutdown or because the job had to yield
   kUnknownOutcome,   ///< the log failed before the write was durable: the write may or may not survive
 };
@@ -48,7 +48,7 @@ class [[nodiscard]] Status {
   static Status corruption(std::string m) { return {Code::kCorruption, std::move(m)}; }
   static Status io_error(std::string m) { return {Code::kIoError, std::move(m)}; }
   static Status no_space(std::string m) { return {Code::kNoSpace, std::move(m)}; }
-  /// `bytes`: size of the refused charge; 0 = the caller gains nothing if it waits for room.
+  /// `bytes`: size of the refused charge. 0: waiting for room would not help the caller.
   static Status out_of_memory(std::string m, std::uint64_t bytes = 0) {
     Status status(Code::kOutOfMemory, std::move(m));
     status.refused_kib_ = static_cast<std::uint32_t>(std::min<std::uint64_t>((bytes + 1023) / 1024, ~std::uint32_t{0}));
@@ -66,8 +66,7 @@ class [[nodiscard]] Status {
   [[nodiscard]] bool is_not_found() const { return code_ == Code::kNotFound; }
   [[nodiscard]] bool is_not_resident() const { return code_ == Code::kNotResident; }
   [[nodiscard]] Code code() const { return code_; }
-  /// For kOutOfMemory only: returns the bytes of the refused charge, rounded up to a KiB. 0: the caller gains nothing if it waits
-  /// for room.
+  /// For kOutOfMemory only: returns the bytes of the refused charge, rounded up to a KiB. 0: waiting for room would not help.
   [[nodiscard]] std::uint64_t refused_bytes() const { return std::uint64_t{refused_kib_} * 1024; }
   /// Returns the message without the code's name, or "" on success.
   [[nodiscard]] Bytes message() const { return message_ ? Bytes(*message_) : Bytes(); }
@@ -79,7 +78,7 @@ class [[nodiscard]] Status {
 
  private:
   Code code_ = Code::kOk;
-  std::uint32_t refused_kib_ = 0;  // placed here it needs no additional memory
+  std::uint32_t refused_kib_ = 0;  // placed here, it fills a gap before message_
   std::shared_ptr<const std::string> message_;
 };
 

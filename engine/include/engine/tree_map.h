@@ -1,7 +1,7 @@
 // A tree for drawing: the position of each file in the key space, its size, and its pending deletes.
 //
-// A map has no keys. Positions go from 0, before the first key, to 1, after the last. A range with twice the bytes is twice as
-// wide. So positions show which files overlap, and reveal nothing about key names.
+// A map has no keys. Positions go from 0, before the first key, to 1, after the last. A key range with twice as many bytes of
+// data is drawn twice as wide. So positions show which files overlap, and reveal nothing about key names.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace ebbtide {
 
 /// A table, or several adjacent tables of one run if there are too many to show.
 struct TreeMapCell {
-  FileNum file = kNoFile;  ///< number of the (first) table's data file
-  std::uint64_t files = 1;
+  FileNum file = kNoFile;     ///< number of the (first) table's data file
+  std::uint64_t files = 1;    ///< number of tables
   double start = 0, end = 1;  ///< positions in the key space
   std::uint64_t bytes = 0, entries = 0, tombstones = 0, range_tombstones = 0;
   Millis oldest_birth = 0;  ///< birth of the oldest pending delete or passed expiry; 0 = none
@@ -49,7 +49,7 @@ struct TreeMap {
   DatabaseId database = 0;
   TreeId tree = kNoTree;
   std::string policy;
-  Millis delete_deadline = 0;              ///< 0 = no promise
+  Millis delete_deadline = 0;              ///< in ms; 0 = no promise
   std::vector<TreeMapMemTable> memtables;  ///< newest first; the first one takes writes
   std::vector<TreeMapRun> runs;            ///< newest first; runs without files are left out
   std::vector<TreeMapJob> jobs;

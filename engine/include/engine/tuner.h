@@ -1,5 +1,5 @@
-// Advises settings for a workload: what operations cost under given settings, and the settings for which they cost least. Needs no
-// database.
+// Advises settings for a workload: computes what operations cost under given settings, and finds the settings for which they
+// cost least. Needs no database.
 //
 // Costs are expected numbers of random page reads, from a closed model of a full tree: Huynh et al., "Towards flexibility and
 // robustness of LSM trees" (Endure, VLDB Journal 2024), Eqs. 4 to 9, with the levels, filters and merges of this engine.
@@ -22,7 +22,7 @@
 
 namespace ebbtide {
 
-/// A number for each kind of operation: its share of a workload, its count in a window, or its cost in page reads.
+/// A number for each kind of operation: its share of a workload, its count in a window of time, or its cost in page reads.
 struct OperationFigures {
   double empty_read = 0;  ///< point read of an absent key
   double read = 0;        ///< point read of an existing key
@@ -36,21 +36,22 @@ struct TunerQuestion {
   double entry_bytes = 0;     ///< bytes of an entry, key and value, at least 1
   double memory_bytes = 0;    ///< for memtable and filters together, above 0
   OperationFigures workload;  ///< shares of the expected workload, at least 0, which sum to 1
-  /// How far the workload may move: the Kullback-Leibler divergence in nats, at least 0 (Endure, section 6.2). 0: not at all, 0.25: a
-  /// little, 2: a lot. If it is above 0, each share counts as at least 1 %.
+  /// The largest Kullback-Leibler divergence, in nats, of the real workload from the expected one; at least 0 (Endure, section
+  /// 6.2). 0: the workload stays as expected, 0.25: it moves a little, 2: a lot. If rho is above 0, each share counts as at
+  /// least 1 %.
   double rho = 0;
   double page_bytes = 4096;
   double write_asymmetry = 1;    ///< cost of writing a page / cost of reading it, 0 to 1e6
   double sequential_cost = 1;    ///< cost of a page in a sequential access / cost in a random access, 0 to 1e6
   double range_selectivity = 0;  ///< fraction of all entries that a range read returns
-  /// Fraction of page reads that miss the block cache, 0 to 1, by level from level 1 on; the last value holds for all deeper
-  /// levels. Empty: there is no cache.
+  /// For each level from level 1 on: the fraction of page reads that miss the block cache, 0 to 1. The last value holds for all
+  /// deeper levels. Empty: there is no cache.
   std::vector<double> miss_ratios;
   /// Layouts to choose from: leveling, tiering, lazy_leveling, one_leveling, fluid, klsm, garnering. Empty: all.
   std::vector<std::string> layouts;
-  /// Bytes on disk during the longest merge / bytes of the data; 1 or more.
+  /// Limit of (bytes on disk during the longest merge / bytes of the data); 1 or more.
   double max_transient_space = std::numeric_limits<double>::infinity();
-  double max_merge_bytes = std::numeric_limits<double>::infinity();  ///< bytes that one merge writes
+  double max_merge_bytes = std::numeric_limits<double>::infinity();  ///< most bytes that one merge may write
 };
 
 struct TunerAdvice {
@@ -60,25 +61,25 @@ struct TunerAdvice {
   double filter_bits_per_key = 0;   ///< for TreeSettings::filter_bits_per_key
   OperationFigures costs;           ///< page reads of an operation
   double mean_cost = 0;             ///< page reads of an average operation of the expected workload (Eq. 2)
-  double worst_cost = 0;            ///< the largest mean cost of a workload within rho; equals mean_cost if rho is 0
-  OperationFigures worst_workload;  ///< shares of a workload with this cost
+  double worst_cost = 0;            ///< the largest mean cost of any workload within rho; equals mean_cost if rho is 0
+  OperationFigures worst_workload;  ///< shares of a workload whose mean cost is worst_cost
   double write_amplification = 0;
   double longest_merge_bytes = 0;
   double transient_space = 1;  ///< see TunerQuestion::max_transient_space
 };
 
-/// Returns the best settings of each layout that this engine accepts, the lowest worst_cost first (Problems 1 and 2). Size ratios
-/// go from 2 to 100; with a large one a merge may rewrite the whole tree, unless TunerQuestion limits merges. Takes about
-/// 10 ms for leveling and tiering, and about 200 ms for all layouts. kInvalidArgument: a field is out of range or a layout is unknown
-/// (the message names it), or no settings keep the limits.
+/// Returns the best settings of each layout that this engine accepts, the lowest worst_cost first (Problems 1 and 2). Size
+/// ratios go from 2 to 100; with a large one a merge may rewrite the whole tree, unless TunerQuestion limits merges. Takes
+/// about 10 ms for leveling and tiering, and about 200 ms for all layouts. kInvalidArgument: a field is out of range or a
+/// layout is unknown (the message names it), or no settings keep the limits.
 Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question);
 
-/// Sets `workload` and `rho` of a question from a history (section 6.2): the mean of all windows, and the largest divergence of a
-/// window from it. `windows` are counts of operations in order of time; windows under 1,000 operations are merged.
-/// kInvalidArgument: fewer than 1,000 operations in all, or a negative count; then `question` is unchanged.
+/// Sets question->workload to the mean mix of a history's windows, and question->rho to the largest divergence of a window from
+/// that mean (section 6.2). `windows` are counts of operations, in order of time; adjacent windows are merged until each has
+/// 1,000 operations. kInvalidArgument: fewer than 1,000 operations in all, or a negative count; then `question` is unchanged.
 Status set_uncertainty(std::span<const OperationFigures> windows, TunerQuestion* question);
 
-/// Settings that a tree has.
+/// The settings of a tree that the model depends on.
 struct TunerSettings {
   PolicySettings policy;  ///< validate() accepts it
   std::uint64_t memtable_bytes = 0;
@@ -91,9 +92,9 @@ struct TunerSettings {
 /// binomial). kInvalidArgument: a field is out of range.
 Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettings& settings);
 
-/// Returns the page reads of the merges that a change of settings causes: those that bring a full tree into its new shape. If `to`
-/// has larger filters, at least the page reads of rewriting all data, since filters grow only with new files. kUnsupported and
-/// kInvalidArgument: as costs_under().
+/// Returns the cost, in page reads, of the merges that bring a full tree from its shape under `from` into that under `to`. If
+/// `to` has larger filters, that is at least the cost of rewriting all data, since filters grow only with new files. Errors are
+/// those of costs_under().
 Result<double> change_cost(const TunerQuestion& question, const TunerSettings& from, const TunerSettings& to);
 
 // --- advice from a database's own history
@@ -104,27 +105,30 @@ struct WorkloadSummary {
   bool enough = false;            ///< false: fewer than 1,000 operations, so that rho and divergence are unknown and 0
   OperationFigures mean;          ///< shares; the mean of all windows if `enough`, each at least 1 %; else the shares of `total`
   double rho = 0;                 ///< the largest divergence of a window from the mean, in nats (section 6.2)
-  double divergence = 0;          ///< divergence of the newest 1,000 operations or more, in whole windows, from the mean
+  double divergence = 0;          ///< of the newest windows, which have 1,000 operations or more, from the mean, in nats
   double entries_per_range = 0;   ///< entries that a range read passes on average
   double operations_per_day = 0;  ///< at the mean rate since the oldest window
 };
+/// Returns the summary of a history. `windows` are in order of time.
 WorkloadSummary summarize(std::span<const WorkloadWindow> windows);
 
-/// What the caller of recommend() may set instead of the measured value.
+/// Values that recommend() uses instead of the measured ones.
 struct RecommendOptions {
   std::optional<double> rho;                 ///< 0 or more
   std::optional<OperationFigures> workload;  ///< shares that sum to 1
-  std::optional<double> memory_bytes;        ///< above 0; else what memtable and filters have now
+  std::optional<double> memory_bytes;        ///< for memtable and filters, above 0; no value: as much as they have now
 };
 
-/// One tuning, compared with today's settings.
+/// Advised settings, compared with the present ones.
 struct Proposal {
   TunerAdvice advice;
-  /// Page reads of the merges that applying it causes (change_cost()); 0 if the model has no formula for today's policy.
+  /// Page reads of the merges that a change to `advice` causes (change_cost()); 0 if the model has no formula for today's policy.
   double change_cost = 0;
-  double saved_per_day = 0;  ///< page reads: for rho 0 at the mean workload, else at the worst one of each tuning; 0 if unknown
-  bool worthwhile = false;   ///< applying it costs less than it saves in a day, and an operation costs at least a tenth less
-  std::string verdict;       ///< one sentence: whether it is worth it, and why
+  /// Page reads that `advice` saves in a day: at the mean workload if rho is 0, else with each settings at its own worst
+  /// workload. 0 if unknown.
+  double saved_per_day = 0;
+  bool worthwhile = false;  ///< the change costs less than it saves in a day, and an operation costs at least a tenth less
+  std::string verdict;      ///< one sentence: whether the change is worth it, and why
 };
 
 /// The result of recommend(). If there is no advice at all, `verdict` says why, and the proposals are empty.
@@ -135,27 +139,28 @@ struct Recommendation {
   std::optional<TunerAdvice> today;  ///< costs of today's settings; empty: the model has no formula for the policy
   std::optional<Proposal> nominal;   ///< the cheapest settings for the mean workload
   std::optional<Proposal> robust;    ///< the settings with the lowest worst cost within rho; empty if rho is 0
-  std::string verdict;
+  std::string verdict;               ///< one sentence: whether a change of settings is worth it, and why
 
   /// Returns the proposal that `verdict` judges; nullptr if there is none.
   [[nodiscard]] const Proposal* judged() const { return robust ? &*robust : nominal ? &*nominal : nullptr; }
 };
 
-/// Advises settings for a database from its history. Bounds the bytes on disk during a merge by kMostTransientSpace. Takes up to
-/// half a second. kInvalidArgument: an option is out of range.
+/// Advises settings for a database from its history. The advised settings keep within kMostTransientSpace during merges. Takes
+/// up to half a second. kInvalidArgument: an option is out of range.
 Result<Recommendation> recommend(const Workload& workload, const RecommendOptions& options);
-/// Returns the settings of the database's tree that recommend() compares with. filter_bits_per_key is that of
-/// TreeSettings::filter_memory if it is set.
+/// Returns the present settings of the database's tree, which recommend() compares with. If TreeSettings::filter_memory is set,
+/// filter_bits_per_key is computed from it.
 TunerSettings settings_now(const Workload& workload);
-/// Returns what operations cost under the database's settings, at its mean workload. Returns none if that is unknown: too few
-/// operations, no tables, or a policy without formula.
+/// Returns what operations cost under the database's settings, at its mean workload. Returns no value if that is unknown: there
+/// are too few operations, there are no tables, or the model has no formula for the policy.
 std::optional<TunerAdvice> costs_now(const Workload& workload);
-/// Returns advised settings as names and values for CONFIG SET of a database: "databases.0.policy.name", and others.
+/// Returns advised settings as names and values for CONFIG SET, for example "databases.0.policy.name" and "klsm".
 std::vector<std::pair<std::string, std::string>> database_config(DatabaseId database, const TunerAdvice& advice);
 inline constexpr double kMostTransientSpace = 1.5;  ///< see TunerQuestion::max_transient_space
-/// With a smaller part of page reads from the disk, recommend() advises no change: the model's costs are reads of the disk.
+/// If a smaller fraction of the page reads misses the block cache, recommend() advises no change: the model's costs are reads
+/// from the disk.
 inline constexpr double kLeastMissRatio = 0.05;
-/// A smaller gain is within the model's error.
+/// The least fraction by which the cost of an operation must fall to make a change worthwhile. Less is within the model's error.
 inline constexpr double kLeastGain = 0.1;
 
 }  // namespace ebbtide

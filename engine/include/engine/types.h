@@ -18,7 +18,8 @@ inline constexpr SeqNum kMaxSeqNum = (SeqNum{1} << 56) - 1;
 using FileNum = std::uint64_t;
 inline constexpr FileNum kNoFile = 0;
 
-/// Physical identity of a tree. SWAPDB and FLUSHDB change the tree to which a database maps, never a tree's id. 0 is no tree.
+/// Identity of a tree, the physical data of a database. SWAPDB and FLUSHDB change the tree to which a database maps, never a
+/// tree's id. 0 is no tree.
 using TreeId = std::uint32_t;
 inline constexpr TreeId kNoTree = 0;
 
@@ -37,7 +38,7 @@ using DeleteKey = std::uint64_t;
 inline constexpr DeleteKey kMaxDeleteKey = (DeleteKey{1} << 63) - 1;
 /// The end of all delete keys, as an exclusive upper bound.
 inline constexpr DeleteKey kDeleteKeyEnd = kMaxDeleteKey + 1;
-/// "No stamp", in memory only. No range of delete keys contains it, not even an open-ended range.
+/// "No stamp"; used in memory, not in files. No range of delete keys contains it, not even an open-ended range.
 inline constexpr DeleteKey kNoStamp = std::numeric_limits<DeleteKey>::max();
 
 /// The kind of an entry. The numbers are part of the file formats.
@@ -45,10 +46,10 @@ enum class EntryKind : std::uint8_t {
   kCompact = 0,    ///< a whole small collection; the engine does not look into it
   kTombstone = 1,  ///< the key was deleted
   kValue = 2,      ///< a plain value
-  kHeader = 3,     ///< the header of a collection, whose elements lie under the same key
+  kHeader = 3,     ///< the header of a large collection; the keys of its elements begin with the header's key
 };
 
-/// True if an entry of this kind has items: a put that replaces it by a plain value deletes them.
+/// Returns true if an entry of this kind is a collection: a put that replaces it by a plain value deletes the collection's items.
 [[nodiscard]] constexpr bool is_collection(EntryKind kind) { return kind == EntryKind::kCompact || kind == EntryKind::kHeader; }
 
 /// The source of the delete keys of a tree's values. Fixed for the life of a tree. The numbers are part of the file formats.
@@ -77,7 +78,7 @@ struct LookupKey {
   LookupState* state = nullptr;  ///< where the stages of a prefetch store their results; may be null
 };
 
-/// Upper limits that the formats and the interfaces share. Keys here are engine keys (escaped user keys).
+/// Upper limits, in files and in calls. kMaxKeyBytes limits engine keys (escaped user keys).
 inline constexpr std::size_t kMaxKeyBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxValueBytes = std::size_t{512} << 20;
 /// A value longer than this lies in blocks of its own beside the pages of its table.

@@ -1,5 +1,5 @@
-// The workload of one database: how many operations of each kind its tree did, in windows of time, and the facts about the tree
-// that a tuning depends on. engine/docs/tuner.md says which command counts as which kind.
+// The workload of one database: the number of operations of each kind in windows of time, and the facts about its tree that the
+// advice of settings depends on. engine/docs/tuner.md says which command counts as which kind.
 //
 // summarize() and recommend() (engine/tuner.h) turn a workload into a mix, its uncertainty, and advice.
 #pragma once
@@ -12,7 +12,8 @@
 
 namespace ebbtide {
 
-/// Numbers of operations by kind (Huynh et al., Endure, section 3). Operations on memtables count like those on tables.
+/// Numbers of operations by kind (Huynh et al., Endure, section 3). An operation counts the same whether it finds its key in a
+/// memtable or in a table.
 struct OperationCounts {
   std::uint64_t empty_reads = 0;    ///< point reads that found no key
   std::uint64_t reads = 0;          ///< point reads that found their key
@@ -31,7 +32,8 @@ struct OperationCounts {
   }
   bool operator==(const OperationCounts&) const = default;
 };
-/// Returns the counts since `earlier`, which were read from the same counters. Counts that lost updates meanwhile are 0.
+/// Returns the difference of two readings of the same counters, each count on its own. A count that is smaller in `now` than in
+/// `earlier` gives 0.
 [[nodiscard]] inline OperationCounts counts_since(const OperationCounts& now, const OperationCounts& earlier) {
   const auto since = [](std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; };
   return {since(now.empty_reads, earlier.empty_reads), since(now.reads, earlier.reads), since(now.ranges, earlier.ranges),
@@ -45,7 +47,7 @@ struct WorkloadWindow {
   bool operator==(const WorkloadWindow&) const = default;
 };
 
-/// Db::workload(): one database's operations, and its tree as it is now.
+/// The result of Db::workload(): one database's operations, and its tree as it is now.
 struct Workload {
   DatabaseId database = 0;
   OperationCounts since_open;
@@ -55,7 +57,7 @@ struct Workload {
   TreeSettings settings;
   std::uint64_t table_entries = 0;  ///< entries of all tables, old versions and tombstones included
   std::uint64_t table_bytes = 0;    ///< bytes of the keys and values of these entries, before compression
-  /// Part of the page reads since open that the block cache did not serve, in all databases; 1 if there were none.
+  /// Fraction of the page reads since open, in all databases, that the block cache did not serve; 1 if there were no page reads.
   double cache_miss_ratio = 1;
 };
 

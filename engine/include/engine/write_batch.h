@@ -1,14 +1,14 @@
-// The writes of one command, or of one EXEC, as one contiguous value.
+// The writes of one command, or of one EXEC, as one contiguous run of bytes.
 //
 // A batch is the payload of a WAL record, the input of the memtable and, later, the unit of replication. The batch is encoded
-// once, while the command runs, and never re-encoded. A commit overwrites fixed-width fields in place (first seq, time, physical
-// trees). Values above kLargeValueBytes are not copied into the batch: the batch holds a reference to each, and the log writes
-// the value from its own memory at its place in the payload.
+// once, while the command runs, and never re-encoded. A commit overwrites fixed-width fields in place (first seq, time,
+// physical trees). Values above kLargeValueBytes are not copied into the batch: the batch holds a reference to each, and the
+// log writes the value from its own memory at its place in the payload.
 //
 // Layout of the payload (little endian; engine/docs/formats.md has the grammar):
 //   header : first_seq u64, time u64, replication_id u64, count u32, reserved u32     (kHeaderBytes)
-//   op     : op kind u8, flags u8, tree u32, then by kind    (flags: of a put, header or tombstone, see kHasStamp; of flush and create, the
-//            stamp mode)
+//   op     : op kind u8, flags u8, tree u32, then by kind
+//            (flags: the bits kHasStamp, ...; of flush and create: the stamp mode of the new tree)
 //            put/header : key (varint length, bytes), [stamp u64], [expiry u64], value (varint length, bytes)
 //            tombstone  : key
 //            range      : start, end ("" = no upper bound), [birth u64]    (flags: kHasBirth)
@@ -16,8 +16,8 @@
 //            flush      : database u32, old tree u32      (tree = the new, empty tree)
 //            create     : database u32                    (tree = the new tree)
 //            swap       : database a u32, database b u32  (tree = 0)
-// Operation i has seq first_seq + i. Before the commit, `tree` holds the database number; the commit replaces it by the physical
-// tree.
+// Operation i has seq first_seq + i. Before the commit, `tree` holds the database number; the commit replaces it by the
+// physical tree.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class WriteBatch {
   static constexpr std::size_t kHeaderBytes = 32;
   static constexpr std::uint8_t kHasStamp = 1;    ///< an explicit stamp follows the key
   static constexpr std::uint8_t kHasExpiry = 2;   ///< an absolute expiry follows
-  static constexpr std::uint8_t kHasDebt = 4;     ///< the put deletes a part of the key's older versions
+  static constexpr std::uint8_t kHasDebt = 4;     ///< of a put: PutOptions::debt
   static constexpr std::uint8_t kIsCompact = 8;   ///< of a put: the value is a small collection
   static constexpr std::uint8_t kIsElement = 16;  ///< of a put or tombstone: the key is that of an element of a large collection
   static constexpr std::uint8_t kHasBirth = 1;    ///< of a range tombstone: an explicit birth follows
@@ -59,17 +59,17 @@ class WriteBatch {
   struct PutOptions {
     DeleteKey stamp = kNoStamp;  ///< stored only if the tree's stamp mode is explicit; other modes derive the stamp themselves
     Millis expiry = 0;           ///< absolute engine time; 0 = never
-    /// kValue, kCompact or kHeader. A header that expires makes the batch rely on its expiry (rely_on_expiry()), so that no header
-    /// is written after it has expired.
+    /// kValue, kCompact or kHeader. If a header has an expiry, put() calls rely_on_expiry() with it, so that no header is
+    /// committed after it has expired.
     EntryKind kind = EntryKind::kValue;
-    /// True if the put deletes a part of the key's older versions. All of them must then leave the files by the delete deadline, which
-    /// counts from the batch's time. For a put that drops an item of a compact entry, or that replaces a collection.
+    /// True if the put deletes data of the key's older versions: it drops an item of a compact entry, or replaces a collection.
+    /// All older versions must then leave the files by the delete deadline, which counts from the batch's time.
     bool debt = false;
     /// True if the value is the key's previous value without some of its items. Such a put counts as a delete: it is committed
     /// even while the disk is full.
     bool shrinks = false;
-    /// True if the key is that of an element of a large collection (engine/collection_keys.h). An element has no stamp in any mode,
-    /// since a delete by stamp takes a collection by its header. Iterators pass over it, and it does not count as a key.
+    /// True if the key is that of an element of a large collection (engine/collection_keys.h). An element has no stamp in any
+    /// mode, since a delete by stamp takes a collection by its header. Iterators pass over it, and it does not count as a key.
     bool element = false;
   };
 
@@ -81,21 +81,23 @@ class WriteBatch {
     bool debt = false;                         ///< of a put or header: PutOptions::debt
     bool element = false;                      ///< of a put or tombstone: PutOptions::element
     std::uint32_t tree = 0;                    ///< database number before the commit, physical tree after it
-    Bytes key;                                 ///< key, or start of the range
-    Bytes end;                                 ///< end of the range
+    Bytes key;                                 ///< key; of a range tombstone: start of its range
+    Bytes end;                                 ///< of a range tombstone: end of its range; "" = no upper bound
     Millis birth = 0;                          ///< of a range tombstone: its birth, if it is older than the batch; otherwise 0
     Bytes value;
     const SharedValue* shared = nullptr;  ///< owner of `value`, if `value` lies outside the batch; otherwise null
     DeleteKey stamp = kNoStamp;
     Millis expiry = 0;
-    std::uint64_t lo = 0, hi = 0;  ///< secondary delete: delete-key range; else database numbers or the old tree
-    StampMode mode{};              ///< flush, create: stamp mode of the new tree
+    /// Secondary delete: the range [lo, hi) of delete keys. Flush: database and old tree. Swap: the two databases. Create: `lo`
+    /// is the database.
+    std::uint64_t lo = 0, hi = 0;
+    StampMode mode{};  ///< flush, create: stamp mode of the new tree
   };
 
   WriteBatch();
 
-  /// Removes all operations; keeps the memory unless it is large. Cheap for an empty batch, since commands that only read have a
-  /// batch, too.
+  /// Removes all operations; keeps the memory for reuse unless it is large. Costs almost nothing for an empty batch, since
+  /// commands that only read call it, too.
   void clear() {
     if (count_ != 0 || relied_expiry_ != 0) forget();
   }
@@ -104,11 +106,12 @@ class WriteBatch {
   void put(DatabaseId database, Bytes key, Bytes value) { put(database, key, value, PutOptions{}); }
   /// Like put(), but refers to a large value without copying it.
   void put_shared(DatabaseId database, Bytes key, SharedValue value, const PutOptions& options);
-  /// Adds a point tombstone. The caller must have found the key: a tree gets no blind deletes. `element`: see PutOptions::element.
+  /// Adds a point tombstone. The caller must have read the key and found it; do not delete blindly. `element`: see
+  /// PutOptions::element.
   void del(DatabaseId database, Bytes key, bool element = false);
-  /// Deletes every key in [start, end); an empty end has no upper bound. An empty range adds nothing. `birth`: engine time at which
-  /// the keys were deleted, if they were deleted before: their delete deadline counts from it. 0, or a later time than the batch's,
-  /// stands for the batch's time.
+  /// Deletes every key in [start, end); an empty `end` means no upper bound. An empty range adds nothing. `birth`: the engine
+  /// time from which the delete deadline counts, if the keys were logically deleted before this batch. 0, or a time later than
+  /// the batch's, stands for the batch's time.
   void delete_range(DatabaseId database, Bytes start, Bytes end, Millis birth = 0);
   /// Deletes every key whose current entry has lo <= stamp < hi; hi = kDeleteKeyEnd means no upper end. Entries without a stamp
   /// stay. An empty range adds nothing.
@@ -119,27 +122,27 @@ class WriteBatch {
   /// For the engine only: adds the operation that creates a tree, before the tree's first write.
   void create_tree(DatabaseId database, TreeId tree, StampMode mode);
 
-  /// Makes the commit fail with kRetry if engine time has reached `expiry` at the commit. Call it for each expiry that the
-  /// handler assumed to be in the future.
+  /// Makes the commit fail with kRetry if engine time has reached `expiry` by then. Call it for each expiry that the command
+  /// assumed to be in the future; the earliest one counts. 0 has no effect.
   void rely_on_expiry(Millis expiry) {
     if (expiry != 0 && (relied_expiry_ == 0 || expiry < relied_expiry_)) relied_expiry_ = expiry;
   }
   [[nodiscard]] Millis relied_expiry() const { return relied_expiry_; }
-  /// Makes the commit fail with kRetry if the batch's database no longer has this tree. For batches that write to one
-  /// database.
+  /// Makes the commit fail with kRetry if first_database() no longer maps to this tree. For batches that write to one database.
   void rely_on_tree(TreeId tree) { relied_tree_ = tree; }
   [[nodiscard]] TreeId relied_tree() const { return relied_tree_; }
-  /// Returns the database of the first put or delete, other than deletes by stamp.
+  /// Returns the database of the first put or delete, other than deletes by stamp; 0 if there is none, and after parse().
   [[nodiscard]] DatabaseId first_database() const { return written_.database; }
 
-  /// False if the batch only deletes, so that it is committed while the disk or the memory budget is full. Not known after parse().
+  /// Returns false if no operation is a put without `shrinks`. Such a batch is committed even while the disk or the memory
+  /// budget is full. Always false after parse().
   [[nodiscard]] bool adds_data() const { return adds_data_; }
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] std::uint32_t count() const { return count_; }
   /// Returns the bytes of the WAL payload, including shared values.
   [[nodiscard]] std::size_t payload_bytes() const { return rep_.size() + shared_bytes_; }
-  /// Returns kInvalidArgument if payload_bytes() exceeds kMaxPayloadBytes: a commit would fail.
+  /// Returns kInvalidArgument if payload_bytes() exceeds kMaxPayloadBytes, so that a commit would fail.
   [[nodiscard]] Status check_length() const;
   static constexpr std::size_t kMaxPayloadBytes = std::size_t{1} << 30;  ///< a log record holds less than 2 GiB
   /// Returns the part of payload_bytes() that is in shared values.
@@ -148,8 +151,8 @@ class WriteBatch {
   [[nodiscard]] std::size_t longest_key() const { return longest_key_; }
   /// Returns the number of operations that empty a database.
   [[nodiscard]] std::uint32_t flushes() const { return flushes_; }
-  /// Calls visit(database, operations) for each database with puts or deletes, other than deletes by stamp. `operations` is their
-  /// number. Does the same before and after the commit. Nothing is known after parse().
+  /// Calls visit(database, operations) for each database that has puts or deletes in this batch; `operations` is their number.
+  /// Deletes by stamp do not count. Does the same before and after the commit. Visits nothing after parse().
   template <typename Visit>
   void each_written(Visit visit) const {
     if (written_.operations != 0) visit(written_.database, written_.operations);
@@ -161,7 +164,8 @@ class WriteBatch {
   // --- set by commit, or read from the log
   [[nodiscard]] SeqNum first_seq() const;
   [[nodiscard]] SeqNum last_seq() const { return first_seq() + count_ - 1; }
-  /// Returns the engine time of the commit: the birth of the batch's deletes, and D under `write_time`.
+  /// Returns the engine time of the commit. It is the birth of the batch's deletes, and the stamp of its puts in a tree of
+  /// StampMode::kWriteTime.
   [[nodiscard]] Millis time() const;
   [[nodiscard]] std::uint64_t replication_id() const;
   void set_header(SeqNum first_seq, Millis time, std::uint64_t replication_id);
@@ -176,7 +180,8 @@ class WriteBatch {
 
   /// Appends the payload to `pieces`, in order. The pieces point into the batch and its shared values.
   void append_payload(std::vector<Bytes>* pieces) const;
-  /// Makes a batch from a payload that was read from the log. Checks the whole grammar; kCorruption names the wrong byte.
+  /// Makes a batch from a payload that was read from the log. Checks all operations; the message of kCorruption has the offset
+  /// of a malformed one.
   static Result<WriteBatch> parse(std::string payload);
 
  private:
@@ -192,7 +197,7 @@ class WriteBatch {
   void note_written(DatabaseId database);
   void begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree);
   void put_key(Bytes key);
-  /// Appends the part of a put before the value.
+  /// Appends a put except its value.
   void put_head(DatabaseId database, Bytes key, const PutOptions& options, std::size_t value_bytes);
 
   std::string rep_;  ///< header and operations, without the shared values' bytes
