@@ -12,9 +12,9 @@ namespace ebbtide {
 namespace {
 constexpr std::size_t kFirstBlock = 4096;
 constexpr std::size_t kPage = 4096, kAlignment = 64;
-// Blocks of at least this many bytes come from the system, not from the allocator: their memory is free at once, whichever thread
-// frees the arena. The allocator returns memory on the thread that allocated it. So an idle thread would keep the memory of
-// flushed memtables, while the budget counts it as free.
+// Blocks of at least this many bytes come from the system, not from the allocator. So their memory returns to the system at
+// once when any thread frees the arena. The allocator would return it only on the thread that allocated it: while that thread
+// is idle, it would keep the memory of flushed memtables, which the budget counts as free.
 constexpr std::size_t kSystemBytes = std::size_t{256} << 10;
 }  // namespace
 
@@ -57,9 +57,9 @@ char* Arena::allocate_slow(std::size_t bytes) {
   MutexLock lock(mutex_);
   const std::size_t block_bytes = next_block_bytes();
   const std::size_t usable = block_bytes - sizeof(Block);
-  const bool own_block = bytes > usable / 4;  // a large piece must not waste the rest of the current block
+  const bool own_block = bytes > usable / 4;  // a large request must not waste the free part of the current block
   if (!own_block) {
-    // Another thread may have begun a block meanwhile.
+    // While this thread waited for the mutex, another one may have begun a block.
     Block* block = current_.load(std::memory_order_acquire);
     if (block != nullptr) {
       const std::size_t at = block->used.fetch_add(bytes, std::memory_order_relaxed);

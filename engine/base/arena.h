@@ -22,9 +22,10 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Returns `bytes` bytes, aligned to 8. A piece larger than a quarter of the next block gets a block of its own.
+  /// Returns `bytes` bytes of memory, aligned to 8. Throws std::bad_alloc if there is no memory. If the current block has no
+  /// room, a request for more than a quarter of a new block gets a block of its own.
   char* allocate(std::size_t bytes);
-  /// Bytes of memory that were taken from the system.
+  /// Returns the bytes that this arena has taken from the system or the allocator.
   [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
  private:

@@ -23,8 +23,8 @@ class BackgroundPool {
   virtual void submit(Priority priority, Task task) = 0;
   /// Number of tasks that can run at once; at least 1.
   [[nodiscard]] virtual unsigned width() const = 0;
-  /// Runs one queued task on the calling thread; returns false if there is none. A task that waits for its parts calls this
-  /// instead of blocking.
+  /// Runs one queued task on the calling thread; returns false if there is none. A task that waits for tasks that it has
+  /// submitted calls run_one() instead of blocking.
   virtual bool run_one() = 0;
 };
 
@@ -34,8 +34,8 @@ class ThreadPool final : public BackgroundPool {
   ThreadPool(unsigned threads, std::string name, int nice);
   ~ThreadPool() override;
   void submit(Priority priority, Task task) override;
-  /// Drops tasks that have not started, and waits for those that are running. Later tasks are dropped, too. Call it from outside
-  /// the pool.
+  /// Drops tasks that have not started, and waits for running tasks. Tasks that are submitted later are dropped, too. A task of
+  /// the pool must not call it.
   void stop();
   [[nodiscard]] unsigned width() const override { return static_cast<unsigned>(threads_.size()); }
   bool run_one() override;

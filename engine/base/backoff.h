@@ -1,4 +1,4 @@
-// Decides when failed work is retried: after ever longer waits, until it succeeds.
+// Decides when failed work is retried: after waits that double up to a limit, until the work succeeds.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace ebbtide {
 /// Not thread-safe. Times are those of Clock::mono_ns().
 class Backoff {
  public:
-  /// Records the result of a try that ended at `now_ns`. After the n-th failure in a row, the next try waits 2^n half seconds, at
-  /// most 4 s. kAborted has no effect.
+  /// Records the result of a try that ended at `now_ns`. After the n-th failure in a row, the next try waits 2^n half seconds,
+  /// at most 4 s. A result kAborted has no effect.
   void note(const Status& status, std::uint64_t now_ns) {
     if (status.code() == Code::kAborted) return;
     failures_ = status.is_ok() ? 0 : failures_ + 1;
@@ -20,12 +20,12 @@ class Backoff {
   }
   /// Returns true if the last try failed.
   [[nodiscard]] bool failed() const { return failures_ != 0; }
-  /// Returns true while the next try has to wait.
+  /// Returns true if the last try failed and the time of the next try has not come.
   [[nodiscard]] bool rests(std::uint64_t now_ns) const { return failed() && now_ns < retry_ns_; }
 
  private:
   static constexpr std::uint64_t kFirstNs = 500'000'000;
-  static constexpr std::uint64_t kLongestNs = 4'000'000'000;  // less than the 5 s within which room on the disk must be noticed
+  static constexpr std::uint64_t kLongestNs = 4'000'000'000;  // below 5 s, the time within which freed disk space must be used
   unsigned failures_ = 0;                                     // number of failures in a row
   std::uint64_t retry_ns_ = 0;
 };

@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-// The seed combines the block's file and offset; the multiplier makes different pairs of these give different seeds.
+// The multiplication makes it unlikely that two pairs of file and offset give the same seed.
 std::uint64_t seed_of(FileNum file, std::uint64_t offset) { return file * 0x9e3779b97f4a7c15u ^ offset; }
 
 }  // namespace

@@ -20,7 +20,7 @@ class Clock {
   [[nodiscard]] virtual std::uint64_t mono_ns() const = 0;
 };
 
-/// The system's clocks. Never destroyed.
+/// Returns the system's clocks, which are never destroyed.
 Clock* system_clock();
 
 /// A clock that moves only when a test moves it.

@@ -1,7 +1,7 @@
-// Integers and strings as bytes: little endian, LEB128 varints, length-prefixed strings. Only this file encodes numbers.
+// Encodes integers and strings as bytes: little endian, LEB128 varints, length-prefixed strings. Only this file encodes numbers.
 //
-// Writers append to a std::string. Readers remove bytes from the front of a Bytes. If the input is too short or malformed (a
-// varint longer than its type), they return false and never read past its end.
+// The put functions append to a std::string. The get functions remove bytes from the front of a Bytes. If the input is too
+// short or malformed (a varint longer than its type), they return false and never read past its end.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline void store_fixed(char* p, T value) {
   std::memcpy(p, &value, sizeof(T));
 }
 
-/// Returns true if n bytes are equal. For keys, which are short: a call of memcmp costs more than the comparison.
+/// Returns true if the n bytes at `a` and at `b` are equal. For short keys this is faster than a call of memcmp.
 inline bool same_bytes(const char* a, const char* b, std::size_t n) {
   if (n > 16) return std::memcmp(a, b, n) == 0;
   if (n >= 8) {
@@ -53,8 +53,8 @@ inline std::size_t common_bytes(Bytes a, Bytes b) {
   return n;
 }
 
-/// Returns the eight bytes of `key` after its first `skip`, padded with zeros, as a number with the same order. If two such
-/// numbers are equal, the keys may still differ.
+/// Returns bytes skip to skip + 7 of `key`, padded with zeros, as a big-endian number. So the order of two such numbers is that
+/// of these bytes. If the numbers are equal, the keys may still differ.
 inline std::uint64_t key_word(Bytes key, std::size_t skip = 0) {
   const std::size_t left = key.size() > skip ? key.size() - skip : 0;
   if (left >= 8) return __builtin_bswap64(load_fixed<std::uint64_t>(key.data() + skip));
@@ -108,7 +108,7 @@ inline bool get_u16(Bytes* in, std::uint16_t* v) { return get_fixed(in, v); }
 inline bool get_u32(Bytes* in, std::uint32_t* v) { return get_fixed(in, v); }
 inline bool get_u64(Bytes* in, std::uint64_t* v) { return get_fixed(in, v); }
 
-/// Reads a varint; refuses an encoding of more than 64 bits. The fast path is a varint of one byte.
+/// Reads a varint; returns false if its value has more than 64 bits. The fast path is a varint of one byte.
 inline bool get_varint(Bytes* in, std::uint64_t* v) {
   const auto* p = reinterpret_cast<const unsigned char*>(in->data());
   const auto* end = p + in->size();

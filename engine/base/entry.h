@@ -1,4 +1,4 @@
-// One decoded version of a key. Memtables, tables, iterators, survivors and builders exchange this type.
+// One decoded version of a key. Memtables, tables, iterators, merges and table builders exchange this type.
 //
 // Order of versions: key ascending, then seq descending (the newest version of a key comes first).
 #pragma once
@@ -13,13 +13,13 @@
 
 namespace ebbtide {
 
-/// The place of a value of more than kLargeValueBytes: in blocks of its own in a table's data file, from `offset` on. The
-/// TableLookup that returned this reference can read the value; a builder can copy its blocks without decoding them.
+/// The place of a value of more than kLargeValueBytes, which lies in blocks of its own in a table's data file. The TableLookup
+/// that returned this reference can read the value; a table builder can copy its blocks without decoding them.
 struct LargeValueRef {
-  const void* table = nullptr;  ///< the TableLookup of the value's table
-  std::uint64_t offset = 0;     ///< offset in the data file
-  std::uint64_t stored_bytes = 0;
-  std::uint64_t length = 0;  ///< length of the value
+  const void* table = nullptr;     ///< the TableLookup of the value's table; null = no large value
+  std::uint64_t offset = 0;        ///< offset of the first block in the data file
+  std::uint64_t stored_bytes = 0;  ///< length of the blocks in the file
+  std::uint64_t length = 0;        ///< length of the value
 };
 
 /// Key, value and large are views. The iterator or page that set them documents how long they are valid.
@@ -27,21 +27,22 @@ struct Entry {
   Bytes key;
   SeqNum seq = 0;
   EntryKind kind = EntryKind::kValue;
-  bool first = false;               ///< true if this is known to be the key's oldest version in the tree
+  bool first = false;               ///< true only if the tree surely has no older version of the key
   bool element = false;             ///< true if the key is that of an element of a large collection, also of a tombstone
   DeleteKey delete_key = kNoStamp;  ///< the stamp; a tombstone has its birth here
   Millis expiry = 0;                ///< absolute; 0 = never
-  /// Delete debt: the oldest birth of the tombstones and dead versions that this entry hides. The birth of the entry's own put
-  /// counts, too, if that put deleted data (an item of a collection). 0 = none.
+  /// Delete debt: the oldest birth among the tombstones and the expired or covered versions that this entry hides. If the
+  /// entry's own put deleted data (an item of a collection), the time of that put counts, too. 0 = none.
   Millis debt = 0;
   Bytes value;                                                 ///< empty if large is set
   const std::shared_ptr<const std::string>* shared = nullptr;  ///< set if `value` lies in a shared buffer of a memtable
   LargeValueRef large;                                         ///< large.table is null unless the value lies in blocks of its own
 
   [[nodiscard]] bool is_tombstone() const { return kind == EntryKind::kTombstone; }
-  /// True if the entry depends on no other one: a string, or a collection that is one entry.
+  /// True if the value is complete in this entry: a string, or a collection that is one entry.
   [[nodiscard]] bool is_plain() const { return kind == EntryKind::kValue || kind == EntryKind::kCompact; }
-  /// Returns true if this entry stands for a table that cannot be read, from this key on (iter/barrier_iterator.h).
+  /// Returns true if the entry is a barrier: it says that a table with keys from this one on cannot be read
+  /// (iter/barrier_iterator.h).
   [[nodiscard]] bool is_barrier() const { return is_tombstone() && !value.empty(); }
   [[nodiscard]] bool is_large() const { return large.table != nullptr; }
   [[nodiscard]] std::uint64_t value_length() const { return is_large() ? large.length : value.size(); }

@@ -21,7 +21,7 @@ namespace {
 std::atomic<std::uint64_t> next_id{1};
 constexpr std::size_t kCollectEvery = 64;
 
-// The thread's slots, one per Epoch. They are given back when the thread ends, unless the Epoch was destroyed before.
+// The ids of the Epochs that exist. A thread that ends returns its slot only to an Epoch that still exists.
 struct LiveEpochs {
   Mutex mutex;
   std::vector<std::uint64_t> ids GUARDED_BY(mutex);
@@ -62,7 +62,7 @@ Epoch::~Epoch() {
     MutexLock lock(live_epochs().mutex);
     std::erase(live_epochs().ids, id_);
   }
-  // Freeing an object may retire others, so this repeats.
+  // A `free` function may retire further objects, so the loop repeats until none is left.
   for (;;) {
     std::vector<Retired> rest;
     {
@@ -140,8 +140,8 @@ void Epoch::retire(std::function<void()> free) {
   bool full = false;
   {
     MutexLock lock(mutex_);
-    // Readers that enter from now on get a larger epoch than this one and cannot see an object that was unlinked before this
-    // call.
+    // A reader that enters from now on gets a larger epoch than this object's, and cannot see the object: it was unlinked
+    // before this call.
     retired_.push_back({global_.fetch_add(1, std::memory_order_seq_cst), std::move(free)});
     full = retired_.size() % kCollectEvery == 0;
   }
@@ -154,8 +154,8 @@ void Epoch::collect() {
     MutexLock lock(mutex_);
     if (retired_.empty()) return;
     const std::uint64_t oldest = oldest_active();
-    // Objects are retired in epoch order, so a prefix is ready to be freed. A reader in epoch e may use objects retired in e or
-    // later.
+    // A reader in epoch e may use objects that were retired in epoch e or later. The list is in epoch order, so the objects
+    // that can be freed are at its beginning.
     auto end = std::find_if(retired_.begin(), retired_.end(), [&](const Retired& r) { return r.epoch >= oldest; });
     ready.assign(std::make_move_iterator(retired_.begin()), std::make_move_iterator(end));
     retired_.erase(retired_.begin(), end);

@@ -20,16 +20,18 @@ namespace ebbtide {
 class Epoch {
  public:
   Epoch();
-  ~Epoch();  ///< runs all frees that are left; no guard may be alive
+  ~Epoch();  ///< calls the remaining `free` functions; no guard may be alive
   Epoch(const Epoch&) = delete;
   Epoch& operator=(const Epoch&) = delete;
 
+  /// Begin and end a read on the calling thread; use an EpochGuard. Calls nest.
   void enter();
   void leave();
   /// Calls `free` in a later retire() or collect(), once all guards that are alive now have ended. Thread-safe.
   void retire(std::function<void()> free);
-  /// Calls all `free` functions that are due. Call this from time to time.
+  /// Calls all `free` functions whose readers have finished. Call this from time to time. Thread-safe.
   void collect();
+  /// Returns the number of `free` functions that were not called yet.
   [[nodiscard]] std::size_t pending() const;
 
  private:

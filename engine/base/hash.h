@@ -1,4 +1,5 @@
-// The engine's only hash function: xxh3-64. hash_key() has a fixed seed, since filters on disk depend on it.
+// The engine's only hash function is xxh3-64. hash_key() (engine/read_view.h) has a fixed seed, since filters on disk depend on
+// it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@ namespace ebbtide {
 
 /// Hashes any bytes, with the caller's seed.
 std::uint64_t hash_bytes(Bytes data, std::uint64_t seed);
-/// The seed that seed_hash_tables() has set (engine/seeded_hash.h), or 0.
+/// Returns the seed that seed_hash_tables() has set (engine/seeded_hash.h), or 0 if it was not called.
 std::uint64_t hash_table_seed();
 
 }  // namespace ebbtide

@@ -8,7 +8,8 @@ namespace ebbtide {
 
 }  // namespace ebbtide
 
-/// Aborts the process if the condition is false, before wrong data is written. Not for input from disk, network or user.
+/// Aborts the process if the condition is false, so that no wrong data is written. Do not use it for input from disk, network
+/// or users: return a Status.
 #define ASSERT(condition)                                              \
   do {                                                                 \
     if (!(condition)) [[unlikely]]                                     \
@@ -20,7 +21,7 @@ namespace ebbtide {
       ::ebbtide::assertion_failed(__FILE__, __LINE__, #condition, message); \
   } while (false)
 
-/// An assertion of debug and sanitizer builds only: for hot paths, where the check would cost more than the work.
+/// Like ASSERT, but only in debug and sanitizer builds. For hot paths, where the check would cost more than the work.
 #ifdef NDEBUG
 #define DEBUG_ASSERT(condition) \
   do {                          \

@@ -52,7 +52,8 @@ class CondVar {
     cv_.wait(lock);
     lock.release();
   }
-  /// Like wait(), for at most `limit` of real time. Only for threads that do not run on simulated time.
+  /// Like wait(), but returns after `limit` of real time at the latest. Do not use it on threads that a test runs on simulated
+  /// time.
   void wait_for(Mutex& mutex, std::chrono::nanoseconds limit) REQUIRES(mutex);
   void notify_one() { cv_.notify_one(); }
   void notify_all() { cv_.notify_all(); }

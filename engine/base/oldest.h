@@ -7,8 +7,8 @@
 
 namespace ebbtide {
 
-/// The birth of deletes whose real birth is unknown, because their part of the log cannot be read. Such deletes are due at once
-/// and never count as missed.
+/// The birth that stands for an unknown one: the part of the log with the delete cannot be read. Such deletes are due at once,
+/// and never count as having missed their deadline.
 inline constexpr Millis kUnknownBirth = 1;
 
 /// Returns the older of two times; 0 means "no time".

@@ -1,8 +1,8 @@
-// Deliberate bugs, to check that the tests find them.
+// Deliberate bugs that a test can switch on, to prove that the tests would find such a bug.
 //
 // Each is a kind of bug that storage engines have had, in the place where it would occur. The switch exists only in builds with
-// sanitizers (EBBTIDE_PLANTED_BUGS, CMakeLists.txt). In all other builds planted() is false at compile time, and the program has
-// no trace of the bugs. tests/README.md says which test finds which bug; tests/tidy checks that each bug has a test.
+// sanitizers (EBBTIDE_PLANTED_BUGS, CMakeLists.txt). In all other builds planted() is false at compile time, and the program
+// has no trace of the bugs. tests/README.md says which test finds which bug; tests/tidy checks that each bug has a test.
 #pragma once
 
 #include <atomic>
@@ -20,16 +20,16 @@ enum class PlantedBug : std::uint8_t {
   kIgnoreChecksum,               ///< a table block with a wrong checksum is accepted
   kAcceptGarbageTail,            ///< a log record with a wrong checksum is accepted
   kDropTombstoneEarly,           ///< a merge drops a tombstone though older versions may lie below
-  kDropDebt,                     ///< a flush or a merge drops the debt of a put though older versions lie below
+  kDropDebt,                     ///< a flush or a merge drops the delete debt of a put though older versions lie below
   kForgetBirths,                 ///< a restart forgets the births of the deletes in tables
   kReplaceInPlace,               ///< CURRENT is written in place: for a moment it names neither the old nor the new manifest
   kUnlinkBeforeRenameIsDurable,  ///< the old manifest is unlinked while a power loss can still undo CURRENT's rename
   kRangeLeavesItsStart,          ///< a range delete does not delete the key at its start
   kReadStalePage,                ///< the cache returns a page of another file that was at the same place
-  kDropWhatHides,                ///< a page is dropped though older versions of its keys lie below
-  kFinalOverQuarantined,         ///< a merge treats a damaged table as empty
-  kSkipReaper,                   ///< the elements of an expired collection are not deleted, but its header may go
-  kReapBeforeSync,               ///< headers of dead collections may go before the delete of their elements is durable
+  kDropWhatHides,                ///< a page is dropped though its entries hide older versions in older runs
+  kFinalOverQuarantined,         ///< a merge treats a quarantined table as empty
+  kSkipReaper,                   ///< elements of an expired collection are not deleted, but a merge may drop its header
+  kReapBeforeSync,               ///< a merge may drop a collection's header before the delete of its elements is durable
   kStackTooDeep,                 ///< a stack policy with more runs than its bound asks for no merge
 };
 

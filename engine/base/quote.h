@@ -1,4 +1,4 @@
-// Writes bytes as text for people and for JSON, since keys may have any bytes.
+// Writes keys, which may contain any bytes, as text for people or for JSON.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace ebbtide {
 
-/// Returns the bytes in double quotes. Printable ASCII stands for itself; a quote and a backslash get a backslash before them.
-/// Any other byte becomes `escape` and two lower-case hex digits. `escape` is "\x" for people, and "\u00" for JSON, whose readers
-/// then get each byte as a character.
+/// Returns the bytes in double quotes. Printable ASCII stays as it is; a quote and a backslash get a backslash before them. Any
+/// other byte becomes `escape` and two lower-case hex digits. `escape` is "\x" for people, and "\u00" for JSON: a JSON reader
+/// then gets one character per byte.
 [[nodiscard]] std::string quote(Bytes bytes, std::string_view escape);
 
 }  // namespace ebbtide

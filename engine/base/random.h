@@ -1,5 +1,4 @@
-// Random numbers that are the same for the same seed (xoshiro256**, seeded by splitmix64; public domain algorithms by Blackman
-// and Vigna).
+// Random numbers that depend on a seed only (xoshiro256**, seeded by splitmix64; public domain algorithms by Blackman and Vigna).
 #pragma once
 
 #include <bit>
@@ -35,7 +34,7 @@ class Random {
     __extension__ using Wide = unsigned __int128;  // the high half of the product: no division, and the bias is negligible
     return static_cast<std::uint64_t>((static_cast<Wide>(next()) * n) >> 64);
   }
-  /// Returns true once in n calls on average.
+  /// Returns true with probability 1 / n; n > 0.
   bool one_in(std::uint64_t n) { return uniform(n) == 0; }
   /// Uniform in [0, 1).
   double fraction() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }

@@ -1,7 +1,7 @@
-// A key whose copies share its bytes.
+// An immutable key whose copies share one buffer. A copy costs as much as that of a pointer.
 //
-// The bounds of a range tombstone may have a megabyte each, and the tombstone is copied often: into the runs of a memtable, their
-// fragments, and the parts of a merge. A copy of a SharedKey is a pointer.
+// The bounds of a range tombstone may have a megabyte each. The tombstone is copied often: into the runs of a memtable's
+// TombstoneSet, into their fragments, and into the parts of a merge.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@
 
 namespace ebbtide {
 
-/// An immutable text; assignment replaces it. Has the size of a pointer. Different objects may be used by different threads at a
-/// time, even if they share their bytes; one object needs the care of a std::string.
+/// The bytes never change; an assignment replaces them. Has the size of a pointer. Thread safety is as for std::string, also
+/// between objects that share their bytes.
 class SharedKey {
  public:
   SharedKey() = default;
@@ -49,14 +49,14 @@ class SharedKey {
   [[nodiscard]] std::size_t size() const { return block_ == nullptr ? 0 : block_->size; }
   /// Returns true if both have the same bytes in memory.
   [[nodiscard]] bool shares_with(const SharedKey& other) const { return block_ == other.block_; }
-  /// The memory of the bytes, which all copies share; 0 for an empty text.
+  /// Returns the bytes of memory that all copies share; 0 for an empty key.
   [[nodiscard]] std::size_t shared_bytes() const { return block_ == nullptr ? 0 : sizeof(Block) + block_->size; }
 
   friend bool operator==(const SharedKey& a, const SharedKey& b) { return a.block_ == b.block_ || Bytes(a) == Bytes(b); }
   friend std::strong_ordering operator<=>(const SharedKey& a, const SharedKey& b) {
     return a.block_ == b.block_ ? std::strong_ordering::equal : Bytes(a) <=> Bytes(b);
   }
-  // Comparisons with other texts. They are templates so that a std::string does not become a SharedKey.
+  // Comparisons with other types of text. They are templates, so that a std::string is not converted to a SharedKey.
   template <std::convertible_to<Bytes> Text>
   friend bool operator==(const SharedKey& a, const Text& b) {
     return Bytes(a) == Bytes(b);

@@ -7,12 +7,13 @@
 // with n files is copied in n / 256 steps, and a change of one file copies 256 pointers. Two versions that differ by one edit
 // differ in a few chunks. So callers can cache data computed from a chunk under the chunk's address.
 //
-// `Sums` is computed from the items of a chunk: minima, totals, an index. It must be a default-constructible value with
+// `Sums` is data that is computed from the items of a chunk: minima, totals, an index. It must be default-constructible and have
 //   static Sums of(std::span<const T> items);
-// A change makes the sums of its chunk unknown; seal() computes them again. Before that, sums_of() computes them on each call.
+// A change of an item makes the sums of its chunk unknown, until seal() computes them again. Until then sums_of() computes them
+// on each call.
 //
-// A B+ tree was tried and dropped. Its third level would only matter from millions of items on, and every user walks over all
-// chunks anyway.
+// A B+ tree was tried and dropped: a third level would pay only from millions of items on, and every user visits all chunks
+// anyway.
 //
 // Thread safety is as for std::vector. Different lists may share chunks: a list changes only chunks that no other list has.
 #pragma once
@@ -146,7 +147,7 @@ class SharedList {
   [[nodiscard]] std::size_t chunks() const { return chunks_.size(); }
   [[nodiscard]] ChunkPtr chunk(std::size_t i) const { return chunks_[i]; }
   [[nodiscard]] const Chunk& at_chunk(std::size_t i) const { return *chunks_[i]; }
-  /// Number of items before the chunk.
+  /// Returns the number of items before the chunk.
   [[nodiscard]] std::size_t start_of(std::size_t chunk) const { return chunk == 0 ? 0 : ends_[chunk - 1]; }
   [[nodiscard]] const_iterator begin_of(std::size_t chunk) const { return {this, chunk, 0}; }
   /// Returns the sums of a chunk; computes them if the chunk is not sealed.
@@ -215,7 +216,7 @@ class SharedList {
     count_from(std::min(at.chunk_, at.chunk_ == 0 ? 0 : at.chunk_ - 1));
   }
   void replace(const_iterator at, T item) { change(at.chunk_).items[at.at_] = std::move(item); }
-  /// Returns an item to be changed. The reference is valid until the list is copied or changed again.
+  /// Returns a reference through which item i can be changed. It is valid until the list is copied or changed again.
   T& edit(std::size_t i) {
     const const_iterator at = iterator_at(i);
     return change(at.chunk_).items[at.at_];
@@ -258,9 +259,10 @@ class SharedList {
       copy->items = (*chunk)->items;
       *chunk = std::move(copy);
     } else {
-      // Another thread may have read the chunk before it dropped its reference. use_count() is a relaxed load and does not order
-      // these reads before the changes that follow. The end of one more reference does: it decrements the count in acquire and
-      // release order. An acquire fence would do, too, but the thread sanitizer does not see fences.
+      // Another thread may have read the chunk before it dropped its reference. These reads must be ordered before the changes
+      // that follow. use_count() does not do that, since it is a relaxed load. Dropping one more reference does, since it
+      // decrements the count in acquire and release order. An acquire fence would do, too, but the thread sanitizer does not
+      // see fences.
       std::shared_ptr<Chunk>(*chunk).reset();
     }
     return **chunk;

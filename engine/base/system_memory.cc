@@ -8,7 +8,7 @@ namespace ebbtide {
 
 void* map_memory(std::size_t bytes) {
   constexpr std::size_t kPage = 4096;
-  const std::size_t spare = bytes >= kHugePageBytes ? kHugePageBytes - kPage : 0;  // room to begin at a huge page's border
+  const std::size_t spare = bytes >= kHugePageBytes ? kHugePageBytes - kPage : 0;  // room to align the start to a huge page
   void* const mapped = ::mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   if (spare == 0) return mapped;

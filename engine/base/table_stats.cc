@@ -118,7 +118,7 @@ Result<TableStats> TableStats::decode(Bytes* in) {
     return Status::corruption("table stats: too short");
   }
   for (std::uint64_t* v :
-       {&s.collections, &s.headers, &s.elements, &s.element_tombstones}) {  // early programs did not write these
+       {&s.collections, &s.headers, &s.elements, &s.element_tombstones}) {  // tables of early versions do not have these
     if (!body.empty() && !get_varint(&body, v)) return Status::corruption("table stats: too short");
   }
   if (std::max({s.min_seq, s.max_seq, s.applied_seq}) > kMaxSeqNum) {

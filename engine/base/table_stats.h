@@ -1,5 +1,5 @@
-// Statistics of a table's contents. The builder counts them, the table's properties block and the manifest both store them, and
-// tree shapes are made from them.
+// Statistics of a table's contents. The table builder counts them. The table's properties block and the manifest both store
+// them, and a TreeShape is made from them.
 #pragma once
 
 #include <algorithm>
@@ -22,31 +22,32 @@ struct TableStats {
   std::uint64_t headers = 0;      ///< headers of large collections
   std::uint64_t elements = 0;     ///< versions of elements of large collections, including element_tombstones
   std::uint64_t element_tombstones = 0;
-  std::string smallest, largest;   ///< bounds of point entries and range tombstones together, both inclusive
-  bool largest_exclusive = false;  ///< if true, `largest` is not inclusive, but the end of a range tombstone
+  std::string smallest, largest;   ///< key range of all point entries and range tombstones, both ends inclusive
+  bool largest_exclusive = false;  ///< true if `largest` is exclusive, as the end of a range tombstone
   bool unbounded = false;          ///< a range tombstone reaches past every key; `largest` is then empty
   SeqNum min_seq = kMaxSeqNum, max_seq = 0;
   /// Smallest and largest delete key of the entries with a stamp, without tombstones; min > max: there are none.
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
-  std::uint64_t unstamped = 0;            ///< number of entries without a stamp that are neither tombstones nor elements
+  std::uint64_t unstamped = 0;            ///< number of entries without a stamp, not counting tombstones and elements
   Millis min_expiry = 0, max_expiry = 0;  ///< smallest and largest expiry of the entries that have one; 0 = none
-  Millis oldest_tombstone = 0;            ///< oldest birth; 0 = there is none
-  Millis oldest_range_tombstone = 0;
-  Millis oldest_debt = 0;
-  SeqNum applied_seq = 0;  ///< no secondary range tombstone with a seq up to this covers an entry of the table
+  Millis oldest_tombstone = 0;            ///< oldest birth of a point tombstone; 0 = there is none
+  Millis oldest_range_tombstone = 0;      ///< oldest birth; 0 = there is none
+  Millis oldest_debt = 0;                 ///< oldest delete debt; 0 = there is none
+  SeqNum applied_seq = 0;                 ///< no secondary range tombstone with a seq up to this covers an entry of the table
 
   void add_entry(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
-  /// The oldest birth of the table's pending deletes; 0 = none.
+  /// Returns the oldest birth of the tombstones, range tombstones and delete debts; 0 = there are none.
   [[nodiscard]] Millis oldest_obligation() const;
-  /// True if the table's filter has the keys of collections twice (filter/bloom.h). If most keys are collections, the second copy
-  /// would need much memory and help only the few strings.
+  /// Returns true if the table's filter has the keys of collections twice (filter/bloom.h). It does not if most keys are
+  /// collections: the second copy would need much memory and speed up only puts of the few other keys.
   [[nodiscard]] bool collections_twice() const { return collections != 0 && collections <= entries / 2; }
-  /// The number of keys in the table's filter, if no key has several versions.
+  /// Returns the number of keys in the table's filter. Each version counts as a key, so the result is too large if a key has
+  /// several versions.
   [[nodiscard]] std::uint64_t filter_keys() const { return entries + (collections_twice() ? collections : 0); }
   /// Returns true if [smallest, largest] overlaps the range.
   [[nodiscard]] bool overlaps(const KeyRange& range) const;
-  /// Returns true if `key` is past the upper bound.
+  /// Returns true if `key` is past the upper bound of the table's keys.
   [[nodiscard]] bool ends_before(Bytes key) const {
     return !unbounded && (largest_exclusive ? Bytes(largest) <= key : Bytes(largest) < key);
   }

@@ -1,9 +1,9 @@
-// A place where threads sleep until another thread publishes a value. For cases in which threads rarely have to sleep.
+// Lets threads sleep until another thread (the publisher) stores a value. For cases in which threads rarely have to sleep.
 //
-// The publisher stores its value, then checks with one load whether a thread sleeps. A thread that is about to sleep counts
-// itself, then checks its condition again. Both stores and both loads are sequentially consistent, so at least one of the two
-// threads sees the other's store: no wake-up is lost (Dekker's argument). With a mutex and a condition variable the publisher
-// would take a lock each time.
+// The publisher stores its value, then checks with one load whether a thread sleeps. A thread that is about to sleep increments
+// a count of sleepers, then checks its condition again. Both stores and both loads are sequentially consistent, so at least one
+// of the two threads sees the other's store: no wake-up is lost (Dekker's argument). With a mutex and a condition variable the
+// publisher would take a lock each time.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,8 @@
 
 namespace ebbtide {
 
-/// Gives time to the core's other hardware thread, and lets the loop see another thread's store sooner.
+/// For loops that wait for another thread's store: yields to the core's other hardware thread, and lets the loop see the store
+/// sooner.
 inline void spin_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -48,7 +49,7 @@ class WaitPoint {
       wake();
   }
 
-  /// Number of threads that sleep, or are about to. For tests.
+  /// Returns the number of threads that sleep, or are about to. For tests.
   [[nodiscard]] std::uint32_t sleepers() const { return sleepers_.load(std::memory_order_seq_cst); }
 
  private:

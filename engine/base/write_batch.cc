@@ -35,7 +35,8 @@ void WriteBatch::forget() {
   adds_data_ = false;
 }
 
-// Every write command calls this and put_head(). Each appends one prepared piece instead of many fields, which is faster.
+// Every write command calls begin_op() and put_head(). Each appends one prepared buffer instead of single fields, which is
+// faster.
 void WriteBatch::begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree) {
   char head[kOpHeaderBytes] = {static_cast<char>(kind), static_cast<char>(flags)};
   store_fixed(head + 2, tree);

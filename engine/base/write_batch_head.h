@@ -1,4 +1,4 @@
-// Decodes the part of an operation that precedes its value, for readers of batches that do not fit into memory.
+// Decodes the part of an operation before its value, for readers of batches that do not fit into memory.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace ebbtide {
 
-/// Decodes one operation of a payload up to its value, and removes these bytes from `in`. Sets `*value_length`; 0 = no value.
-/// Returns false if the bytes are too short or not an operation.
+/// Decodes one operation of a WriteBatch payload up to its value, and removes these bytes from `in`. Sets `*value_length`, the
+/// length of the value that follows; 0 = no value. Returns false if the bytes are too short or not an operation.
 bool decode_operation_head(Bytes* in, WriteBatch::Op* op, std::uint64_t* value_length);
 
 }  // namespace ebbtide

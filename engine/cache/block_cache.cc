@@ -6,9 +6,9 @@
 // that could have seen the block. Until then `self` is not written, so a reader may copy it at any time.
 //
 // The table is an array of buckets of one cache line: seven slots (16 bits of hash, 48 of address) and a link to an overflow
-// bucket. Writers hold the shard's mutex and store single words; readers load them. A full table is replaced by a larger one, and
-// the old table goes to the epoch, too. A reader that still uses the old table may miss a block that was added since. Such a
-// reader gets a miss, never a wrong block.
+// bucket. Writers hold the shard's mutex and store single words; readers load them. A full table is replaced by a larger one,
+// and the old table goes to the epoch, too. A reader that still uses the old table may not find a block that was added since.
+// Such a lookup is a miss; it never returns a wrong block.
 #include "cache/block_cache.h"
 
 #include <malloc.h>
@@ -38,8 +38,8 @@ constexpr std::size_t kSlots = 7;
 constexpr std::size_t kBlocksPerBucket = 4;
 constexpr std::size_t kMinBuckets = 16;
 constexpr std::size_t kFirstBytes = 192;  // bytes of a block that are prefetched: a page's header, tags and offsets
-// The allocator's overhead is 1 / n of the allocated memory: its pages are partly empty, since different threads allocate and
-// free blocks. Measured with the bench `memory`: mostly 2 to 6 % of all counted memory.
+// The allocator's overhead is taken as 1 / 16 of the allocated memory: its pages are partly empty, since different threads
+// allocate and free blocks. The benchmark `memory` measured mostly 2 to 6 % of all counted memory.
 constexpr std::size_t kAllocatorPart = 16;
 constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << 48) - 1;
 
@@ -82,8 +82,8 @@ void prefetch_first_bytes(const Block* block) {
   for (std::size_t at = 0; at < kFirstBytes; at += 64) __builtin_prefetch(reinterpret_cast<const char*>(block + 1) + at);
 }
 
-/// An allocator for std::allocate_shared that adds room for the block's bytes after the object. Reports the place and the total
-/// size.
+/// An allocator for std::allocate_shared that adds room for the block's bytes after the object. Sets `*tail` to that room, and
+/// `*total_bytes` to the size of the whole allocation.
 template <typename T>
 struct TailAllocator {
   using value_type = T;
@@ -275,7 +275,8 @@ void Shard::unlink(Block* block) {
 }
 
 void Shard::evict_to(std::uint64_t limit, Evicted* evicted) {
-  // Readers may set marks again behind the hand, so marks count only during the first two rounds.
+  // Readers may set marks again while this loop clears them. So marks count only during the first two rounds; then any block is
+  // evicted, and the loop ends.
   for (std::size_t looked = 0, most = 2 * count; resident > limit && hand != nullptr; looked++) {
     Block* block = hand;
     if (looked < most && block->marked.load(std::memory_order_relaxed)) {

@@ -1,8 +1,9 @@
 // The block cache: decoded pages in memory. A lookup takes no lock and writes no shared memory.
 //
-// A lookup under an EpochGuard costs one probe of a lock-free table. The page that it returns lives at least until the guard is
-// left, even if the page is evicted meanwhile (the epoch frees it later). A reader that needs a page for longer takes a pin.
-// Eviction is CLOCK: a lookup sets the page's mark only if the mark is not set yet, so hot pages are not written to.
+// A lookup under an EpochGuard costs one probe of a lock-free hash table. The page that it returns lives at least until the
+// guard ends, even if the page is evicted meanwhile (the epoch frees it later). A reader that needs a page for longer takes a
+// pin. Eviction is by CLOCK: a lookup sets the page's "used" mark, but only if the mark is not set yet, so hot pages are not
+// written to.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +40,10 @@ class BlockCache {
   /// Returns the block, or null if the cache does not have it. Requires an EpochGuard; the result is valid as long as the guard.
   [[nodiscard]] const CachedBlock* lookup(BlockKey key) const;
   /// These do a lookup in steps, for callers that do other work during memory loads; all steps must be under one EpochGuard.
-  /// start() starts the load of the bucket. guess() takes the result of start(), returns the block with high probability, and
-  /// starts to load its first bytes. confirm() takes the result of guess(), which may be null, and returns the block, or null if
-  /// the cache does not have it. None of these counts the lookup or sets the block's mark; use() does both, as lookup() does.
+  /// start() starts the load of the bucket. guess() takes the result of start(), returns a block that is most likely the right
+  /// one, or null, and starts to load its first bytes. confirm() takes the result of guess() and returns the block, or null if
+  /// the cache does not have it. These three neither count the lookup nor set the block's mark; use() does both, as lookup()
+  /// does.
   [[nodiscard]] const void* start(BlockKey key) const;
   [[nodiscard]] const CachedBlock* guess(BlockKey key, const void* started) const;
   [[nodiscard]] const CachedBlock* confirm(BlockKey key, const CachedBlock* guess) const;
@@ -52,17 +54,17 @@ class BlockCache {
   /// Adds a copy of `data`, unless the block is present, evicts other blocks as needed, and returns the block pinned. A block
   /// larger than an eighth of a shard is returned but not kept in the cache.
   std::shared_ptr<const CachedBlock> insert(BlockKey key, Bytes data);
-  /// Removes every block of a file. O(blocks of that file).
+  /// Removes every block of a file. The time grows with the number of these blocks.
   void erase_file(FileNum file);
 
-  /// Returns the memory of a block of any cache: its bytes, its header and the allocator's overhead.
+  /// Returns the bytes of memory that a block takes in any BlockCache: its data, its header and the allocator's overhead.
   [[nodiscard]] static std::uint64_t memory_of(const CachedBlock* block);
   void set_capacity(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t capacity() const;
-  /// Bytes of memory in use, including overhead. An evicted block that is pinned or waits for a guard counts until it is freed;
-  /// only for that reason may usage() exceed the capacity.
+  /// Returns the bytes of memory in use, including overhead. An evicted block counts until it is freed: while it is pinned, or
+  /// a guard may still use it. Only for that reason may usage() exceed the capacity.
   [[nodiscard]] std::uint64_t usage() const;
-  /// Numbers of lookups since the start, summed over threads.
+  /// Return the numbers of lookups since construction that did, or did not, find their block.
   [[nodiscard]] std::uint64_t hits() const;
   [[nodiscard]] std::uint64_t misses() const;
 

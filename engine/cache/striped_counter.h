@@ -1,4 +1,4 @@
-// A counter for many threads that add and few that read. Each thread adds to a cache line of its own.
+// A counter for many threads that add and few that read. Each thread adds in a cache line (stripe) of its own.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ inline constexpr unsigned kStripes = 64;
 inline constexpr unsigned kSharedStripe = kStripes - 1;
 unsigned thread_stripe();
 
-/// Thread-safe. add() is a plain increment of a cache line that belongs to the thread.
+/// Thread-safe. add() costs a plain load and store in the thread's own cache line.
 class StripedCounter {
  public:
   void add() {

@@ -1,4 +1,4 @@
-// Reads forward through an untrusted file in chunks. Allocates one chunk, never the size that a length field claims.
+// Reads forward through an untrusted file in chunks. Allocates memory for one chunk, never the size that a length field claims.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace ebbtide {
 
-/// Keeps one chunk in memory; larger reads go directly to their destination. Not thread-safe. `file` must outlive the reader.
+/// Keeps one chunk in memory. A read longer than a chunk goes directly into the caller's buffer. Not thread-safe. `file` must
+/// outlive the reader.
 class ChunkedReader {
  public:
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
@@ -48,8 +49,8 @@ class ChunkedReader {
   std::string chunk_;
 };
 
-/// The most bytes that readers allocate for a length field before they have verified its checksum, since the field may be damaged
-/// or hostile.
+/// The most bytes that a reader allocates because of a length field whose checksum is not verified yet: the field may be
+/// damaged or hostile.
 inline constexpr std::uint64_t kBelievedBytes = std::uint64_t{16} << 20;
 
 }  // namespace ebbtide

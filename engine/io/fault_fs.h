@@ -1,11 +1,11 @@
-// Injects faults by scripts, over any file system: the n-th call of a kind fails, once or from then on. A hook can run before the
-// n-th call; in it a test takes a crash_clone of the memory file system below.
+// Injects faults into any file system by a script: the n-th call of a kind fails, once or from then on. A hook can run before
+// the n-th call; in the hook a test can make a crash_clone() of the memory file system below.
 //
 //   FaultFileSystem fs(memory);
 //   fs.inject({.ops = ops_of(FileOp::kSync), .nth = 3, .sticky = true, .path_has = ".wal"});
 //
-// After a failed sync, later syncs of the file return ok and make nothing durable, as on Linux. So a test with a crash detects
-// code that retries a sync on the same file.
+// After a failed sync, later syncs of the file return ok but make nothing durable, as on Linux. So a test that then crashes
+// detects code that retries a sync on the same file.
 #pragma once
 
 #include <functional>
@@ -21,9 +21,9 @@ namespace ebbtide {
 
 struct FileFault {
   enum class Effect : std::uint8_t {
-    kNone,  ///< the call does nothing
-    kHalf,  ///< a write writes half of its bytes; other calls do nothing
-    kFull,  ///< the call takes effect, and then returns the failure
+    kNone,  ///< the failed call changes nothing
+    kHalf,  ///< a failed write writes half of its bytes; other failed calls change nothing
+    kFull,  ///< the call takes full effect, but returns the failure
   };
   FileOps ops = kMutatingOps;
   std::uint64_t nth = 1;  ///< 1 is the next matching call after inject()
@@ -38,7 +38,7 @@ class FaultFileSystem final : public InterposedFileSystem {
  public:
   explicit FaultFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
 
-  /// Adds a fault. If several faults match a call, the first one counts.
+  /// Adds a fault. If several faults are due at one call, the one that was injected first counts.
   void inject(FileFault fault);
   /// Removes all faults. Files whose sync failed stay broken: later syncs make nothing durable.
   void clear_faults();
@@ -48,9 +48,9 @@ class FaultFileSystem final : public InterposedFileSystem {
   /// Removes all hooks that were not called yet.
   void clear_hooks();
 
-  /// Number of calls so far, including failed ones.
+  /// Returns the number of calls so far, including failed ones.
   [[nodiscard]] std::uint64_t operations(FileOps ops = kMutatingOps) const;
-  /// Number of injected failures so far.
+  /// Returns the number of calls so far that failed by an injected fault.
   [[nodiscard]] std::uint64_t failures() const;
 
  private:

@@ -4,12 +4,12 @@
 //   NNNNNN.meta      metadata of a table        MANIFEST-NNNNNN   log of version edits
 //   CURRENT          name of the manifest       LOCK              held by the process that has the directory open
 //   RESERVE          reserved space for a full disk; its content has no meaning
-//   WORKLOAD         history of the workload; the engine works as well without it
-//   *.tmp            unfinished; deleted when the database is opened
+//   WORKLOAD         history of the workload; it may be deleted
+//   *.tmp            unfinished file; deleted when the database is opened
 //
 // NNNNNN is a file number in decimal, padded with zeros to six digits, without further leading zeros. Each number has one
-// spelling, so a parsed name can be built again from its parts. A number above kMaxFileNum is invalid: too few numbers would be
-// left.
+// spelling, so a parsed name can be built again from its parts. A number above kMaxFileNum is invalid, since a file with such a
+// number would leave too few numbers for later files.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr FileNum kMaxFileNum = (FileNum{1} << 62) - 1;
 inline constexpr Bytes kCurrentFileName = "CURRENT";
 inline constexpr Bytes kLockFileName = "LOCK";
 inline constexpr Bytes kReserveFileName = "RESERVE";
-inline constexpr Bytes kWorkloadFileName = "WORKLOAD";  ///< parse_file_name() does not know it, since no open needs it
+inline constexpr Bytes kWorkloadFileName = "WORKLOAD";  ///< parse_file_name() does not know it: opening ignores the file
 inline constexpr Bytes kTemporarySuffix = ".tmp";
 
 /// These return names without a directory. `file` must not be kNoFile.

@@ -3,9 +3,9 @@
 //
 // Implementations:
 //   posix_fs    the real files
-//   memory_fs   simulated sectors and directory entries, which can lose power; a seed decides what is lost
-//   fault_fs    errors at the n-th call, over any other file system
-//   trace_fs    writes a line per call, over any other file system
+//   memory_fs   simulates sectors and directory entries, and power losses; a seed decides what is lost
+//   fault_fs    over another file system: injects an error at the n-th call
+//   trace_fs    over another file system: records a line of text per call
 //
 // Paths are plain strings, "dir/name". Errors name the operation and the path. Written data is durable after sync() of the file.
 // A new, renamed or linked name is durable after sync_dir() of its directory. truncate() and punch_hole() are durable after
@@ -34,8 +34,9 @@ class WritableFile {
   Status append(Bytes data) { return append(std::span<const Bytes>(&data, 1)); }
   /// Makes data and size durable. After an error the file is unusable: never retry on it.
   virtual Status sync() = 0;
-  /// Starts to write appended data to the device, and waits for the data that the previous call started to write. So a later
-  /// sync, of this file or another, waits for the data of at most two calls. Makes nothing durable. Errors are as for sync().
+  /// Starts to write appended data to the device, and waits for the data that the previous write_back() started to write. So a
+  /// later sync, of this file or another, waits for the data of at most two write_back() calls. Makes nothing durable. Errors
+  /// are as for sync().
   virtual Status write_back() { return Status::ok(); }
   virtual Status close() = 0;
   /// Number of bytes appended so far.
@@ -48,7 +49,7 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
-/// The system's handle of an open file, for a ReadQueue.
+/// The operating system's descriptor of an open file, for a ReadQueue.
 struct NativeFile {
   int descriptor = -1;          ///< -1: not a file of the operating system
   std::uint64_t alignment = 1;  ///< alignment that offset, length and memory of a read must have, in bytes
@@ -66,13 +67,14 @@ class RandomAccessFile {
   virtual Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
   /// Size of the file when it was opened.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
-  /// Returns an offset from `offset` on, at most size(). All bytes between the two are in a hole, so they are zeros.
+  /// Returns the offset of the next data at or after `offset`, at most size(). The bytes before it are a hole and read as
+  /// zeros. Returns `offset` itself if the file system cannot tell.
   [[nodiscard]] virtual std::uint64_t next_data(std::uint64_t offset) const { return offset; }
   [[nodiscard]] virtual NativeFile native() const { return {}; }
   /// Identity of the file when it was opened.
   [[nodiscard]] virtual FileIdentity identity() const { return {}; }
-  /// Changes with each write to the file, as of when it was opened: for the real file system, nanoseconds since 1970 of the
-  /// last write. 0: not known.
+  /// Returns a number that differs after each write to the file, as it was when the file was opened. For the real file system
+  /// it is the time of the last write, in nanoseconds since 1970. 0: not known.
   [[nodiscard]] virtual std::uint64_t last_write() const { return 0; }
 };
 
@@ -80,14 +82,14 @@ class RandomAccessFile {
 class FileLock {
  public:
   virtual ~FileLock() = default;
-  /// For the lock of a database's file LOCK: if the file was removed or replaced, creates a new one if there is none, and locks
-  /// it. Returns what happened, for the log; "" if the file is the one that is locked. Returns an error if it cannot be locked;
-  /// while the cause is a lock of another process, which may then use the same directory, check_directory() fails, too. One
-  /// thread at a time may call it.
+  /// For the lock of a database's file LOCK: if the file was removed or replaced, locks the file that now has the name, and
+  /// creates it if there is none. Returns what happened, for the text log; "" if the name still leads to the locked file.
+  /// Returns an error if the file cannot be locked. If another process has locked it, that process may use the same directory,
+  /// so check_directory() fails, too, as long as the lock exists. One thread at a time may call it.
   virtual Result<std::string> renew() { return std::string(); }
   /// For the lock of a database's file LOCK: returns ok if the name of its directory still leads to the directory that was
-  /// locked. Otherwise returns kIoError with the name, what happened, and what to do. Returns ok if the device fails during the
-  /// check.
+  /// locked, and no other process has locked a new file LOCK (renew()). Otherwise returns kIoError; the message says what
+  /// happened and what to do. Returns ok if the device fails during the check.
   [[nodiscard]] virtual Status check_directory() const { return Status::ok(); }
 };
 
@@ -116,7 +118,8 @@ class FileSystem {
   virtual Status link(const std::string& from, const std::string& to) = 0;
   /// Truncates the file to `size`, or extends it with zeros.
   virtual Status truncate(const std::string& path, std::uint64_t size) = 0;
-  /// Makes data, size and holes of a file durable. For files that are not open for writing, after truncate() and punch_hole().
+  /// Makes data, size and holes of a file durable. Call it after truncate() or punch_hole() of a file that is not open for
+  /// writing.
   virtual Status sync_file(const std::string& path) = 0;
   /// Makes all creations, renames, links and unlinks in the directory durable. An empty name means the working directory.
   virtual Status sync_dir(const std::string& dir) = 0;
@@ -133,8 +136,8 @@ class FileSystem {
   virtual Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) = 0;
   /// Returns the number of bytes that the file occupies on disk.
   virtual Result<std::uint64_t> allocated_bytes(const std::string& path) = 0;
-  /// Returns the number of names (hard links) of the file. If there is more than one, a checkpoint may rely on the file's bytes,
-  /// including holes.
+  /// Returns the number of names (hard links) of the file. If there is more than one, a checkpoint may share the file, so its
+  /// bytes must not change, not even by holes.
   virtual Result<std::uint64_t> link_count(const std::string& path) = 0;
   virtual Result<DiskSpace> disk_space(const std::string& dir) = 0;
   /// Creates a file of `bytes` bytes that occupies all of them, so that as many are freed when it is unlinked. The file is
@@ -142,8 +145,8 @@ class FileSystem {
   /// if possible. May take as long as writing the bytes.
   virtual Status allocate(const std::string& path, std::uint64_t bytes);
   /// Locks the file until the result is destroyed or the process ends. Returns kBusy, with the path, if another process or
-  /// object holds the lock. While a database's file LOCK is locked, paths in its directory lead to the directory that was
-  /// locked, even if it was moved and its name leads to another directory.
+  /// FileLock holds the lock. While a database's file LOCK is locked, paths in its directory lead to the locked directory, even
+  /// if that was moved and another one now has its name.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 };
 

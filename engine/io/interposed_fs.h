@@ -1,4 +1,4 @@
-// A file system over another one that intercepts every call. fault_fs and trace_fs are built on it.
+// A file system that passes each call to another one and lets a subclass act before and after it: fault_fs and trace_fs.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace ebbtide {
 
-/// The kind of a call. allocate() is one kCreate. sync_file() is kSync, like a file's sync(). file_size(), allocated_bytes() and
-/// link_count() are kStat, and so is FileLock::check_directory(), with the path of the file.
+/// The kind of a call. allocate() counts as one kCreate, and sync_file() as kSync, like a file's sync(). file_size(),
+/// allocated_bytes() and link_count() count as kStat. FileLock::check_directory() does, too, with the path of the locked file.
 enum class FileOp : std::uint8_t {
   kCreate,
   kWrite,
@@ -88,10 +88,10 @@ class InterposedFileSystem : public FileSystem {
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) final;
 
  protected:
-  /// Makes the call on the file system below. A write passes on only the first `length` bytes; other calls ignore `length`.
+  /// Makes the call on the base file system. A write writes only the first `length` bytes; other calls ignore `length`.
   using Run = std::function<Status(std::uint64_t length)>;
-  /// Called once for each call. Implementations add their own work before and after run(). If around() returns ok, it has called
-  /// run(), which returned ok.
+  /// Called once for each call. Implementations add their own work before and after run(). around() must not return ok unless
+  /// it has called run(), and run() has returned ok.
   virtual Status around(const FileCall& call, const Run& run) = 0;
 
  private:

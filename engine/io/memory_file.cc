@@ -23,13 +23,14 @@ std::string sector_of(Bytes image, std::uint64_t sector) {
 }  // namespace
 
 std::uint64_t MemoryFile::appendable(std::uint64_t length, std::uint64_t free_bytes) const {
-  // The last sector takes bytes without further allocation, if it is allocated and has room.
+  // If the last sector is allocated, bytes that fit into it need no further allocation.
   const std::uint64_t used_of_last = size() % kSector;
   const bool last_is_ours = used_of_last != 0 && sectors_[size() / kSector].allocated;
   const std::uint64_t in_last = last_is_ours ? kSector - used_of_last : 0;
   if (length <= in_last) return length;
   const std::uint64_t fresh = free_bytes / kSector * kSector;
-  // If a hole ends inside a sector, the first new sector has room only for the rest of that sector.
+  // If the file ends with a hole inside a sector, the first new sector is that one, and has room only for the bytes after the
+  // hole.
   const std::uint64_t lost = used_of_last != 0 && !last_is_ours ? std::min(fresh, used_of_last) : 0;
   return std::min(length, in_last + fresh - lost);
 }
@@ -128,7 +129,7 @@ MemoryFile MemoryFile::torn_copy(Random& random) const {
   const std::uint64_t size = random.one_in(3)   ? data_.size()
                              : random.one_in(2) ? durable_.size()
                                                 : low + random.uniform(high - low + 1);
-  // The share of kept sectors differs from crash to crash, not only from sector to sector.
+  // Each crash chooses the probability with which a sector is kept, so that some crashes keep few sectors and others most.
   const std::uint64_t kept_of_8 = random.uniform(9);
   std::string bytes = durable_;
   bytes.resize(sectors_.size() * kSector);

@@ -20,7 +20,7 @@ class MemoryFile {
   [[nodiscard]] Bytes data() const { return data_; }
   /// Bytes of the allocated sectors.
   [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_sectors_ * kSectorBytes; }
-  /// Returns how many of `length` bytes can be appended if only `free_bytes` more may be allocated.
+  /// Returns the number of bytes, at most `length`, that can be appended if at most `free_bytes` more bytes may be allocated.
   [[nodiscard]] std::uint64_t appendable(std::uint64_t length, std::uint64_t free_bytes) const;
 
   void append(Bytes data);
@@ -30,8 +30,8 @@ class MemoryFile {
   void punch(std::uint64_t offset, std::uint64_t length);
   void sync();
 
-  /// These return a possible state after a crash, all of it durable: only the durable bytes, a random mix of durable and volatile
-  /// bytes, or all volatile bytes.
+  /// These return a file as it may be after a crash: with only the durable bytes, with a random mix of durable and volatile
+  /// bytes, or with all volatile bytes. All of the result is durable.
   [[nodiscard]] MemoryFile durable_copy() const;
   [[nodiscard]] MemoryFile torn_copy(Random& random) const;
   [[nodiscard]] MemoryFile volatile_copy() const;

@@ -3,8 +3,8 @@
 //
 // Invariants:
 // 1. Applying every pending change, in order, to the durable maps gives the volatile maps.
-// 2. If a change becomes durable, by a sync or in a crash, so does each earlier pending change of the same entry. So the
-//    surviving changes of an entry are the first part of its history. A rename changes two entries in one step.
+// 2. If a change becomes durable, by a sync or in a crash, so does each earlier pending change of the same entry. So the changes
+//    of an entry that survive are always a prefix of its history. A rename changes two entries in one step.
 // 3. used_ counts the nodes that have a name or are open. A durable name alone does not count, since no program can see it.
 #include "io/memory_fs.h"
 
@@ -75,7 +75,7 @@ class Cloner {
   Cloner(CrashMode mode, std::uint64_t seed) : mode_(mode), random_(seed) {}
 
   void choose_names(const std::vector<Change>& pending) {
-    // As for sectors, the share of kept changes differs from crash to crash.
+    // Each crash chooses the probability with which a change is kept, so that some crashes keep few changes and others most.
     const std::uint64_t kept_of_8 = random_.uniform(9);
     std::set<Entry> lost;
     for (const Change& change : pending) {
@@ -266,7 +266,7 @@ class MemoryFileSystem::Disk {
   Status sync_dir(const std::string& path) {
     MutexLock lock(mutex_);
     TRY_ASSIGN(place, directory("sync directory", path));
-    // Goes from the last change to the first, so that the predecessors of a needed change become needed, too.
+    // The loop goes from the last change to the first: when a change is needed, so is each earlier change of the same entries.
     std::set<Entry> needed_entries;
     std::vector<bool> needed(pending_.size());
     for (std::size_t i = pending_.size(); i-- > 0;) {
@@ -313,7 +313,7 @@ class MemoryFileSystem::Disk {
 
   // Contents -------------------------------------------------------------------------------------------------------------------
 
-  /// Appends as many bytes as there is room for.
+  /// Appends all bytes, or as many as the capacity has room for; then returns kNoSpace.
   Status append(Node* node, std::span<const Bytes> pieces, const std::string& path, std::uint64_t* size) {
     MutexLock lock(mutex_);
     const std::uint64_t before = node->file.allocated_bytes();
@@ -350,7 +350,7 @@ class MemoryFileSystem::Disk {
     return node->file.size();
   }
 
-  /// Runs `change` on a file that is not open.
+  /// Runs `change` on the file `path`, and updates the used bytes.
   template <typename Function>
   Status with_file(Bytes operation, const std::string& path, Function change) {
     MutexLock lock(mutex_);
@@ -414,7 +414,7 @@ class MemoryFileSystem::Disk {
       if (c.node != nullptr) ++c.node->names;
       Cloner::set_name(&c.dir->entries, c);
     }
-    // This comes last, since a rename removes the file's old name before it adds the new one.
+    // Released last: when a rename has removed the file's old name but not added the new one, the file has no name for a moment.
     for (const NodePtr& node : replaced) release(*node);
     pending_.push_back(std::move(change));
   }

@@ -1,7 +1,7 @@
 // A file system in memory that can lose power.
 //
-// All state exists twice: as programs see it (volatile) and as the device has it (durable). Files are compared by sectors of 512
-// bytes, directories by entries:
+// All state exists twice: as programs see it (volatile) and as the device has it (durable). The units that are durable or not
+// are sectors of 512 bytes in files, and entries in directories:
 // 1. sync() and sync_file() make a file's data, size and holes durable, but never its name.
 // 2. sync_dir() makes the creations, links, renames and unlinks of one directory durable, but never a file's data. A new
 //    directory is an entry of its parent, so it is durable after sync_dir() of the parent.
@@ -47,7 +47,7 @@ class MemoryFileSystem final : public FileSystem {
   /// can grow until enough were freed. An unlinked file counts as long as it is open.
   void set_capacity(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t used_bytes() const;
-  /// Paths of all files and directories, sorted; that of a directory ends with a slash. For messages of failing tests.
+  /// Returns the sorted paths of all files and directories; that of a directory ends with a slash. For messages of failing tests.
   [[nodiscard]] std::vector<std::string> tree() const;
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) override;

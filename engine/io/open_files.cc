@@ -28,7 +28,7 @@ class OpenFiles::File final : public RandomAccessFile {
   }
 
   Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const override {
-    // A closed file is not opened, since that may wait for the device.
+    // A closed file is not opened again here, since that may wait for the device.
     const auto base = current();
     if (base == nullptr) return length == 0;
     return base->read_if_cached(offset, length, buffer);

@@ -1,8 +1,8 @@
-// Files that are read for a long time, such as those of tables. Only a limited number of them is open at once.
+// Limits the number of open files among those that are read for a long time, such as the files of tables.
 //
-// A process may have only so many open files, and a database may have more tables. A file that was not read lately is closed, and
-// its next read opens it again. The least recently read file is selected approximately (CLOCK: a file that was read since it was
-// last examined is skipped once). Code that reads such a file does not notice.
+// The system limits the open files of a process, and a database may have more tables than that. So a file that was not read
+// lately is closed, and its next read opens it again; code that reads the file does not notice. CLOCK selects the file to
+// close, which is approximately the least recently read one: a file that was read since CLOCK last examined it is skipped once.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace ebbtide {
 
-/// Thread-safe. Hold it by a shared pointer only, since the files that it opened hold it, too.
+/// Thread-safe. Create it as a shared_ptr, since each file that it has opened holds a shared_ptr to it.
 class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
  public:
   /// `limit`: number of files that may be open at once; 0 = no limit. Reads in progress keep their files open beyond the limit.
@@ -26,9 +26,10 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   OpenFiles(const OpenFiles&) = delete;
   OpenFiles& operator=(const OpenFiles&) = delete;
 
-  /// Opens a file for reads. While it is closed, its name must keep leading to it: if the name is missing or leads to another
-  /// file, a read returns kCorruption. Errors are those of FileSystem::open(). After any error but kNotFound, half of the other
-  /// files are closed and the open is tried again, since the process may have had no descriptor left.
+  /// Opens a file for reads. The caller must not remove or replace the file while the result exists: if its name is missing or
+  /// leads to another file, a read that opens it again returns kCorruption. Errors are those of FileSystem::open(). After any
+  /// error but kNotFound, half of the other files are closed and the open is tried again, since the process may have had no
+  /// descriptor left.
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {});
 
   /// Sets the limit, and closes files at once if too many are open.
@@ -42,20 +43,21 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   };
   [[nodiscard]] Counts counts() const;
 
-  /// Returns true once when the number of files reaches 80 % of the limit, and again only after it was below 70 %.
+  /// Returns true once when the number of files (Counts::files) reaches 80 % of the limit, and again only after it was below 70
+  /// %.
   [[nodiscard]] bool newly_crowded();
 
  private:
   class File;
 
-  /// Returns the file system's open file for `of`; opens it if it is closed.
+  /// Returns the base file system's file for `of`, and opens it if it is closed.
   Result<std::shared_ptr<const RandomAccessFile>> acquire(const File& of);
   Result<std::shared_ptr<const RandomAccessFile>> open_base(const std::string& path, const OpenOptions& options);
   void opened(const File* file);
   void forget(const File* file);
   [[nodiscard]] std::size_t most_open() const REQUIRES(mutex_) { return limit_ == 0 ? SIZE_MAX : limit_; }
-  /// Removes files from the list until `most` are left. The caller releases the result after unlocking the mutex, which closes
-  /// these files.
+  /// Removes files from the list of open files until `most` are left, and returns them. They are closed when the caller
+  /// releases the result, which it does after unlocking the mutex.
   [[nodiscard]] std::vector<std::shared_ptr<const RandomAccessFile>> close_down_to(std::size_t most) REQUIRES(mutex_);
 
   FileSystem& fs_;

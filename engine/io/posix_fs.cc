@@ -1,13 +1,13 @@
 // The real file system: Linux system calls, with no state but file descriptors.
 //
-// A database's directory is held open while it is locked, and every path in it is resolved from that descriptor (openat and its
-// relatives). So if the directory is moved away and another one gets its name, no call reaches the other one. A check of the name
-// before each call would leave a moment between the check and the call.
+// A database's directory is held open while it is locked, and every path in it is resolved from that descriptor (by openat and
+// similar calls). So if the directory is moved away and another one gets its name, no call reaches the other one. A check of
+// the name before each call would not suffice, since the directory could be moved between the check and the call.
 //
 // Rules:
 // 1. Every descriptor is close-on-exec. Files have mode 0600, directories 0700; the umask may remove more.
 // 2. A failed sync is reported once and never retried: the kernel has already marked the pages clean.
-// 3. fdatasync is enough for data and size; it only omits times. Names need sync_dir.
+// 3. fdatasync makes data and size durable; it omits only the file's times. Names need sync_dir.
 // 4. Error messages have the form "<operation> <path>: <reason>".
 #include <dirent.h>
 #include <fcntl.h>
@@ -68,7 +68,7 @@ struct HeldDirectory {
   Fd fd;
 };
 
-/// Where a path leads: `name` is relative to the directory `at`. Valid as long as the path's string.
+/// A resolved path: `name` is relative to the directory `at`. Valid as long as the string `path`.
 struct Place {
   const std::string& path;  ///< for messages
   std::shared_ptr<const HeldDirectory> held;
@@ -87,7 +87,8 @@ class HeldDirectories {
     MutexLock lock(mutex_);
     std::erase(all_, directory);
   }
-  /// Resolves a path in one of the directories from the open directory, and every other path from the working directory.
+  /// Resolves a path. If it lies in one of the held directories, the result is relative to that directory's descriptor;
+  /// otherwise it is relative to the working directory.
   [[nodiscard]] Place place_of(const std::string& path) const {
     MutexLock lock(mutex_);
     for (const auto& directory : all_) {
@@ -95,7 +96,7 @@ class HeldDirectories {
       if (!path.starts_with(directory->name) || (path.size() > length && path[length] != '/')) continue;
       const char* name = path.c_str() + length;
       while (*name == '/') ++name;
-      if (Bytes(name).starts_with("..")) continue;  // it leads out of the directory
+      if (Bytes(name).starts_with("..")) continue;  // the path leads out of the directory
       return {path, directory, directory->fd.get(), *name == '\0' ? "." : name};
     }
     return {path, nullptr, AT_FDCWD, path.c_str()};
@@ -155,8 +156,8 @@ class PosixWritableFile final : public WritableFile {
     return Status::ok();
   }
 
-  // Only whole pages are written, since the last one will be appended to. Only write errors count. If the file system or a filter
-  // of system calls does not support this call, sync() does all the work.
+  // Only whole pages are written, since later appends change the last page again. Only write errors are returned: if the file
+  // system or a filter of system calls does not support sync_file_range, sync() writes all the data.
   Status write_back() override {
     const auto range = [this](std::uint64_t from, std::uint64_t to, unsigned flags) {
       if (from == to) return Status::ok();
@@ -205,7 +206,7 @@ class PosixWritableFile final : public WritableFile {
   std::uint64_t settled_ = 0, started_ = 0;
 };
 
-/// Calls pread until `length` bytes were read, or the file ends. Returns the number of bytes.
+/// Calls pread until `length` bytes were read, or the file ends. Returns the number of bytes read.
 Result<std::size_t> read_up_to(int fd, Bytes path, std::uint64_t offset, std::size_t length, char* buffer) {
   std::size_t done = 0;
   while (done < length) {
@@ -225,7 +226,8 @@ struct FileInfo {
   std::uint64_t last_write = 0;
 };
 
-/// Implements next_data(). The descriptor's position, which this moves, has no other use. Not all file systems know their holes.
+/// Implements next_data(). Returns `offset` if the file system does not report holes. lseek moves the descriptor's position,
+/// which has no other use.
 std::uint64_t end_of_hole(int fd, std::uint64_t offset, std::uint64_t size) {
   if (offset >= size) return offset;
   const off_t data = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
@@ -338,8 +340,8 @@ class DatabaseLock final : public FileLock {
   }
   ~DatabaseLock() override { all_.remove(directory_); }
 
-  // Compares the present inodes of the locked directory and of its name. An inode number from the time of the lock would not do,
-  // since some file systems give a directory another number when it changes.
+  // Compares the inode of the locked directory with the inode to which its name leads. Both are read now: some file systems
+  // give a directory another inode number when it changes, so the number from the time of the lock may be stale.
   [[nodiscard]] Status check_directory() const override {
     const std::string& name = directory_->name;
     if (taken_) {
@@ -362,8 +364,9 @@ class DatabaseLock final : public FileLock {
                             "; move it back, and the server accepts writes again");
   }
 
-  // While the directory is locked, no other process can open the database, so a lock of its file LOCK does no harm. Without that
-  // lock, the process that has locked the file may have the database open, and this process must not write (docs/decisions/0052).
+  // If another process has locked the new file LOCK: while this process has locked the directory, the other one cannot have the
+  // database open, and does no harm. If the file system does not lock directories, the other process may have the database
+  // open, and this process must not write (docs/decisions/0052).
   Result<std::string> renew() override {
     if (is_locked_file()) {
       taken_ = false;
@@ -406,7 +409,8 @@ class DatabaseLock final : public FileLock {
     return held.st_dev == named.st_dev && held.st_ino == named.st_ino;
   }
 
-  /// Returns ": it is now PATH"; "" if the path is unknown, or the same since another file system was mounted there.
+  /// Returns ": it is now PATH". Returns "" if the directory's path is unknown, or is unchanged because another file system was
+  /// mounted over it.
   [[nodiscard]] std::string whereabouts() const {
     char path[PATH_MAX];
     const std::string link = "/proc/self/fd/" + std::to_string(directory_->fd.get());
@@ -571,9 +575,9 @@ class PosixFileSystem final : public FileSystem {
     return status.code() == Code::kUnsupported ? FileSystem::allocate(path, bytes) : status;
   }
 
-  /// flock belongs to the open file, not to the process: a second lock() in this process is refused like any other. Locking a
-  /// database's file LOCK also locks its directory. Otherwise a second server could start after an administrator removed the lock
-  /// file.
+  /// A lock by flock belongs to the open file, not to the process, so a second lock() in this process fails, too. Locking a
+  /// database's file LOCK also locks its directory. Otherwise a second server could start after an administrator removed the
+  /// file LOCK.
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
     if (Bytes(path).substr(path.rfind('/') + 1) != kLockFileName) {
       TRY_ASSIGN(fd, open_fd("lock", held_.place_of(path), O_RDWR | O_CREAT, 0600));
@@ -627,7 +631,7 @@ class PosixFileSystem final : public FileSystem {
   static Result<FileInfo> describe(Bytes operation, const std::string& path, int fd) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) return errno_status(operation, path, errno);
-    // Such a path is damage, not a failure of the device: retrying does not help.
+    // A directory or a device in place of a file is damage (kCorruption), not a failure of the device that a retry may cure.
     if (!S_ISREG(info.st_mode)) {
       return Status::corruption(std::string(operation) + " " + path +
                                 (S_ISDIR(info.st_mode) ? ": a directory" : ": not a regular file"));

@@ -7,8 +7,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-/// The longest wait, and the most debt: one hour, so that a large request at a low rate does not block all later requests for
-/// longer.
+/// The longest wait, one hour: a large request at a low rate must not block all later requests for longer.
 constexpr std::uint64_t kMaxDebtNs = 3600 * kNsPerSecond;
 
 /// Returns a * b / c without overflow, at most kMaxDebtNs; c > 0.

@@ -1,7 +1,8 @@
-// Limits the rate of background reads and writes. It is a token bucket that returns how long to wait, and never waits itself.
+// Limits the rate of background reads and writes. A token bucket that returns how long to wait, and never waits itself.
 //
-// The state is one number: the time at which the bucket has no debt (the generic cell rate algorithm). A request moves that time
-// forward by bytes / rate; its caller waits until then. The time is never earlier than now minus the burst (the bytes of 50 ms).
+// The state is one time, up to which all earlier requests have used the rate (the generic cell rate algorithm). A request moves
+// that time forward by bytes / rate, and its caller waits until then. Before that the time is raised to now - 50 ms, if it is
+// earlier: after a pause, the bytes of 50 ms (the burst) pass without a wait.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace ebbtide {
 
-/// Thread-safe. Requests are served in the order of the calls. A request waits for the bytes of earlier requests and its own.
+/// Thread-safe. Requests are served in the order of the calls: each waits for the bytes of all earlier requests and its own.
 class RateLimiter {
  public:
   static constexpr std::uint64_t kBurstNs = 50'000'000;
@@ -21,7 +22,7 @@ class RateLimiter {
 
   /// Takes `bytes` now, and returns how many ns the caller should wait before it uses these bytes.
   std::uint64_t request(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// Sets the rate, which applies at once, to existing debt, too.
+  /// Sets the rate at once. Bytes that were requested before, and whose time has not come, count at the new rate, too.
   void set_rate(std::uint64_t bytes_per_second) EXCLUDES(mutex_);
   [[nodiscard]] std::uint64_t rate() const EXCLUDES(mutex_);
 

@@ -1,7 +1,7 @@
 // Asynchronous reads without other threads, by io_uring.
 //
-// A file system without io_uring returns null (FileSystem::new_read_queue), and add() refuses a file that cannot be read this
-// way. The caller then reads in another way.
+// If io_uring is not available, FileSystem::new_read_queue() returns null. add() returns false for a file that io_uring cannot
+// read. The caller then reads in another way.
 #pragma once
 
 #include <cstddef>
@@ -30,13 +30,13 @@ class ReadQueue {
   /// Submits queued reads to the kernel, as many as the kernel takes; later calls submit the others. Makes at most one system
   /// call.
   virtual void submit() = 0;
-  /// Passes at most `most` completed reads to `take`, which may add other reads.
+  /// Passes at most `most` completed reads to `take`, which may add further reads to the queue.
   virtual void reap(std::size_t most, const Take& take) = 0;
   /// Blocks until a read has completed. Call only while unfinished() is not 0.
   virtual void wait() = 0;
-  /// Number of reads that were added and not yet passed to `take`.
+  /// Returns the number of reads that were added and not yet passed to `take`.
   [[nodiscard]] virtual std::size_t unfinished() const = 0;
-  /// A descriptor for epoll: it is readable while there are completed reads.
+  /// Returns a descriptor for epoll, which is readable while there are completed reads.
   [[nodiscard]] virtual int descriptor() const = 0;
 };
 

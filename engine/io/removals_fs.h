@@ -1,7 +1,7 @@
-// A file system over another one that tracks which removals in one directory are not durable yet.
+// A file system over another one that tracks which removals of names in one directory are not durable yet.
 //
-// Until its directory is synced, an unlinked name may come back after a power loss. A name whose unlink failed still exists.
-// Purge tickets depend on both. All other calls go directly to the base, and so do those on open files.
+// Until its directory is synced, an unlinked name may come back after a power loss. A name whose unlink failed still exists. In
+// both cases a purge is not done (engine/purge.h). Calls that remove no name go unchanged to the base file system.
 #pragma once
 
 #include <atomic>
@@ -21,14 +21,15 @@ class RemovalsFileSystem final : public FileSystem {
   /// `base` must outlive this object. `dir` is the watched directory; names are "dir/name", as join_path() makes them.
   RemovalsFileSystem(FileSystem& base, const std::string& dir) : base_(base), dir_(spelled(dir)) {}
 
-  /// Number of removals that have begun. A removal counts before any caller can see that the name is removed. It is durable once
-  /// durable_removals() reaches this number.
+  /// Returns the number of removals that have begun. A removal is counted before any caller can see that the name is removed.
+  /// All these removals are durable once durable_removals() reaches the result.
   [[nodiscard]] std::uint64_t removals() const { return begun_.load(std::memory_order_acquire); }
-  /// Number of removals that had ended when the latest sync of the directory began.
+  /// Returns the number of removals that had ended when the latest successful sync of the directory began.
   [[nodiscard]] std::uint64_t durable_removals() const { return durable_.load(std::memory_order_acquire); }
   /// Returns the names (without the directory) of numbered files whose unlink failed since the last call, so that the caller
-  /// retries them. Files without a number are left out, since the code that writes them replaces them.
+  /// can unlink them again. Files without a number are left out, since the code that writes them replaces them.
   std::vector<std::string> take_unremoved();
+  /// Like take_unremoved(), but keeps the list.
   [[nodiscard]] std::vector<std::string> unremoved() const;
   [[nodiscard]] bool has_unremoved() const { return unremoved_count_.load(std::memory_order_relaxed) != 0; }
 

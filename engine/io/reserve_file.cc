@@ -1,5 +1,5 @@
-// The file is created under a temporary name, so that RESERVE is always complete. A release is not synced: if a crash undoes it,
-// the next open takes the file over.
+// The file is created under a temporary name and then renamed, so that RESERVE is always complete. The unlink is not synced: if
+// a crash undoes it, the next open takes the file over.
 #include "io/reserve_file.h"
 
 #include <utility>
@@ -15,8 +15,8 @@ Status ReserveFile::open(std::uint64_t bytes) {
   const auto occupied = fs_.allocated_bytes(path_);
   if (occupied.status().is_not_found()) return Status::ok();
   if (!occupied.is_ok() || *occupied < bytes) {
-    // A reserve that cannot be examined has no valuable content. If it cannot be removed, as a directory of that name, the
-    // database works without a reserve; create() reports the reason.
+    // RESERVE has no content to lose, so it is removed if its size cannot be read. If it cannot be removed, for example because
+    // it is a directory, the database works without reserved space, and create() returns the reason.
     (void)fs_.unlink(path_);
     return Status::ok();
   }
@@ -28,7 +28,8 @@ Status ReserveFile::create(std::uint64_t bytes) {
   if (bytes == 0 || bytes_.load(std::memory_order_acquire) != 0 || creating_.exchange(true)) return Status::ok();
   const std::string half_made = path_ + std::string(kTemporarySuffix);
   Status status = fs_.exists(half_made) ? fs_.unlink(half_made) : Status::ok();
-  // If RESERVE cannot be unlinked, create() fails here, before the allocation: that may take long, and create() is retried often.
+  // An old RESERVE is unlinked before the allocation, which may take long. So if the unlink fails, each retry of create() fails
+  // at once.
   if (status.is_ok()) status = fs_.exists(path_) ? fs_.unlink(path_) : Status::ok();
   if (status.is_ok()) status = fs_.allocate(half_made, bytes);
   if (status.is_ok()) {

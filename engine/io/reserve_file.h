@@ -1,5 +1,5 @@
-// Reserved space for a full disk: a file that occupies blocks and has no content. When the disk is full, the file is unlinked.
-// Its space lets deletes, flushes and compactions go on, which free more space.
+// Reserves disk space by a file whose content has no meaning. When the disk is full, the file is unlinked. In its space
+// deletes, flushes and compactions can go on, and they free more space.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@ class ReserveFile {
   /// The constructor does no I/O. `fs` must outlive this object.
   ReserveFile(FileSystem& fs, std::string dir);
 
-  /// Takes over the file of an earlier run if it occupies at least `bytes`. Removes the file if it is smaller, or if its size
-  /// cannot be read. Returns ok in each case: a database can work without a reserve.
+  /// Takes over the file of an earlier process if it occupies at least `bytes`. Removes the file if it is smaller, or if its
+  /// size cannot be read. Returns ok in each case: a database can work without reserved space.
   Status open(std::uint64_t bytes);
   /// Reserves `bytes`, durably. Returns ok if space is reserved already, or another call is reserving it. If there is too little
   /// space, returns kNoSpace and leaves no file behind. May take as long as writing the bytes.

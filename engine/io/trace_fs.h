@@ -21,7 +21,7 @@ struct TraceOptions {
   bool lengths = false;        ///< if true, lines have lengths, such as "write data/000001.wal 32"
 };
 
-/// Thread-safe. The line of a call is written when the call has returned.
+/// Thread-safe. A call's line is recorded when the call has returned.
 class TraceFileSystem final : public InterposedFileSystem {
  public:
   explicit TraceFileSystem(FileSystem& base, TraceOptions options = {}) : InterposedFileSystem(base), options_(options) {}

@@ -15,7 +15,7 @@
 namespace ebbtide {
 namespace {
 
-// Most reads in the kernel at once; further reads wait in the queue.
+// The number of reads that may be in the kernel at once; further reads wait in the queue.
 constexpr unsigned kDepth = 256;
 // Buffers are aligned to this for all files, so that each buffer can be used for any read.
 constexpr std::size_t kBufferUnit = 4096;
@@ -48,12 +48,13 @@ class UringQueue final : public ReadQueue {
   void submit() override {
     no_memory_ = false;
     while (!waiting_.empty() && !free_.empty() && prepare(waiting_.front())) waiting_.pop_front();
-    // Entries that the kernel refuses for now (out of memory) stay in the ring until the next call.
+    // Entries that the kernel does not take now (it is out of memory) stay in the ring until the next submit().
     if (io_uring_sq_ready(&ring_) != 0) (void)io_uring_submit(&ring_);
   }
 
   void reap(std::size_t most, const Take& take) override {
-    // If no read is in the kernel, and there is no memory to begin one, the caller must read in another way.
+    // No read is in the kernel, and there is no memory to begin one: `take` gets no bytes, so that the caller reads in another
+    // way.
     while (no_memory_ && free_.size() == kDepth && !waiting_.empty() && most != 0) {
       const std::uint64_t tag = waiting_.front().tag;
       waiting_.pop_front();
@@ -77,7 +78,7 @@ class UringQueue final : public ReadQueue {
 
   void wait() override {
     ASSERT_MSG(unfinished() != 0, "wait() needs an unfinished read");
-    if (free_.size() == kDepth) return;  // no read could begin, so no read can end; reap() passes this on to the caller
+    if (free_.size() == kDepth) return;  // no read could begin; the next reap() passes the reads to `take` without bytes
     io_uring_cqe* first = nullptr;
     (void)io_uring_submit_and_wait(&ring_, 1);
     (void)io_uring_peek_cqe(&ring_, &first);
@@ -141,7 +142,7 @@ class UringQueue final : public ReadQueue {
     slot.capacity = 0;
   }
 
-  // Buffers up to this size, which is enough for pages, are kept; larger ones are freed after the read.
+  // Buffers up to this size, which is enough for most pages, are kept for later reads; larger ones are freed after the read.
   static constexpr std::size_t kKeptBuffer = 16 << 10;
 
   io_uring ring_;
@@ -155,7 +156,7 @@ class UringQueue final : public ReadQueue {
 
 std::unique_ptr<ReadQueue> new_uring_queue() {
   io_uring ring{};
-  // The thread polls for results in each pass, so the kernel need not interrupt the thread.
+  // COOP_TASKRUN: the thread polls for results in each pass, so the kernel need not interrupt it. Older kernels refuse the flag.
   if (io_uring_queue_init(kDepth, &ring, IORING_SETUP_COOP_TASKRUN) != 0 && io_uring_queue_init(kDepth, &ring, 0) != 0)
     return nullptr;
   return std::make_unique<UringQueue>(ring);

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// Returns null if the kernel, or a sandbox around this process, does not allow io_uring.
+/// Returns a new queue, or null if the kernel, or a sandbox around this process, does not allow io_uring.
 std::unique_ptr<ReadQueue> new_uring_queue();
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// Computes the rest of a gathered write after the kernel wrote a part of it.
+// Computes what is left of a gathered write after the kernel has written only some of its bytes.
 #pragma once
 
 #include <sys/uio.h>
@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// Removes the first `written` bytes. `vectors` must have at least as many.
+/// Removes the first `written` bytes from `vectors`, which must have at least as many.
 inline void drop_written(std::span<iovec>* vectors, std::size_t written) {
   while (!vectors->empty() && written >= vectors->front().iov_len) {
     written -= vectors->front().iov_len;
