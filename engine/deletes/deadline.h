@@ -1,8 +1,8 @@
 // Computes the time by which a delete must be purged, from its birth and all deadline settings since then.
 //
-// A change of the setting neither extends a promise nor makes old deletes late at once. A delete born before the change, or in
-// the same ms, is due at min(due time under the old deadline, time of the change + new deadline). For a later delete only the new
-// setting counts. Setting 0 (no promise) keeps the promises that were made.
+// A change of the setting does not make earlier deletes due later, and does not make them overdue at once. A delete born before
+// the change, or in the same ms, is due at min(due time under the old deadline, time of the change + new deadline). For a later
+// delete only the new setting counts. A change to 0 (no promise) keeps the promises that were made.
 #pragma once
 
 #include <limits>
@@ -13,15 +13,15 @@
 
 namespace ebbtide {
 
-/// Copyable; pure.
+/// Copyable. Reads no clock: all times are arguments. Not thread-safe.
 class DeadlineRule {
  public:
   /// Returned by due() if there is no promise.
   static constexpr Millis kNever = std::numeric_limits<Millis>::max();
-  /// Number of changes that are remembered. Older changes are combined into the strictest of them.
+  /// The number of changes that are stored. When there are more, the two oldest are combined into one with the stricter deadline.
   static constexpr std::size_t kMostChanges = 16;
 
-  /// A past setting.
+  /// A former setting.
   struct Earlier {
     Millis until = 0;     ///< time at which the setting was changed
     Millis deadline = 0;  ///< the setting before that change
@@ -35,16 +35,16 @@ class DeadlineRule {
 
   /// Sets the deadline from `now` on (engine time). Does nothing if `deadline` is already the setting.
   void change(Millis now, Millis deadline);
-  /// Forgets changes that concern only deletes born before `floor`. Requires that no such delete is pending. Returns true if it
-  /// forgot any.
+  /// Removes stored changes that concern only deletes born before `floor`. Requires that no such delete is pending. Returns
+  /// true if it removed any.
   bool forget(Millis floor);
 
   /// Returns the engine time by which every delete born at `birth` must be purged; kNever without a promise. Never decreases as
   /// `birth` grows.
   [[nodiscard]] Millis due(Millis birth) const;
-  /// The deadline of deletes born now, in ms; 0 = no promise.
+  /// Returns the deadline of deletes born now, in ms; 0 = no promise.
   [[nodiscard]] Millis deadline() const { return deadline_; }
-  /// The shortest deadline that may still apply to any delete, in ms; 0 = none.
+  /// Returns the shortest deadline that may still apply to any delete, in ms; 0 = none.
   [[nodiscard]] Millis shortest() const;
   /// Returns true if no delete has a promise, including deletes born before a change.
   [[nodiscard]] bool never() const { return deadline_ == 0 && earlier_.empty(); }

@@ -1,5 +1,5 @@
-// The fragmenter sweeps over the endpoints in key order, and keeps the set of tombstones that are open at the sweep line. Then it
-// builds the segment tree. O(n log n).
+// The constructor sweeps over the endpoints in key order, and keeps the set of tombstones that cover the present position (the
+// open ones). Then it builds the segment tree. O(n log n).
 #include "deletes/range_tombstone.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 bool is_empty_range(const RangeTombstone& t) { return !t.end.empty() && t.start >= t.end; }
 
-/// Returns true if end `a` is before end `b`; "" is past every key.
+/// Returns true if `a` is before `b`, both ends of ranges. "" means no upper bound, so it is after every other end.
 bool end_before(const SharedKey& a, const SharedKey& b) {
   if (a.empty() || b.empty()) return !a.empty() && b.empty();
   return a < b;
@@ -31,7 +31,7 @@ void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close clos
   const SharedKey* left = nullptr;
   for (std::size_t s = 0, e = 0; e < ends.size();) {
     const bool at_start = s < starts.size() && (ends[e]->end.empty() || starts[s]->start < ends[e]->end);
-    // As an end, "" is past every key, and is the last of all.
+    // As an end, "" means no upper bound, so it is the last endpoint.
     const SharedKey& at = at_start ? starts[s]->start : ends[e]->end;
     if (left != nullptr) piece(*left, at);
     left = &at;
@@ -43,8 +43,8 @@ void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close clos
   }
 }
 
-/// Takes tombstones of one seq, sorted by start. They are duplicates of one tombstone, or pieces of one that was cut at file
-/// bounds. Where they overlap the older birth counts; adjacent pieces with the same birth are joined.
+/// Appends the union of tombstones of one seq, sorted by start, to `out`. They are duplicates of one tombstone, or pieces of
+/// one that was cut at file bounds. Where they overlap the older birth counts; adjacent pieces with the same birth are joined.
 void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<RangeTombstone>* out) {
   const std::size_t begin = out->size();
   const auto add = [&](const SharedKey& start, const SharedKey& end, SeqNum seq, Millis birth) {
@@ -174,7 +174,7 @@ std::size_t FragmentedRangeTombstones::first_after(Bytes key) const {
   if (fragments_.empty()) return 0;
   if (const int order = key.substr(0, common_.size()).compare(common_); order != 0) return order < 0 ? 0 : fragments_.size();
   const auto [from, to] = std::equal_range(words_.begin(), words_.end(), key_word(key, common_.size()));
-  // If words are equal, the whole keys decide.
+  // Among fragments whose words are equal, the whole keys are compared.
   const auto at = std::upper_bound(fragments_.begin() + (from - words_.begin()), fragments_.begin() + (to - words_.begin()), key,
                                    [](Bytes k, const Fragment& f) { return k < Bytes(f.start); });
   return static_cast<std::size_t>(at - fragments_.begin());

@@ -1,13 +1,13 @@
 // Range tombstones, cut into fragments that do not overlap, so that one search finds all tombstones that cover a key.
 //
-// Input: tombstones that may overlap. Output: fragments in key order; the set of covering tombstones (covers) changes only at
-// their borders. The object is immutable and shared. A table builds one when it is opened, a memtable builds one for each version
-// of its set.
+// Input: tombstones that may overlap. Output: fragments in key order. All keys of a fragment are covered by the same
+// tombstones, the fragment's *covers*. The object is immutable and shared. A table builds one when it is opened, a memtable
+// builds one for each version of its set.
 //
-// n nested tombstones have n^2 pairs of fragment and cover, and a client may write such tombstones. So the pairs are not stored.
-// A fragment stores its newest cover, which is enough for all readers but those of old views. For old views there is a segment
-// tree over the fragments (Bentley, 1977): each tombstone is in at most 2 log2(n) nodes, and the covers of a fragment are those
-// of the nodes above it. Memory: O(n log n), or O(n) without overlaps.
+// n nested tombstones have n^2 pairs of fragment and cover, and a client may write such tombstones. So the pairs are not
+// stored. A fragment stores its newest cover, which is enough for all readers but those of old views. For old views there is a
+// segment tree over the fragments (Bentley, 1977): each tombstone is in at most 2 log2(n) nodes. The covers of a fragment are
+// the tombstones in its leaf and in all nodes above it. Memory: O(n log n), or O(n) without overlaps.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class FragmentedRangeTombstones {
     SharedKey start;
     SharedKey end;        ///< "" = no upper bound (the last fragment only)
     Cover newest;         ///< the newest of the fragment's covers
-    SeqNum oldest_seq;    ///< the smallest seq of its covers
-    Millis oldest_birth;  ///< the oldest birth of its covers
+    SeqNum oldest_seq;    ///< the smallest seq of all its covers
+    Millis oldest_birth;  ///< the oldest birth of all its covers
 
     [[nodiscard]] KeyRange range() const { return {std::string(Bytes(start)), std::string(Bytes(end))}; }
   };
@@ -40,25 +40,25 @@ class FragmentedRangeTombstones {
   explicit FragmentedRangeTombstones(std::span<const RangeTombstone> tombstones);
 
   [[nodiscard]] bool empty() const { return fragments_.empty(); }
-  /// Returns the newest cover of `key` with seq <= view_seq, or null. Takes O(log fragments) if that is the newest cover of all,
-  /// otherwise the square of that.
+  /// Returns the newest cover of `key` with seq <= view_seq, or null. Takes O(log n) for n fragments if that is the key's
+  /// newest cover for any view, otherwise O(log^2 n).
   [[nodiscard]] const Cover* newest_cover(Bytes key, SeqNum view_seq) const;
-  /// Like the other newest_cover(), for all keys of a fragment of this object.
+  /// Like the other newest_cover(), for the keys of `fragment`, a fragment of this object.
   [[nodiscard]] const Cover* newest_cover(const Fragment& fragment, SeqNum view_seq) const;
-  /// Sets `out` to all covers of a fragment of this object, newest first.
+  /// Sets `out` to all covers of `fragment`, a fragment of this object, newest first.
   void covers(const Fragment& fragment, std::vector<Cover>* out) const;
   /// Returns the fragment that contains `key`, or null.
   [[nodiscard]] const Fragment* fragment_at(Bytes key) const;
   /// Returns the index of the first fragment that starts after `key`; the number of fragments if there is none. O(log fragments).
   [[nodiscard]] std::size_t first_after(Bytes key) const;
   [[nodiscard]] const std::vector<Fragment>& fragments() const { return fragments_; }
-  /// The tombstones from which this object was built, newest first. Pieces with one seq do not overlap; adjacent pieces differ in
-  /// birth.
+  /// The tombstones from which this object was built: their number, and the i-th of them, newest first. Tombstones with the
+  /// same seq, which are pieces of one delete, do not overlap; if two are adjacent, they differ in birth.
   [[nodiscard]] std::size_t size() const { return spans_.size(); }
   [[nodiscard]] RangeTombstone tombstone(std::size_t i) const;
-  /// The memory without the bounds, which other objects may share.
+  /// Returns the bytes of memory without the bounds' bytes, which other objects may share.
   [[nodiscard]] std::size_t memory_bytes() const;
-  /// The memory of the bounds. O(fragments).
+  /// Returns the bytes of memory of the bounds. O(fragments).
   [[nodiscard]] std::size_t key_bytes() const;
 
  private:
@@ -75,7 +75,7 @@ class FragmentedRangeTombstones {
 
   std::vector<Fragment> fragments_;
   std::string common_;                     // the common prefix of all starts
-  std::vector<std::uint64_t> words_;       // for each start, its next 8 bytes, big endian: so a search reads few whole keys
+  std::vector<std::uint64_t> words_;       // for each start, the 8 bytes after common_, big endian: a search compares these first
   std::vector<Span> spans_;                // newest first
   std::vector<std::uint32_t> node_begin_;  // for each node of the tree, where its spans begin in node_spans_
   std::vector<std::uint32_t> node_spans_;  // indexes into spans_, ascending within a node

@@ -1,15 +1,16 @@
-// The progress of the reaper (db/background/reaper.h) in one tree.
+// How far the reaper (db/background/reaper.h) has deleted the elements of dead collections in one tree.
 #pragma once
 
 #include <engine/types.h>
 
 namespace ebbtide {
 
-/// The elements of a large collection are deleted after its header has died: a range tombstone over them was durable before a
-/// point of progress passed the header's death. A header that died later may still have elements, so merges must keep it.
+/// For each header of a large collection that these fields cover, a range tombstone that deletes its elements is durable. So
+/// merges may drop the header. A header that expired, or was deleted by stamp, later than the fields say may still have
+/// elements, so merges must keep it.
 struct Reaped {
-  Millis expiry = 0;  ///< concerns headers that expired at this engine time or earlier
-  SeqNum record = 0;  ///< concerns headers that a secondary range tombstone with this seq or a lower one covers
+  Millis expiry = 0;  ///< covers headers that expired at this engine time or earlier
+  SeqNum record = 0;  ///< covers headers that a secondary range tombstone with this seq or a lower one deletes
   bool operator==(const Reaped&) const = default;
 };
 

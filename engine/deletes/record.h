@@ -6,8 +6,8 @@
 //   1. The reader finds the newest version of a key in its view, then tests that version. If a record covers it, the key is
 //      absent. The search never goes on to an older version, since the delete would then bring that version back.
 //   2. A record covers a version v if lo <= v.D < hi and v.seq < record.seq. A reader at view_seq uses records up to view_seq.
-//   3. No record covers an entry without a stamp (D = kNoStamp), since no record reaches past kDeleteKeyEnd. No record covers a
-//      tombstone, whose delete key is its birth: callers ask about values and headers only.
+//   3. No record covers an entry without a stamp (D = kNoStamp), since no record reaches past kDeleteKeyEnd. Callers must not ask
+//      about tombstones: their delete key is their birth, and no record covers a tombstone.
 //
 // RecordSet keeps the records in two persistent trees (record_tree.h): ordered by range, for queries about one delete key;
 // ordered by seq, for queries about the records above a seq.
@@ -27,11 +27,12 @@
 
 namespace ebbtide {
 
-/// For example "75 on stamps 5..<9, born 1000"; a range without an upper end is "5..*".
+/// Returns a record as text, for example "75 on stamps 5..<9, born 1000", where 75 is the seq. A range without an upper end is
+/// "5..*".
 std::string to_text(const Record& record);
 
-/// Immutable; a copy shares its content. Thread-safe. "O(log n)" holds if few records overlap: a query reads every part of a tree
-/// that may have the record that it looks for.
+/// Immutable; a copy shares its content. Thread-safe. "O(log n)" holds if few records overlap; a query reads every subtree that
+/// may have the wanted record.
 class RecordSet {
  public:
   RecordSet() = default;
@@ -47,7 +48,7 @@ class RecordSet {
   [[nodiscard]] const Record* find(SeqNum seq) const;
   /// The largest seq; 0 = the set is empty.
   [[nodiscard]] SeqNum newest() const { return by_seq_.root().max_seq; }
-  /// The oldest birth of any record; 0 = the set is empty. A record without a birth counts as born at 1.
+  /// The oldest birth of any record; 0 = the set is empty. A record without a birth (birth 0) counts as born at 1.
   [[nodiscard]] Millis oldest_birth() const { return by_seq_.root().min_birth; }
   [[nodiscard]] std::size_t memory_bytes() const;
 
@@ -55,7 +56,7 @@ class RecordSet {
   /// this set. Returns kCorruption if a removed seq is not in the set, or an added one already is.
   [[nodiscard]] Result<RecordSet> changed(std::span<const SeqNum> removed, std::span<const Record> added) const;
 
-  /// Returns true if the version with delete key `d` and seq `entry_seq` is deleted for a reader at view_seq. O(log n).
+  /// Returns true if a record deletes the version with delete key `d` and seq `entry_seq` for a reader at view_seq. O(log n).
   [[nodiscard]] bool covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const;
   /// Returns the seq of the newest record with seq <= view_seq that has `d` in its range; 0 = none.
   [[nodiscard]] SeqNum newest_cover(DeleteKey d, SeqNum view_seq) const;
@@ -64,14 +65,14 @@ class RecordSet {
   /// Returns the oldest birth of the records with a seq in (above, up_to] that have `d` in their range; 0 = none.
   [[nodiscard]] Millis oldest_birth(DeleteKey d, SeqNum above, SeqNum up_to) const;
 
-  /// Returns true if every version with min <= D <= max and seq <= max_seq is deleted for every reader at view_seq or later. For
-  /// whole pages and files, by their fences.
+  /// Returns true if records delete every version with min <= D <= max and seq <= max_seq, for every reader at view_seq or
+  /// later. For whole pages and files, whose delete fences are `min` and `max`.
   [[nodiscard]] bool covers_all(DeleteKey min, DeleteKey max, SeqNum max_seq, SeqNum view_seq) const;
   /// Returns true if a record above applied_seq may cover a version with min <= D <= max and seq >= min_seq.
   [[nodiscard]] bool may_cover(DeleteKey min, DeleteKey max, SeqNum min_seq, SeqNum applied_seq) const {
     return oldest_birth_over(min, max, min_seq, applied_seq) != 0;
   }
-  /// Returns the oldest birth of the records that might cover such a version; 0 = none. A record without a birth counts as born
+  /// Returns the oldest birth of the records for which may_cover() is true; 0 = none. A record without a birth counts as born
   /// at 1.
   [[nodiscard]] Millis oldest_birth_over(DeleteKey min, DeleteKey max, SeqNum min_seq, SeqNum applied_seq) const;
 
@@ -87,8 +88,8 @@ class RecordSet {
           return false;
         });
   }
-  /// Calls `visit` for the records with seq > `above` that overlap [min, max], both inclusive. `wanted` may return false to leave
-  /// out whole parts.
+  /// Calls `visit` for the records with seq > `above` that overlap [min, max], both inclusive. `wanted` may return false for a
+  /// subtree (RecordPart), to leave it out.
   template <typename Wanted, typename Visit>
   void visit_over(DeleteKey min, DeleteKey max, SeqNum above, Wanted wanted, Visit visit) const {
     const auto part = [&](const RecordPart& p) { return p.max_seq > above && p.may_overlap(min, max) && wanted(p); };
@@ -112,18 +113,19 @@ class RecordSet {
 
 using SharedRecords = std::shared_ptr<const RecordSet>;
 
-/// The empty set, for code that needs a set that is not null.
+/// Returns a pointer to the empty set, for callers that need a pointer that is not null.
 const SharedRecords& no_records();
 
-/// Merges records into newer ones and returns the remaining records, ascending by seq. An older record is merged into a newer
-/// record if the newer one's [lo, hi) contains the older one's and the newer one was born at most `max_gap` ms later. The newer
-/// record takes over the older birth, so entries that only the newer record covers are due earlier; `max_gap` limits that. Every
-/// reader of the result must see all of the records.
+/// Merges older records into newer ones and returns the remaining records, ascending by seq. An older record is merged into a
+/// newer one if the newer one's [lo, hi) contains the older one's, and the newer one was born at most `max_gap` ms later. The
+/// newer record gets the older birth, so entries that only the newer record covers are due earlier, by `max_gap` at most. Every
+/// reader of the result must have a view that sees all of `records`.
 std::vector<Record> merge_subsumed(std::vector<Record> records, Millis max_gap);
 
-/// The records of a memtable, which arrive one by one. Readers scan an unsorted log of the newest few. A full log becomes a set,
-/// and sets of equal size become one, like a carry of digits. So n insertions take O(n log^2 n) in all, and a reader asks at most
-/// log2(n) sets. Sets that readers may still use stay until the RecordLog is destroyed. Thread-safe; readers take no lock.
+/// The records of a memtable, which arrive one by one. The newest few are in an unsorted list (the log), which readers scan. A
+/// full log becomes a RecordSet, and two sets of equal size become one, as digits carry in binary addition. So n insertions
+/// take O(n log^2 n) in all, and a reader searches at most log2(n) sets. Replaced sets stay until the RecordLog is destroyed,
+/// since readers may still use them. Thread-safe; readers take no lock.
 class RecordLog {
  public:
   RecordLog();
@@ -135,9 +137,9 @@ class RecordLog {
   void insert(const Record& record);
   /// Like RecordSet::covers(). Costs one load if there are no records.
   [[nodiscard]] bool covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const;
-  /// All records that there are now, as a few sets; none is empty. For iterators: only the log is sorted.
+  /// All records that there are now, as a few sets; none is empty. Cheap, since only the log must be sorted. For iterators.
   [[nodiscard]] std::vector<SharedRecords> sets() const;
-  /// All records that there are now, as one new set; never null. For flushes: O(n log n).
+  /// All records that there are now, as one new set; never null. O(n log n). For flushes.
   [[nodiscard]] SharedRecords snapshot() const;
 
   [[nodiscard]] bool empty() const { return state_.load(std::memory_order_acquire) == nullptr; }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLeafRecords = 64;  // 2 KiB, which a change of one record copies and a search reads last
 constexpr std::size_t kInnerParts = 32;
-// Adjacent nodes that together are at most 1 / n of a full node become one.
+// Adjacent nodes that together fill at most 1 / kSmall of a node become one.
 constexpr std::size_t kSmall = 2;
 
 RecordPart leaf_of(std::span<const Record> records, bool by_range) {
@@ -85,7 +85,7 @@ struct Edit {
     cut(parts, kInnerParts, [&](std::span<const RecordPart> piece) { out->push_back(inner_of(piece)); });
   }
 
-  /// Appends to `out` the parts, of the same height, that replace `part`; none if no record is left.
+  /// Appends to `out` the parts that replace `part`; none if no record is left. They have the same height as `part`.
   static void apply(const RecordPart& part, std::span<const Record> removed, std::span<const Record> added,
                     std::vector<RecordPart>* out) {
     if (part.is_leaf()) return apply_leaf(part, removed, added, out);

@@ -1,6 +1,6 @@
-// A persistent B+-tree of records.
+// A persistent B+-tree of records. (Persistent: a change makes a new tree, and the old one stays valid.)
 //
-//   root     one part: a leaf, or an inner node
+//   root     one part (subtree): a leaf, or an inner node
 //   inner    up to 32 parts, each with the summary of all records below it
 //   leaf     up to 64 records, in order
 //
@@ -48,19 +48,19 @@ struct BySeq {
   static bool before(const Record& a, const Record& b) { return a.seq < b.seq; }
 };
 
-/// A subtree, as its parent describes it. In the root of an empty tree, only `count` is valid.
+/// A subtree, and the summary of its records. In the root of an empty tree, only `count` is valid.
 struct RecordPart {
   Record first{};  ///< the first record in the tree's order
   DeleteKey min_lo = 0, max_lo = 0, min_hi = 0, max_hi = 0;
   SeqNum min_seq = 0, max_seq = 0;
   Millis min_birth = 0;   ///< a record without a birth counts as born at 1
-  DeleteKey reach = 0;    ///< the largest hi of this part and of its siblings before it
-  std::size_t count = 0;  ///< number of records below
+  DeleteKey reach = 0;    ///< the largest max_hi of this part and of its siblings before it
+  std::size_t count = 0;  ///< number of records in the subtree
   /// Number of elements in `records` or `parts`.
   std::uint32_t size = 0;
-  bool disjoint = true;                         ///< leaves of trees by range: no two of the leaf's records overlap
-  bool gapless = true;                          ///< trees by range: if true, the records together cover all of [min_lo, max_hi)
-  std::shared_ptr<const Record[]> records{};    ///< a leaf has `size` records
+  bool disjoint = true;                       ///< for a leaf of a tree by range: true if no two of its records overlap
+  bool gapless = true;                        ///< for trees by range: true if the records together cover all of [min_lo, max_hi)
+  std::shared_ptr<const Record[]> records{};  ///< a leaf has `size` records
   std::shared_ptr<const RecordPart[]> parts{};  ///< an inner node has `size` parts
 
   [[nodiscard]] bool is_leaf() const { return parts == nullptr; }
@@ -72,7 +72,7 @@ struct RecordPart {
   [[nodiscard]] bool all_overlap(DeleteKey min, DeleteKey max) const { return max_lo <= max && min < min_hi; }
 };
 
-/// Returns the birth by which a record counts: a record without a birth counts as the oldest possible.
+/// Returns `birth`, or 1 if it is 0: a record without a birth counts as the oldest possible.
 inline Millis known_birth(Millis birth) { return std::max<Millis>(birth, 1); }
 
 /// Immutable; a copy shares all nodes. Thread-safe. `Order` is ByRange or BySeq.
@@ -85,19 +85,20 @@ class RecordTree {
   [[nodiscard]] bool empty() const { return root_.count == 0; }
   [[nodiscard]] std::size_t size() const { return root_.count; }
 
-  /// Returns the tree without `removed` and with `added`. Every removed record must be in the tree. Added records may equal
-  /// removed ones in the tree's order, but no others. Takes O(log n) for each record, and copies each changed leaf.
+  /// Returns the tree without `removed` and with `added`. Every removed record must be in the tree. In the tree's order, an
+  /// added record may be equal to a removed one, but not to another record. Takes O(log n) for each record, and copies each
+  /// changed leaf.
   [[nodiscard]] RecordTree changed(std::vector<Record> removed, std::vector<Record> added) const;
 
   /// Calls `visit` for records in order, and leaves out parts for which `wanted` returns false. `visit` returns true to end the
-  /// walk. Returns true if the walk was ended so.
+  /// walk. Returns true if `visit` ended the walk.
   template <typename Wanted, typename Visit>
   bool walk(Wanted wanted, Visit visit) const {
     return root_.count != 0 && wanted(root_) && walk_part(root_, wanted, visit);
   }
 
-  /// For trees by range: calls `visit` for records that have `d`, those with a greater lo first. `wanted` and `visit` are as for
-  /// walk().
+  /// For trees by range: calls `visit` for records with lo <= d < hi, those with a greater lo first. `wanted`, `visit` and the
+  /// result are as for walk().
   template <typename Wanted, typename Visit>
   bool stab(DeleteKey d, Wanted wanted, Visit visit) const {
     return root_.count != 0 && root_.max_hi > d && wanted(root_) && stab_part(root_, d, wanted, visit);
@@ -155,7 +156,7 @@ std::size_t RecordTree<Order>::rank(After after) const {
   std::size_t before = 0;
   while (!part->is_leaf()) {
     const auto parts = part->inner();
-    // The border lies in the last part that begins before it.
+    // The first record for which `after` is true lies in the last part whose first record is before it, or begins the next part.
     const auto next = std::partition_point(parts.begin() + 1, parts.end(), [&](const RecordPart& p) { return !after(p.first); });
     for (auto passed = parts.begin(); passed + 1 != next; ++passed) before += passed->count;
     part = &*std::prev(next);

@@ -1,12 +1,14 @@
 // Chooses the number of pages per delete tile of new tables (h of KiWi), if the setting is `auto`.
 //
-// With tiles of h pages a delete by delete key can drop whole pages and costs pages / h. A lookup tests h filters, so it reads h
-// times as many pages because of false positives. An iterator reads a tile of h pages in every run when it begins. The sum
+// All costs are in pages. With tiles of h pages, a range delete by delete key drops most pages without reading them, and costs
+// pages / h. A lookup tests h filters, so it reads h times as many pages because of false positives. An iterator reads a tile
+// of h pages in every run when it begins. The sum
 //
 //   range_deletes * pages / h  +  pages_in_vain * h  +  iterators * runs * h,
 //
-// where pages_in_vain are the false positives, scaled to h = 1, is smallest at h = sqrt(x), where x is the right side of Eq. 3 of
-// Sarkar et al., "Lethe: A Tunable Delete-Aware LSM Engine", SIGMOD 2020. Above h = x tiles cost more than they save.
+// is smallest at h = sqrt(x), where x is the right side of Eq. 3 of Sarkar et al., "Lethe: A Tunable Delete-Aware LSM Engine",
+// SIGMOD 2020. Above h = x, tiles cost more than they save. `pages_in_vain` are the false positives, divided by the h at which
+// they were counted.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +22,18 @@ struct TileUse {
   std::uint64_t range_deletes = 0;  ///< number of range deletes by delete key
 };
 
-/// Follows the use of one tree. Copyable; callers that share an object need a lock.
+/// The choice for one tree, from its use so far. Copyable; callers that share an object need a lock.
 class TileSize {
  public:
   static constexpr std::uint32_t kMost = 64;
-  /// Number of range deletes after which earlier counts weigh half, since the mix of operations changes over time.
+  /// Counts weigh half after this number of further range deletes, since the mix of operations changes over time.
   static constexpr double kMemory = 16;
 
   /// `pages`: pages per tile of the tree's present tables, 1 to kMost.
   explicit TileSize(std::uint32_t pages = 1) : pages_(pages) {}
 
-  /// Takes the present counts, and numbers of pages and runs, of the tree, and updates pages(). Before the first range delete,
-  /// pages() does not change.
+  /// Updates pages(). `total`: the tree's present counts; `tree_pages` and `runs`: its present numbers of pages and runs.
+  /// Before the first range delete, pages() does not change.
   void follow(const TileUse& total, std::uint64_t tree_pages, std::uint64_t runs);
 
   /// Number of pages per tile for new tables.

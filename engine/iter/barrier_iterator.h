@@ -1,10 +1,9 @@
-// Stands in for an unreadable table in a merging iterator.
+// Stands in for a table that cannot be read, as a child of a merging iterator.
 //
-// When it moves forward, it shows a *barrier* at the table's first key: a tombstone whose value is the error. A VisibleIterator
-// that reaches a barrier ends with that error. A range tombstone of a newer source may cover the barrier's key. Then the
-// VisibleIterator skips to the end of that tombstone, and reaches the barrier again if the table extends further. Entries of
-// older sources after a barrier are not shown, since the table may have deleted them. Backward, the first step that would enter
-// the table is an error.
+// Forward, it shows a *barrier* at the table's first key: a tombstone whose value is the error. A VisibleIterator that reaches
+// a barrier ends with that error, so it shows no later entries of older sources, which the table may have deleted. But if a
+// range tombstone of a newer source covers the barrier's key, the VisibleIterator skips to the end of that tombstone. If the
+// table extends further, it meets the barrier again there. Backward, the first step that would enter the table is an error.
 #pragma once
 
 #include <string>
@@ -16,7 +15,8 @@ namespace ebbtide {
 
 class BarrierIterator final : public InternalIterator {
  public:
-  /// `stats` must outlive this object. `start`: the reader needs no keys before it, so the barrier is never before it.
+  /// `stats`, those of the table, must outlive this object. `start`: the first key that the reader needs; the barrier is never
+  /// before it. `why`: the error.
   BarrierIterator(const TableStats& stats, Bytes start, Status why);
 
   void seek_to_first() override { stand_at({}); }
@@ -37,7 +37,7 @@ class BarrierIterator final : public InternalIterator {
   std::string key_;         // key of the barrier
 };
 
-/// Returns the error of a barrier; ok for every other entry.
+/// Returns the message of a barrier as kCorruption, whatever the code of the original error; ok if `entry` is not a barrier.
 Status barrier_status(const Entry& entry);
 
 }  // namespace ebbtide

@@ -1,8 +1,9 @@
 // Finds the range tombstone that covers a key, for an iterator whose keys come in order.
 //
-// A source (memtable, or sorted run) has sets of fragments with disjoint bounds; an iterator has several sources. Between two
-// adjacent fragment borders of all sources the answer cannot change. So Coverage keeps the last interval and its answer, and most
-// calls cost one or two key comparisons. Without range tombstones a call costs one branch.
+// A source (memtable or sorted run) has sets of fragments (deletes/range_tombstone.h) with disjoint bounds; an iterator has
+// several sources. Between two adjacent borders of fragments, of whatever source, the answer is the same. So Coverage keeps the
+// last such interval and its answer, and most calls cost one or two key comparisons. Without range tombstones a call costs one
+// branch.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@
 
 namespace ebbtide {
 
-/// The range tombstones of one source. A memtable has several sources of one age, which may overlap: the runs of its
-/// TombstoneSet.
+/// The range tombstones of one source. The runs of a memtable's TombstoneSet may overlap, so each of them is a source of its
+/// own; they have the same age.
 struct TombstoneSource {
   std::size_t age = 0;  ///< index of the source among the merging iterator's children, 0 = newest
   /// In key order, disjoint: one set per table of a run, or one run of a memtable's TombstoneSet.

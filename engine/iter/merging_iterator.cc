@@ -60,7 +60,7 @@ void MergingIterator::build() {
   settle();
 }
 
-/// Replays the path from the winner to the root after the winner has moved.
+/// Plays the matches on the winner's path to the root again, after the winner has moved.
 void MergingIterator::replay() {
   std::uint32_t winner = tree_[0];
   load(winner);

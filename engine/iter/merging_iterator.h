@@ -1,15 +1,16 @@
 // A k-way merge of iterators, forward and backward.
 //
-// The children form a tournament tree of losers: node i of 1..k-1 stores the loser there, node 0 the overall winner. When the
-// winner advances, only its path to the root is replayed. So a step costs ceil(log2 k) comparisons, and none for k = 1. A binary
-// heap needs up to twice as many; a sorted array is cheaper only while one child wins many times in a row.
+// The k children play in a loser tree (tournament tree): each of the nodes 1..k-1 stores the child that lost there, node 0 the
+// overall winner. When the winner advances, only the matches on its path to the root are played again. So a step costs
+// ceil(log2 k) comparisons, and none for k = 1. A binary heap needs up to twice as many; a sorted array is cheaper only while
+// one child wins many times in a row.
 //
 // A comparison rarely reads the keys: each child caches eight bytes of its current key as a big-endian number. Keys of one merge
 // often begin alike ("user:0000..."), so the cached bytes begin after the prefix that the caller knows all keys to share.
 //
 // (key, seq) is unique among the children, so there are no ties. Invariant between calls, with E the current entry: if the
-// iterator moves forward, every child but the winner is at its first entry after E; if backward, at its last entry before E. A
-// change of direction is one step of each child (a few, if a memtable grew meanwhile), not a seek.
+// iterator moves forward, every child but the winner is at its first entry after E; if backward, at its last entry before E.
+// When the direction changes, each child moves by one step (by a few, if a memtable grew meanwhile); no seek is needed.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ namespace ebbtide {
 
 class MergingIterator final : public InternalIterator {
  public:
-  /// The children are ordered by age, newest first (the order matters only for skip_older()). `shared_prefix`: the number of
-  /// leading bytes that all keys are known to have in common; 0 is always correct.
+  /// The children are ordered by age, newest first; the order matters only for skip_older() and skip_older_backward().
+  /// `shared_prefix`: the number of leading bytes that all keys are known to have in common; 0 is always correct.
   explicit MergingIterator(std::vector<std::unique_ptr<InternalIterator>> children, std::size_t shared_prefix = 0);
 
   void seek_to_first() override;
@@ -34,11 +35,12 @@ class MergingIterator final : public InternalIterator {
   void next() override;
   void prev() override;
 
-  /// Moves each child older than child `age` whose key is < `key` forward to `key` ("" = to the child's end). Call it only after
-  /// a forward move (seek, seek_to_first or next). The current entry is then the smallest of all children; it may be the same as
-  /// before. For range tombstones of child `age`, which cover everything that older children have in their range.
+  /// Moves each child older than child `age` that is before `key` forward to `key` ("" = to the child's end). The current entry
+  /// is then the smallest of all children; it may be the same as before. Call it only after a forward move (seek, seek_to_first
+  /// or next). For range tombstones of child `age`: they cover everything that older children have in their range.
   void skip_older(std::size_t age, Bytes key);
-  /// Like skip_older(), backward: moves older children whose key is >= `key` to their last entry before `key`.
+  /// Like skip_older(), after a backward move: moves each child older than child `age` that is at or after `key` back to its
+  /// last entry before `key`.
   void skip_older_backward(std::size_t age, Bytes key);
 
   /// The index (age) of the child that has the current entry. Requires valid().

@@ -1,8 +1,8 @@
 // Iterates over a sorted run: over its files one after the other. A file is opened when the iterator reaches it.
 //
-// The files of a run have disjoint bounds, so a merge needs one child per run, not one per file. Files outside `bounds` are never
-// opened. Bounds include range tombstones, so a seek may find no entry in the file whose bounds contain the key; it then goes on
-// to the next file.
+// The files of a run have disjoint bounds, so a merge needs one child per run, not one per file. Files outside `bounds` are
+// never opened. The bounds of a file include its range tombstones, so a seek may find no entry in the file whose bounds contain
+// the key. It then goes on to the next file.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,8 @@ struct RunFiles {
 
 class RunIterator final : public InternalIterator {
  public:
-  /// Files outside `bounds` are left out. Entries outside are not; the caller leaves them out once, after merging.
+  /// Leaves out files outside `bounds`. Shows all entries of the other files; the caller removes those outside `bounds` once,
+  /// after merging.
   RunIterator(RunFiles run, KeyRange bounds);
 
   void seek_to_first() override;

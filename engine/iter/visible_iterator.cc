@@ -90,8 +90,8 @@ void VisibleIterator::prev() {
   find_backward();
 }
 
-/// Pauses if the steps are used up, and returns true. The next call resumes with the first key after `key` (`behind`), or with
-/// the last key before it.
+/// Pauses and returns true if the move has used up max_steps. Sets resume_key(): to `key`, or with `behind` to the key just
+/// after it.
 bool VisibleIterator::pause_at(Bytes key, bool behind) {
   if (options_.max_steps == 0 || steps_ < options_.max_steps) return false;
   valid_ = false;
@@ -115,7 +115,7 @@ void VisibleIterator::meet_barrier(const Entry& barrier, std::size_t child) {
   status_ = barrier_status(barrier);
 }
 
-/// Returns true if the key whose newest version in view is `entry` exists. Counts covered keys in a row.
+/// Returns true if the key whose newest version in view is `entry` exists. Updates covered_in_row_ and cover_.
 bool VisibleIterator::exists(const Entry& entry, std::size_t child) {
   if (entry.is_barrier()) [[unlikely]] {
     meet_barrier(entry, child);
@@ -159,7 +159,7 @@ void VisibleIterator::find_forward() {
     }
     if (in_view) ++steps_;
     if (!source_->status().is_ok() || !status_.is_ok()) break;
-    if (!leaps_ && pause_at(key_, true)) return;  // after a jump over a barrier, the next barrier follows at once
+    if (!leaps_ && pause_at(key_, true)) return;  // no pause at a barrier that is skipped: it is not a key
     leaps_ = false;
     if (covered_in_row_ >= kManyCovered) jump_forward();
     if (in_view) leave_key_forward();

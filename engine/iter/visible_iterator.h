@@ -1,17 +1,17 @@
 // Turns an iterator over versions into a reader's view: one entry per key that exists at (view_seq, now), forward and backward.
 //
-//   1. Only a key's newest version with seq <= view_seq counts. The key does not exist if that version is a tombstone, expired at
-//      `now`, or covered by a range tombstone or a record with a greater seq <= view_seq. Older versions are never read.
+//   1. Only a key's newest version with seq <= view_seq counts. The key does not exist if that version is a tombstone, has
+//      expired at `now`, or is covered by a range tombstone or a record with a greater seq <= view_seq.
 //   2. Forward, versions come newest first, so the first one in view decides. Backward they come oldest first, so the last one in
 //      view before the key changes decides; it is copied while the iterator reads on. After kManyVersions of one key both
 //      directions seek instead.
-//   3. A range tombstone of source a covers everything that older sources have in its range (runs are ordered by age). So after
-//      several covered keys in a row the older sources skip the fragment. Source a and newer ones do not, since they may have
-//      newer entries.
-//   4. Unless elements of large collections are wanted, an element makes the iterator seek past all elements of its key.
+//   3. A range tombstone of source A covers everything that sources older than A have in its range (runs are ordered by age). So
+//      after several covered keys in a row, the older sources skip the fragment. Source A and newer ones do not, since they may
+//      have newer entries.
+//   4. Unless elements of large collections are wanted, an element makes the iterator seek past all elements of its collection.
 //   5. Work is bounded: a move pauses after max_steps versions. It pauses only between keys and after at least one key. So after
-//      a pause the iterator always makes progress, skips no key and repeats none. Versions of one key that are newer than the
-//      view are not counted.
+//      a pause the iterator always makes progress, skips no key and repeats none. A move exceeds max_steps if one key has many
+//      versions that are newer than the view.
 #pragma once
 
 #include <memory>
@@ -30,13 +30,14 @@ struct VisibleOptions {
   Millis now = 0;
   std::uint64_t max_steps = 0;           ///< see IteratorOptions::max_steps; 0 = no limit
   bool elements = false;                 ///< see IteratorOptions::elements
-  std::vector<SharedRecords> records{};  ///< sets of secondary range tombstones; empty sets may be left out
+  std::vector<SharedRecords> records{};  ///< the secondary range tombstones, as sets; empty sets may be left out
 };
 
 /// Every call has the meaning that engine/iterator.h gives. Not thread-safe.
 class VisibleIterator {
  public:
-  /// The `age` of each of `tombstones` is the index of the child in `source`. Sources without range tombstones may be left out.
+  /// The `age` of each element of `tombstones` is the index, in `source`, of the child that has them. Children without range
+  /// tombstones may be left out.
   VisibleIterator(std::unique_ptr<MergingIterator> source, std::vector<TombstoneSource> tombstones, VisibleOptions options);
 
   void seek_to_first();
@@ -90,8 +91,8 @@ class VisibleIterator {
   std::size_t saved_child_ = 0;
   std::string resume_key_;
   std::uint64_t steps_ = 0, total_steps_ = 0;
-  std::uint32_t covered_in_row_ = 0;  // keys in a row that an older source has and a newer source's range tombstone covers
-  bool leaps_ = false;                // true after a jump that skips a barrier
+  std::uint32_t covered_in_row_ = 0;  // number of keys in a row that a range tombstone of a newer source covers
+  bool leaps_ = false;                // true if the next jump skips a barrier
   Coverage::Answer cover_;            // the range tombstone that covered the last of these keys
 };
 
