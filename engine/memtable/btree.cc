@@ -29,7 +29,7 @@ void BTreeNode::insert_at(std::size_t at, KeyNode* node) {
   words[at].store(key_word(key_bytes, skip.load(kRelaxed)), kRelease);
   keys[at].store(node, kRelease);
   count.store(static_cast<std::uint16_t>(n + 1), kRelease);
-  // A split sets the skip of both halves. A node that never was larger sets it while growing.
+  // A split computes the common prefix of both halves. A node that was never split computes it when it has 4, and 16, keys.
   if (n + 1 == 4 || n + 1 == 16) extend_skip();
 }
 
@@ -47,7 +47,7 @@ void BTreeNode::extend_skip() {
 
 void BTreeNode::shrink_skip_for(Bytes key_bytes) {
   const std::size_t old_skip = skip.load(kRelaxed), n = count.load(kRelaxed);
-  char bytes[8 * kCommonWords + 8];  // the common prefix and a key's word are the key's first bytes, so no key is read
+  char bytes[8 * kCommonWords + 8];  // first bytes of a key: the common prefix, then the key's word; so no key is read
   const auto put_word = [&](std::size_t at, std::uint64_t word) {
     word = __builtin_bswap64(word);
     std::memcpy(bytes + at, &word, 8);
@@ -107,7 +107,7 @@ BTree::Outcome BTree::try_insert(KeyNode* node, KeyNode** there) {
       *there = at->key(below);
       return at->unchanged(version) ? Outcome::kDone : Outcome::kRetry;
     }
-    // Full nodes are split on the way down, so that a split below this node always finds room for its separator.
+    // A full node is split when a search passes it, so that a later split of a child finds room for its separator here.
     if (size == kSlots) return try_split(parent, parent_version, at, version, below == size);
     if (at->leaf) {
       if (!at->try_lock(version)) return Outcome::kRetry;
@@ -239,7 +239,7 @@ void BTree::Cursor::seek_to_last() {
 void BTree::Cursor::seek_before(Bytes key) {
   while (tree_->try_seek(&key, true, this) == Outcome::kRetry) {
   }
-  at_ = at_ == 0 ? count_ : at_ - 1;  // no key of this leaf is < key: so none of the tree is (btree.h)
+  at_ = at_ == 0 ? count_ : at_ - 1;  // at_ == 0: no key of this leaf is < key, so no key of the tree is (btree.h)
 }
 
 void BTree::Cursor::next() {

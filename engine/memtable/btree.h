@@ -1,21 +1,21 @@
 // An ordered index of keys: a B+ tree for many concurrent writers and readers, insert-only. It uses optimistic lock coupling
 // (Leis et al., "The ART of Practical Synchronization", 2016).
 //
-// A B+ tree is faster than a skiplist. A skiplist's descent reads about twenty nodes one after the other. Here it reads three or
-// four wide nodes, whose cache lines are fetched together. Keys are compared as 8-byte words in the node; a key itself is read
-// only if words are equal.
-//   * Each node stores the common prefix of its keys (up to 40 bytes) once, in its header. So the word of "user:000012345" has
-//     bytes that differ between neighbours, not "user:000".
-//   * Words are ordered like keys that are padded with zeros. If words are equal, the keys are compared.
+// A B+ tree is faster than a skiplist. A search in a skiplist reads about twenty nodes one after the other. A search here reads
+// three or four wide nodes, whose cache lines are fetched together. A node stores an 8-byte word of each key, and a search
+// compares these words; it reads the key itself only if the words are equal.
+//   * Each node stores the common prefix of its keys (up to 40 bytes) once, in its header, and a key's word follows that prefix.
+//     So the word of "user:000012345" has bytes that differ between neighbours, not "user:000".
+//   * Words have the order of the keys, padded with zeros. If words are equal, the keys are compared.
 //
-// Locking: a node's version is odd while a writer holds the node. Readers note the version, read, and start over if the version
-// has changed; writers turn an unchanged version odd. All fields are atomics, loaded with acquire and stored with release: a
-// reader that sees a field of a later state also sees the odd version. Nodes are never freed and separators are keys of the tree,
-// so that:
-//   * a leaf whose lower separator is s contains s. So if separators < `key` lead to a leaf, that leaf has the last key before
-//     `key`;
-//   * a cursor copies a leaf and reads the copy; the copied link leads to the leaf after the copy, even if the leaf is split
-//     later.
+// Locking: a node's version number is odd while a writer holds the node. A reader notes the version, reads, and starts over if
+// the version has changed. A writer locks a node by making the version that it has read odd; if the version has changed, it
+// starts over. All fields are atomics, loaded with acquire and stored with release: a reader that sees a field of a later state
+// also sees the odd version. Nodes are never freed, and separators are keys of the tree. It follows:
+//   * A leaf whose lower separator is s contains s. So if the search for `key` goes only by separators < `key`, the leaf that it
+//     reaches has the last key before `key`.
+//   * A cursor copies a leaf and reads the copy. The copied link leads to the leaf that follows the copied keys, even if the leaf
+//     is split later.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ struct BTreeNode;
 /// Thread-safe.
 class BTree {
  public:
-  /// Capacity of a node in keys. 64 words are 8 cache lines, loaded in parallel.
+  /// Most keys in a node. 64 words are 8 cache lines, loaded in parallel.
   static constexpr std::size_t kSlots = 64;
 
   /// Nodes are allocated from `arena`, which must outlive the tree.
@@ -41,7 +41,7 @@ class BTree {
   BTree(const BTree&) = delete;
   BTree& operator=(const BTree&) = delete;
 
-  /// Adds `node` and returns it, or returns the existing node of the same key.
+  /// Adds `node` and returns it; if the key has a node already, adds nothing and returns that node.
   KeyNode* insert(KeyNode* node);
 
   /// A position in the tree: at a key, or past either end (node() is null). A cursor may or may not show keys that are added
@@ -52,9 +52,9 @@ class BTree {
     [[nodiscard]] KeyNode* node() const { return at_ < count_ ? keys_[at_] : nullptr; }
     void seek_to_first();
     void seek_to_last();
-    /// The first key >= key.
+    /// Moves to the first key >= key.
     void seek(Bytes key);
-    /// The last key < key.
+    /// Moves to the last key < key.
     void seek_before(Bytes key);
     /// next() and prev() require that node() is not null.
     void next();

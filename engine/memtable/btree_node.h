@@ -13,8 +13,8 @@
 
 namespace ebbtide {
 
-/// Readers read fields while a writer changes them, and use the result only if unchanged(version) is true afterwards. Even if a
-/// reader sees fields of different states, indexes are below kSlots and keys below `count` are valid pointers to keys.
+/// Readers read fields while a writer changes them, and use the result only if unchanged(version) is true afterwards. Even a
+/// reader that sees fields of different states is safe: indexes are below kSlots, and keys[i] for i < count are valid pointers.
 struct alignas(64) BTreeNode {
   static constexpr std::size_t kSlots = BTree::kSlots;
   static constexpr std::size_t kCommonWords = 5;
@@ -25,7 +25,7 @@ struct alignas(64) BTreeNode {
   const bool leaf;
   std::atomic<BTreeNode*> next{nullptr};                          // the leaf to the right; null in inner nodes
   std::array<std::atomic<std::uint64_t>, kCommonWords> common{};  // the first `skip` bytes of every key, followed by zeros
-  std::array<std::atomic<std::uint64_t>, kSlots> words{};         // key_word(key, skip)
+  std::array<std::atomic<std::uint64_t>, kSlots> words{};         // for each key: key_word(key, skip)
   std::array<std::atomic<KeyNode*>, kSlots> keys{};  // ascending; the child children[i + 1] of an inner node begins at keys[i]
 
   explicit BTreeNode(bool is_leaf) : leaf(is_leaf) {}
@@ -35,7 +35,7 @@ struct alignas(64) BTreeNode {
     for (unsigned spins = 0;; spins++) {
       const std::uint64_t v = version.load(std::memory_order_acquire);
       if ((v & 1) == 0) return v;
-      if (spins > 100) std::this_thread::yield();  // the writer's thread was interrupted
+      if (spins > 100) std::this_thread::yield();  // the writer's thread has probably lost its processor
     }
   }
   [[nodiscard]] bool unchanged(std::uint64_t v) const { return version.load(std::memory_order_acquire) == v; }
@@ -52,7 +52,7 @@ struct alignas(64) BTreeNode {
     const auto* line = reinterpret_cast<const char*>(words.data());
     for (std::size_t i = 0; i < sizeof(words); i += 64) __builtin_prefetch(line + i);
   }
-  /// Compares `key`, padded with zeros, with the common bytes: returns < 0, 0 or > 0.
+  /// Compares the first `skip` bytes of `key`, padded with zeros, with the common prefix: returns < 0, 0 or > 0.
   [[nodiscard]] int compare_common(Bytes key) const {
     const std::size_t bytes = skip.load(std::memory_order_acquire);
     for (std::size_t i = 0; i * 8 < bytes; i++) {
@@ -100,11 +100,11 @@ struct alignas(64) BTreeNode {
     return lo;
   }
 
-  // --- writing: requires that the node is locked, or not yet shared
+  // --- writing: requires that the caller has locked the node, or that no other thread can reach it yet
   void insert_at(std::size_t at, KeyNode* node);
-  /// Extends the common prefix if the keys share at least two bytes more.
+  /// Extends the common prefix if all keys share at least two bytes more.
   void extend_skip();
-  /// Shortens the common prefix so that `key` has it too.
+  /// Shortens the common prefix to what `key` begins with, too.
   void shrink_skip_for(Bytes key);
   /// Copies keys [from, size) to the start of the empty node `to`.
   void copy_tail(std::size_t from, BTreeNode* to) const;

@@ -1,5 +1,5 @@
-// The final fields of an entry, which are known once its batch has a place in the order of writes. These are its seq and its
-// birth or delete key, from the batch's time and the tree's stamp mode.
+// Computes the fields of an entry that are known only once its batch has a place in the order of writes. These are its seq, and
+// its birth or delete key, which follow from the batch's time and the tree's stamp mode.
 #pragma once
 
 #include <limits>
@@ -8,21 +8,22 @@
 
 namespace ebbtide {
 
-/// The delete debt of an entry whose batch has no time yet.
+/// Stands for the delete debt of an entry whose batch has no time yet; settle() replaces it by the time.
 inline constexpr Millis kUnbornDebt = std::numeric_limits<Millis>::max();
 
-/// The place of a batch. A memtable of a staged batch stores entries as its operations had them, and this place beside them.
+/// The place of a batch in the order of writes. The memtable of a staged batch stores its entries as they were before the
+/// commit, and beside them one EntryPlace for all.
 struct EntryPlace {
-  SeqNum first_seq = 0;  ///< 0 = the entries already have their final form
-  Millis time = 0;
+  SeqNum first_seq = 0;  ///< seq of the batch's first operation; 0 = the entries already have their final form
+  Millis time = 0;       ///< the batch's time
   StampMode stamp = StampMode::kWriteTime;
 
   /// Gives `entry` its final form. Before the call, the entry's seq is the operation's index in the batch, and its delete key is
   /// the operation's stamp.
   void settle(Entry* entry) const {
     entry->seq += first_seq;
-    // A value that had expired before it was written is a delete, and is born now: an older birth could already be past its
-    // deadline.
+    // A value that had expired before its commit becomes a delete, born at the batch's time: with its expiry as birth, it could
+    // already be past its deadline.
     const bool born_dead = entry->kind != EntryKind::kHeader && entry->expired(time);
     if (entry->is_tombstone() || born_dead) {
       entry->kind = EntryKind::kTombstone;

@@ -11,14 +11,15 @@
 namespace ebbtide {
 namespace {
 constexpr std::size_t kKeysPerBucket = 4;
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio: the multiplier while no seed is set
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio: the multiplier if no seed was set
 constexpr unsigned kMinLog2 = 3, kMaxLog2 = 26;
 constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // tables of this size or more are mapped, not taken from the arena
 // Bytes of a node that are prefetched: the key, and a first version with a value of 100 bytes.
 constexpr std::size_t kNodeAhead = 192;
 // A table grows when one bucket in 16 has an overflow bucket, which is at about four keys a bucket.
 constexpr std::size_t kOverflowShare = 16;
-// Number of buckets that one add() moves. A move of n buckets begins with some 4 n keys and ends n / 2 keys later.
+// Number of buckets that one add() moves. The move of a table of n buckets begins at about 4 n keys, and ends after n / 2
+// further keys.
 constexpr std::size_t kMoveStep = 2;
 
 unsigned last_log2(std::size_t expected_keys) {
@@ -124,7 +125,7 @@ void HashIndex::add_to(Table table, std::uint64_t hash, KeyNode* node) {
     for (auto& place : b->slots) {
       std::uint64_t slot = place.load(std::memory_order_acquire);
       if (slot == 0 && place.compare_exchange_strong(slot, mine, std::memory_order_seq_cst, std::memory_order_acquire)) return;
-      if (slot == mine) return;  // a writer of the same key added the node, or it was moved here
+      if (slot == mine) return;  // another writer of the same key added the node, or a move did
     }
     Bucket* next = b->overflow.load(std::memory_order_acquire);
     if (next == nullptr) {
@@ -150,7 +151,7 @@ void HashIndex::grow_if_full(Table table) {
   if (log2_of(table) == last_log2_ || generations_[number].overflows.load(std::memory_order_relaxed) <= buckets / kOverflowShare)
     return;
   if (table_.load(std::memory_order_acquire) != table || growing_.exchange(true, std::memory_order_acq_rel)) return;
-  // Another thread may have grown the table and ended the move meanwhile; then `table` is no longer the current one.
+  // If another thread has grown the table meanwhile, `table` is no longer the current one.
   const Table next = table_.load(std::memory_order_acquire) == table ? make_table(log2_of(table) + kGrowBits) : 0;
   if (next == 0) {
     growing_.store(false, std::memory_order_release);
@@ -187,7 +188,7 @@ void HashIndex::move_some(Table to) {
     }
   }
   if (generation.moved.fetch_add(end - begin, std::memory_order_acq_rel) + (end - begin) != buckets) return;
-  // Only the last mover gets here, and growing_ excludes other threads.
+  // Only the thread that moved the last bucket gets here, and growing_ keeps other threads from growing the table.
   table_.store(without_growing(to), std::memory_order_seq_cst);
   growing_.store(false, std::memory_order_release);
 }

@@ -1,21 +1,22 @@
 // A hash index of keys: buckets of one cache line, lock-free lookups and insertions, no removal.
 //
 // A bucket has seven slots and a link to an overflow bucket. A slot holds a node's address and, in the 16 bits that addresses
-// leave free, a tag from the key's hash. So a lookup of an absent key reads one line and no node, but for one lookup in about
-// 9,000. A lookup of a present key reads one line and its node. Slots fill in order and never become empty. So the first writer
-// of a slot wins, and two writers of one key compete for the same slot.
+// leave free, a tag from the key's hash. So a lookup of a present key reads one cache line and the key's node. A lookup of an
+// absent key reads one line and, except in one lookup of about 9,000, no node. Slots fill in order and never become empty. So
+// two writers of one key compete for the same slot, and the first one wins.
 //
 // The table of buckets begins with 2 KiB or less and grows by a factor of eight, up to a size for the expected number of keys.
 // More keys than expected make chains, not errors. Growing is incremental: each add() moves a few buckets, and no thread waits.
-//   1. While the table grows, keys are added to the new table. A reader that finds no key there searches the old table, which
-//      keeps its keys.
-//   2. A writer may add to a part of the old table that has already moved. So add() checks the current table again afterwards,
-//      and also adds the key there if the table has changed. When add() returns, the key is in the current table, or in a part
-//      yet to be moved. Slots and `table_` are written and read in one total order (seq_cst). So either the move sees the slot,
-//      or the writer sees the new table.
-//   3. A writer that finds its key's node adds a version to the node and may then be acknowledged, without an add(). So
-//   find_to_write() also follows rule 2.
-// Readers are not counted, so old tables stay until the index is destroyed. They take a seventh of the memory of the last table.
+//   1. While the table grows, keys are added to the new table. A reader that does not find its key there searches the old table,
+//      which keeps its keys.
+//   2. A writer that still uses the old table may add its key to a bucket that has already moved. So after adding, add() checks
+//      the current table again, and adds the key there, too, if the table has changed. When add() returns, the key is in the
+//      current table, or in a bucket of the old table that will be moved. Slots and `table_` are written and read in one total
+//      order (seq_cst). So either the move sees the slot, or the writer sees the new table.
+//   3. A writer that finds its key's node adds a version to that node, calls no add(), and may then be acknowledged. So
+//      find_to_write() also checks the current table again, as in rule 2.
+// Readers are not counted, so old tables stay until the index is destroyed. All of them together take a seventh of the memory
+// of the last table.
 #pragma once
 
 #include <array>
@@ -43,13 +44,13 @@ class HashIndex {
   [[nodiscard]] KeyNode* find(const LookupKey& key) const;
   /// Like find(), for a writer that will add a version to the node: when this returns, every later find() finds the node.
   [[nodiscard]] KeyNode* find_to_write(const LookupKey& key);
-  /// Adds `node`, the node of `key`; has no effect if the index already has this node. The index must not have another node of
+  /// Adds `node`, the node of `key`. Has no effect if the index already has this node. The index must not have another node of
   /// that key.
   void add(const LookupKey& key, KeyNode* node);
-  /// Starts the load of the bucket (stage 0), or of the node that find() would read (stage 1). Stage 1 returns true if there is a
-  /// node.
+  /// Starts the memory load of the bucket (stage 0), or of the node that find() would read (stage 1). Stage 1 returns true if
+  /// there is such a node; stage 0 returns false.
   bool prefetch(const LookupKey& key, int stage) const;
-  /// Bytes of the tables outside the arena.
+  /// Bytes of the tables that are not in the arena.
   [[nodiscard]] std::size_t memory_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
   /// Number of the bucket of a key with this hash in the current table.
   [[nodiscard]] std::size_t bucket_number(std::uint64_t hash) const {
@@ -84,9 +85,9 @@ class HashIndex {
   static unsigned log2_of(Table table) { return table & kLog2Mask; }
   static Table without_growing(Table table) { return table & ~kGrowing; }
   static Bucket* bucket(Table table, std::size_t number) { return reinterpret_cast<Bucket*>(table & ~kFlags) + number; }
-  /// Returns the bucket of a key. The hash of keys is known to clients, so its bits alone would let them choose keys of one
-  /// bucket. So the hash is multiplied by a secret odd number: two different hashes then get one bucket with a probability of at
-  /// most 2 / buckets (Dietzfelbinger et al., 1997, multiply-shift).
+  /// Returns the bucket of a key. Clients know the hash function, so with the hash's own bits they could choose many keys of
+  /// one bucket. So the hash is multiplied by a secret odd number: two different hashes then get the same bucket with a
+  /// probability of at most 2 / buckets (Dietzfelbinger et al., 1997, multiply-shift).
   [[nodiscard]] Bucket* bucket_of(Table table, std::uint64_t hash) const {
     return bucket(table, (hash * multiplier_) >> (64 - log2_of(table)));
   }

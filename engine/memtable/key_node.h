@@ -1,7 +1,7 @@
 // Nodes in a memtable's arena: one for each key, with a chain of versions, newest first.
 //
-// Key nodes and versions are written before a release store publishes them. Afterwards only their links change. They are never
-// unlinked.
+// Key nodes and versions are written completely before a release store publishes them. Afterwards only their links change. They
+// are never removed.
 #pragma once
 
 #include <atomic>
@@ -15,15 +15,15 @@
 
 namespace ebbtide {
 
-/// One version of a key. Optional fields follow this struct, then the value or the reference to it: most versions have neither
-/// expiry nor debt.
+/// One version of a key. After this struct come the optional fields (expiry, delete debt), which most versions do not have,
+/// then the value or a pointer to it.
 struct VersionNode {
   static constexpr std::uint8_t kFirst = 1, kHasExpiry = 2, kHasDebt = 4, kShared = 8, kElement = 16;
 
   std::atomic<VersionNode*> older;
   DeleteKey delete_key;
   std::uint64_t seq_kind_flags;  // seq << 8 | kind << 6 | flags
-  std::uint32_t value_bytes;     // length of the value, unless it is shared
+  std::uint32_t value_bytes;     // length of the value; 0 if it is shared
 
   static constexpr std::size_t kFieldsOffset = 28;  // optional fields begin where padding would be
 
@@ -35,7 +35,8 @@ struct VersionNode {
     const std::size_t value = shared ? sizeof(void*) : entry.value.size();
     return (kFieldsOffset + (entry.expiry != 0 ? 8 : 0) + (entry.debt != 0 ? 8 : 0) + value + 7) & ~std::size_t{7};
   }
-  /// Writes a version into `memory`. If `shared` is given, it holds the value and must live as long as the arena.
+  /// Writes a version into `memory`, which has bytes_for() bytes. If `shared` is not null, it holds the value and must live as
+  /// long as the arena.
   static VersionNode* create(char* memory, const Entry& entry, const std::shared_ptr<const std::string>* shared) {
     auto* node = new (memory) VersionNode;
     node->older.store(nullptr, std::memory_order_relaxed);
@@ -90,8 +91,8 @@ struct VersionNode {
   }
 };
 
-/// A key and the head of its chain of versions. The key's bytes follow, then, in the same allocation, its first version. So
-/// finding a key that was written once reads adjacent cache lines.
+/// A key and the head of its chain of versions. In the same allocation follow the key's bytes and its first version, so a
+/// lookup of a key that was written once reads adjacent cache lines.
 struct KeyNode {
   std::atomic<VersionNode*> newest;
   std::uint32_t key_bytes;

@@ -1,9 +1,9 @@
 // The order in which an insertion becomes visible.
 //
 // A new key goes into the ordered index first, then into the hash index. The ordered index decides which node a key has, so two
-// writers that both missed in the hash index use the same node. A node in the hash index is in the ordered index too. So a writer
-// that finds a node in the hash index may report its version as done at once. With the other order, an overwrite could return
-// before iterators see the key.
+// writers that both did not find the key in the hash index use the same node. A node in the hash index is always in the ordered
+// index, too. So a writer that finds a node in the hash index only adds its version and returns. With the other order, such an
+// overwrite could return before iterators see the key.
 #include "memtable/memtable.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::size_t block_bytes(std::size_t expected_bytes) {
   return std::clamp<std::size_t>(expected_bytes / 32, std::size_t{4} << 10, std::size_t{2} << 20);
 }
 
-/// Lowers `value` to `candidate` if that is smaller; 0 counts as none for both.
+/// Lowers `value` to `candidate` if that is smaller. For both, 0 means "none".
 void lower(std::atomic<Millis>& value, Millis candidate) {
   if (candidate == 0) return;
   Millis now = value.load(std::memory_order_relaxed);
@@ -62,7 +62,7 @@ struct MemTable::Impl {
   static void add_version(KeyNode* node, VersionNode* version);
 
   Arena arena;
-  EntryPlace place;  // constant once readers have the memtable
+  EntryPlace place;  // of a staged batch; constant once readers have the memtable
   HashIndex hash;
   BTree ordered;
   TombstoneSet ranges;
@@ -124,7 +124,7 @@ void MemTable::insert(const LookupKey& key, const Entry& entry) {
     mine->newest.store(version, std::memory_order_relaxed);
     node = m.ordered.insert(mine);
     m.hash.add(key, node);
-    if (node != mine) Impl::add_version(node, version);  // another thread added the key first; the unused node stays in the arena
+    if (node != mine) Impl::add_version(node, version);  // another thread has added the key; `mine` stays in the arena, unused
   }
   m.entries.fetch_add(1, std::memory_order_relaxed);
   if (entry.is_tombstone()) {
@@ -151,7 +151,7 @@ void MemTable::insert_record(const Record& record) {
 void MemTable::set_place(const EntryPlace& place) {
   ASSERT(place.first_seq != 0 && impl_->place.first_seq == 0);
   impl_->place = place;
-  if (tombstones() != 0 || oldest_birth() != 0) lower(impl_->oldest_birth, place.time);  // debts had no birth yet
+  if (tombstones() != 0 || oldest_birth() != 0) lower(impl_->oldest_birth, place.time);  // until now, debts were kUnbornDebt
 }
 
 bool MemTable::get(const LookupKey& key, SeqNum view_seq, Entry* out) const {
@@ -190,7 +190,7 @@ std::uint64_t MemTable::tombstones() const { return impl_->tombstones.load(std::
 Millis MemTable::oldest_birth() const { return impl_->oldest_birth.load(std::memory_order_relaxed); }
 Millis MemTable::min_expiry() const {
   const Millis smallest = impl_->min_expiry.load(std::memory_order_relaxed);
-  // settle() turns an entry that had expired by the batch's time into a delete, born at that time, so no expiry is earlier.
+  // For a staged batch: settle() turns an entry that had expired by the batch's time into a delete, so no expiry is earlier.
   return smallest == 0 ? 0 : std::max(smallest, impl_->place.time);
 }
 bool MemTable::has_collections() const { return impl_->collections.load(std::memory_order_relaxed); }
@@ -199,8 +199,9 @@ bool MemTable::empty() const { return entries() == 0 && impl_->ranges.empty() &&
 
 namespace {
 
-/// Reads the ordered index key by key, and each key's chain version by version. A chain is linked in one direction. An iterator
-/// that moves backward collects the versions of a key once, when it enters the key, so that a long chain costs linear time.
+/// Reads the ordered index key by key, and each key's chain version by version. A chain is linked from new to old only. So an
+/// iterator that moves backward collects the versions of a key once, when it enters the key; a long chain then costs linear
+/// time.
 class MemTableIterator final : public InternalIterator {
  public:
   MemTableIterator(const BTree& index, const EntryPlace& place) : cursor_(&index), place_(place) {}

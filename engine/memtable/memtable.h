@@ -4,9 +4,10 @@
 // and no ordered insertion. Nodes and versions are in an arena and never move. Values above kLargeValueBytes are shared, not
 // copied.
 //
-// Threads: there may be any number of writers and readers at once. Point reads take no lock and never wait. An iterator may wait
-// for a writer of the one index node that the iterator needs (memtable/btree.h). Writers of the same key may race: the chain is
-// kept in seq order. Readers see an insertion entirely or not at all. After insert() has returned, lookups and iterators see it.
+// Threads: there may be any number of writers and readers at once. Point reads take no lock and never wait. An iterator may
+// wait while a writer changes the index node that the iterator needs (memtable/btree.h). Writers of the same key may insert in
+// any order: the chain is kept in seq order. Readers see an insertion entirely or not at all. After insert() has returned,
+// lookups and iterators see it.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,15 @@ namespace ebbtide {
 
 class MemTable {
  public:
-  /// An empty memtable takes a few KiB; it grows with its contents. `expected_bytes` limits the growth of the hash index.
+  /// An empty memtable takes a few KiB and grows with its contents. `expected_bytes`: the size at which it will be frozen,
+  /// which limits the size of the hash index.
   explicit MemTable(std::size_t expected_bytes);
   ~MemTable();
   MemTable(const MemTable&) = delete;
   MemTable& operator=(const MemTable&) = delete;
 
-  /// Adds a version. The key must not have a version with this seq. If entry.shared is set, the memtable keeps that value alive.
+  /// Adds a version. The key must not have a version with this seq. If entry.shared is not null, the memtable keeps that value
+  /// alive.
   void insert(const LookupKey& key, const Entry& entry);
   /// Adds a range tombstone.
   void insert_range(RangeTombstone tombstone);
@@ -38,37 +41,38 @@ class MemTable {
   /// Adds a secondary range tombstone.
   void insert_record(const Record& record);
 
-  /// Ends the filling of a memtable for one staged batch. Before the call an entry has its operation's index as seq and the
-  /// operation's stamp as delete key. After the call readers see entries as EntryPlace::settle() makes them. Requires that no
-  /// reader has the memtable yet, and that insert() is not called any more. Range tombstones and records are added later, in
-  /// their final form.
+  /// For the memtable of a staged batch: sets the batch's place in the order of writes. insert() got entries with their
+  /// operation's index as seq and the operation's stamp as delete key; readers see them as EntryPlace::settle() changes them.
+  /// Call it before any reader has the memtable; do not call insert() afterwards. Range tombstones and records are added later,
+  /// in their final form.
   void set_place(const EntryPlace& place);
 
   /// Sets `out` to the newest version of `key` with seq <= view_seq; returns false if there is none. Range tombstones are not
   /// applied.
   bool get(const LookupKey& key, SeqNum view_seq, Entry* out) const;
-  /// Stage 0 starts the load of the hash bucket, stage 1 the load of the node that the bucket leads to. Stage 1 returns true if
-  /// there is a node, which is most probably the key's.
+  /// Starts the memory load of the hash bucket (stage 0), or of the node that the bucket leads to (stage 1). Stage 1 returns
+  /// true if there is a node, which is most probably the key's.
   bool prefetch(const LookupKey& key, int stage) const;
 
   /// Finds the newest range tombstone with seq <= view_seq that covers `key`. Sets `out` to its seq and birth, or returns false
   /// if there is none. Costs one load if there are no range tombstones.
   bool newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const;
-  /// All range tombstones that the memtable has now, as a few sets that may overlap. For iterators: the call is cheap even after
-  /// an insertion.
+  /// All range tombstones that the memtable has now, as a few sets that may overlap. Cheap even after an insertion. For
+  /// iterators.
   [[nodiscard]] std::vector<SharedTombstones> range_tombstone_runs() const;
-  /// All range tombstones as one newly fragmented set; never null. For flushes: O(n log n).
+  /// All range tombstones as one newly fragmented set; never null. O(n log n). For flushes.
   [[nodiscard]] SharedTombstones range_tombstones() const;
 
   /// The secondary range tombstones. They also cover entries of older memtables and tables.
   [[nodiscard]] const RecordLog& records() const;
 
-  /// The iterator may or may not show insertions that happen while it is open. The memtable must outlive the iterator.
+  /// Returns an iterator over all versions. It may or may not show insertions that happen while it is open. The memtable must
+  /// outlive it.
   [[nodiscard]] std::unique_ptr<InternalIterator> new_iterator() const;
 
   /// Bytes of memory that the memtable takes: arena, index, shared values.
   [[nodiscard]] std::size_t memory_bytes() const;
-  /// The part of memory_bytes() in values that charge the memory budget themselves (engine/charged_value.h).
+  /// The part of memory_bytes() in values that have a charge of their own (engine/charged_value.h).
   [[nodiscard]] std::size_t charged_bytes() const;
   [[nodiscard]] std::uint64_t entries() const;
   [[nodiscard]] std::uint64_t tombstones() const;
