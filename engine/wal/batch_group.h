@@ -1,4 +1,4 @@
-// A log record holds a group of batches: all batches of one write to the log, each preceded by its length (u32).
+// A log record holds a group of batches: those that were written to the log together, each preceded by its length (u32).
 #pragma once
 
 #include <utility>
@@ -9,8 +9,8 @@
 
 namespace ebbtide {
 
-/// Calls visit(payload of a batch), which returns a Status, for each batch in order. Stops at the first error and returns that
-/// error. Returns kCorruption if the group is truncated.
+/// Calls `visit` with the payload of each batch, in order; `visit` returns a Status. Stops at the first error and returns it.
+/// Returns kCorruption if the group is truncated.
 template <typename Visit>
 Status each_batch(Bytes group, Visit visit) {
   while (!group.empty()) {
@@ -25,8 +25,9 @@ Status each_batch(Bytes group, Visit visit) {
 /// The number of leading bytes of a group that looks_like_group() checks.
 inline constexpr std::size_t kGroupPrefixBytes = sizeof(std::uint32_t) + WriteBatch::kHeaderBytes;
 
-/// Returns true if `prefix`, of kGroupPrefixBytes bytes, may begin a group of `bytes` bytes. This test is cheap, since a search
-/// makes it at every offset. Sets `first_seq` to the seq of the group's first operation.
+/// Returns true if `prefix`, the first kGroupPrefixBytes bytes of `bytes` bytes, may be the beginning of a group. Sets
+/// `first_seq` to the seq of the group's first operation. The test is cheap, since a search for a record makes it at every
+/// offset.
 inline bool looks_like_group(Bytes prefix, std::uint64_t bytes, SeqNum* first_seq) {
   constexpr std::uint64_t kLeastOperationBytes = 6;
   if (prefix.size() < kGroupPrefixBytes || bytes < kGroupPrefixBytes) return false;

@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 namespace {
-// Writing more than this takes some ms, so larger batches are left to the log thread.
+// Writing more than this takes some milliseconds, so the log thread writes larger batches.
 constexpr std::size_t kLargeBytes = std::size_t{4} << 20;
 }  // namespace
 
@@ -74,7 +74,7 @@ Status GroupCommit::close() {
   do {
     if (bad_.is_ok()) (void)write_groups();
     if (bad_.is_ok()) sync_as_writer();
-  } while (bad_.is_ok() && !queue_empty());  // a sync releases the mutex, so batches may have been queued
+  } while (bad_.is_ok() && !queue_empty());  // a sync releases the mutex, so further batches may have been queued
   if (bad_.is_ok()) (void)writer_->close();
   done_writing();
   return bad_;
@@ -86,7 +86,7 @@ void GroupCommit::enqueue(const WriteBatch& batch, std::span<const LogNote> note
   pieces.clear();
   batch.append_payload(&pieces);
   MutexLock lock(mutex_);
-  if (!bad_.is_ok()) return;  // no record may follow those that were lost; the batch's client gets an error
+  if (!bad_.is_ok()) return;  // no record may follow lost records; the client gets an error when it waits for the batch
   if (!pending_.empty() && pending_.bytes.size() + pending_.splice_bytes + batch.payload_bytes() > kMaxGroupBytes) {
     full_groups_.push_back(std::exchange(pending_, {}));
   }
@@ -163,8 +163,8 @@ void GroupCommit::become_writer() {
   writing_ = true;
 }
 
-// A sync releases the mutex. Meanwhile a loop may have ended its pass and left its batches to the writer, so the writer looks
-// again.
+// While a sync had released the mutex, an event loop may have ended its pass and left its batches to this writer. So the writer
+// writes the queue again before it ends.
 void GroupCommit::done_writing(bool large_too) {
   if (bad_.is_ok()) (void)write_groups(large_too);
   writing_ = false;
@@ -188,7 +188,7 @@ void GroupCommit::set_listener(std::function<void()> listener) {
   listening_.store(true, std::memory_order_release);
 }
 
-// Under `always`, the log thread syncs at once operations that were only written until now.
+// After a change to `always`, the log thread must sync the operations that are only written so far.
 void GroupCommit::set_fsync(FsyncMode mode) {
   {
     MutexLock lock(mutex_);
@@ -206,7 +206,7 @@ Status GroupCommit::write_groups(bool large_too) {
       full_groups_.pop_front();
     }
     has_pending_.store(false, std::memory_order_relaxed);
-    // Notes are added before the write, since a record may be on disk even if its write fails.
+    // The segment gets the notes before the write, since a record may be on disk even if its write fails.
     for (const LogNote& note : in_flight_.notes) add_note(&segments_.current().notes, note);
     if (segments_.current().since == 0) segments_.current().since = in_flight_.since;
     LogRecord record;
@@ -231,7 +231,8 @@ Status GroupCommit::write_groups(bool large_too) {
   return bad_;
 }
 
-// Appends wait during this sync. It is used under `always`, and where no append may come between a sync and a switch.
+// Appends wait during this sync. It is used with fsync `always`, and before a switch of segments, since no append may come
+// between the sync and the switch.
 void GroupCommit::sync_as_writer() {
   const SeqNum covered = logged_seq();
   if (planted(PlantedBug::kAcknowledgeBeforeSync)) synced_seq_.store(covered, std::memory_order_release);
@@ -248,8 +249,8 @@ void GroupCommit::sync_as_writer() {
   moved_.notify_all();
 }
 
-// Pieces have no seq, and their commit record may come in the next segment. So a sync may be needed although all seqs are synced:
-// the bytes decide.
+// A segment may have unsynced pieces even if all seqs are synced: pieces have no seq, and their commit record may be in the
+// next segment. So the segment's bytes, too, decide whether a sync is needed.
 void GroupCommit::switch_segment() {
   const bool unsynced = writer_->synced_bytes() < writer_->size() && !planted(PlantedBug::kSyncBySeq);
   if (synced_seq() < logged_seq() || unsynced) sync_as_writer();
@@ -270,8 +271,8 @@ void GroupCommit::switch_segment() {
   if (!ended.is_ok()) fail(ended);
 }
 
-// Under `always` the caller also makes the next sync of the log, so no batch behind the end mark is acknowledged before this
-// sync.
+// With fsync `always` the caller also does the next sync of the log. So no batch of the next segment is acknowledged before the
+// end mark is synced.
 void GroupCommit::sync_ended() {
   const std::shared_ptr<LogWriter> ended = std::exchange(ended_, nullptr);
   if (ended == nullptr) return;
@@ -294,7 +295,7 @@ bool GroupCommit::write() {
   }
   {
     MutexLock lock(mutex_);
-    if (writing_) return some;  // the writer checks the queue again before it stops
+    if (writing_) return some;  // that writer checks the queue again before it ends
     const bool large_too = !options_.own_thread;
     if (large_queued_ && !large_too) return some;  // the log thread will write the queue
     writing_ = true;

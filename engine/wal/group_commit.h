@@ -1,25 +1,27 @@
 // Commits append to the write-ahead log here: batches are queued in seq order, written in groups, and synced as FsyncMode says.
 //
 // Groups: the batches that are queued between two writes become one record and one system call. The record's payload is a
-// sequence of (length u32, WriteBatch payload). No record is longer than kMaxGroupBytes unless a single batch is.
+// sequence of (length u32, WriteBatch payload). A record is longer than kMaxGroupBytes only if it has a single batch.
 //
-// Threads: under `everysec` and `no`, an event loop that ends its pass writes the queue. If another thread is writing, that
-// thread writes these batches, too. The log thread syncs, switches segments and writes large batches, so that no loop blocks in a
-// long write. Under `always` the log thread writes and syncs, group after group. It delays a sync where that makes groups larger
-// (commit_delay.h). Without a log thread (in tests), write() does all this work, and syncs once a second of the simulated clock.
+// Threads: with fsync `everysec` and `no`, an event loop that ends its pass writes the queue. If another thread is writing,
+// that thread writes these batches, too. The log thread syncs, switches segments and writes large batches, so that no event
+// loop blocks in a long write. With `always` the log thread writes and syncs, group after group. It delays a sync where that
+// makes groups larger (commit_delay.h). Without a log thread (in tests), write() does all this work, and syncs once per second
+// of the simulated clock.
 //
-// Segments: a segment is synced before the next one gets its first record, so that a power loss leaves a prefix of the log. It
-// ends with a mark that names the next segment. Under `always` this end mark is durable before the first batch of that segment is
-// acknowledged. Otherwise it is written before the batch is, and durable soon after.
+// Segments: a segment is synced before the next one gets its first record, so that a power loss leaves a prefix of the log. A
+// segment ends with an end mark, which names the next segment. With `always` the end mark is durable before the first batch of
+// the next segment is acknowledged. Otherwise it is written before that batch, and becomes durable soon after.
 //
-// Large batches: write_pieces() writes their payload before the commit, on its caller's thread, in records of at most piece_bytes
-// between those of other batches (log_pieces.h). At most most_ahead_bytes of pieces are unsynced, so that no sync takes long.
-// Only a small commit record is queued afterwards. Until the commit, pieces pin their segments. If the pieces are given up, the
-// whole batch is queued instead. After the commit, segments with pieces are needed as long as the batch's operations are.
+// Large batches: before the commit, write_pieces() writes the payload on its caller's thread, in records (pieces) of at most
+// piece_bytes, between the records of other batches (log_pieces.h). At most most_ahead_bytes of pieces are unsynced, so that no
+// sync takes long. The commit then queues only a small commit record. Until the commit, pieces keep their segments from being
+// removed. If the log gives up the pieces, the commit queues the whole batch instead. After the commit, segments with pieces
+// are needed as long as the batch's operations are.
 //
-// Failure: after a failed write or sync the log is bad. Batches that were queued or not synced have an unknown outcome. The log
-// accepts no batches until restart_after_failure(), which requires that tables have all operations before it. After a failed
-// write, as on a full disk, salvage() still syncs the records before that write.
+// Failure: if a write or a sync fails, the log counts as failed. Batches that were queued or not synced then have an unknown
+// outcome. The log accepts no batches until restart_after_failure(), which requires that tables have all operations before it.
+// After a failed write, for example on a full disk, salvage() still syncs the records before that write.
 #pragma once
 
 #include <atomic>
@@ -50,12 +52,12 @@ struct GroupCommitOptions {
   const Clock* clock = nullptr;
   FsyncMode fsync = FsyncMode::kEverySecond;
   std::uint64_t segment_bytes = std::uint64_t{64} << 20;
-  std::function<FileNum()> new_file;
-  bool own_thread = true;
-  std::function<void()> on_tick;  ///< called without locks by the log thread ten times a second
+  std::function<FileNum()> new_file;  ///< returns the number of the next segment
+  bool own_thread = true;             ///< false: there is no log thread (tests)
+  std::function<void()> on_tick;      ///< called by the log thread ten times a second, while it holds no lock
   std::uint64_t longest_delay_ns = CommitDelay::kLongestNs;
   std::size_t piece_bytes = std::size_t{128} << 10;  ///< bytes of one piece of a large batch; writing a piece takes 0.1 ms
-  /// Most bytes of unsynced pieces: a slow device writes so many in about 10 ms.
+  /// Most bytes of pieces that are not synced: what a slow device writes in about 10 ms.
   std::size_t most_ahead_bytes = std::size_t{4} << 20;
 };
 
@@ -68,7 +70,7 @@ class GroupCommit {
       std::size_t offset;
       SharedValue value;
     };
-    std::vector<Splice> splices;  // shared values, which are not copied into `bytes`, and where each belongs
+    std::vector<Splice> splices;  // shared values, which are not copied into `bytes`, and the offset of each in `bytes`
     std::size_t splice_bytes = 0;
     SeqNum last_seq = 0;
     Millis since = 0;  // time of the group's first batch
@@ -83,8 +85,8 @@ class GroupCommit {
     ~Pieces();
     Pieces(const Pieces&) = delete;
     Pieces& operator=(const Pieces&) = delete;
-    std::atomic<GroupCommit*> log;  // null if the log no longer refers to these pieces
-    PieceId id;                     // has no file until the first piece is written
+    std::atomic<GroupCommit*> log;  // null once GroupCommit::pieces_ no longer has this object
+    PieceId id;                     // id.file is kNoFile until the first piece is written
     std::vector<PieceNote> notes;
     std::vector<std::pair<FileNum, std::uint64_t>> ends;  // for each piece: its segment, and the offset of its end in the segment
     std::uint64_t bytes = 0;
@@ -98,21 +100,22 @@ class GroupCommit {
   GroupCommit(const GroupCommit&) = delete;
   GroupCommit& operator=(const GroupCommit&) = delete;
 
-  /// Begins a new segment. `recovered`: older segments that are still needed. `last_seq`: the seq of the last operation before
-  /// the new segment. If the disk refuses the segment (kNoSpace, kIoError) and there are older segments, the log starts as
-  /// failed() and continues by restart_after_failure(). After any other error the log is not started. `uncut`: the result of
-  /// truncating the last segment's torn end (cut_log). Its error counts like one of the creation, and no segment is created: the
-  /// torn end is still there, and would look like damage once a later segment has records.
+  /// Starts the log with a new segment. `recovered`: older segments that are still needed. `last_seq`: the seq of the last
+  /// operation before the new segment. If the segment cannot be created (kNoSpace, kIoError) and there are older segments, the
+  /// log starts as failed() and continues by restart_after_failure(). After any other error the log is not started. `uncut`:
+  /// the result of truncating the last segment's torn end (cut_log). If it is an error, no segment is created, and the error
+  /// counts as one of the creation. The torn end is still there, and would look like damage once a later segment has records.
   Status start(std::vector<LogSegment> recovered, SeqNum last_seq, const Status& uncut = Status::ok());
-  /// Writes and syncs the queue, and stops the log thread. Batches that are queued meanwhile are written and synced, too, and
-  /// waiting threads return.
+  /// Writes and syncs the queue, and stops the log thread. Batches that are queued during the call are written and synced, too,
+  /// and threads that wait in wait_durable() or wait_synced() return.
   Status close();
 
   // --- queueing
   /// Queues a batch. Copies the payload and references shared values. `notes` has one note for each tree that the batch writes
   /// to. The caller holds the commit lock.
   void enqueue(const WriteBatch& batch, std::span<const LogNote> notes);
-  /// The payload of a large batch, copied or written before enqueue() is called, so that enqueue() is short for any size.
+  /// The payload of a large batch, copied (prepare()) or written to the log (write_pieces()) before enqueue() is called, so
+  /// that enqueue() is short for a batch of any size.
   class Prepared {
    public:
     [[nodiscard]] bool empty() const { return group_.empty() && pieces_ == nullptr; }
@@ -125,19 +128,21 @@ class GroupCommit {
   /// Copies the payload of `batch`. Afterwards only the header of `batch` may change.
   static Prepared prepare(const WriteBatch& batch);
   /// Writes and syncs the payload in pieces, between the writes of other batches. `notes` has one note for each tree that the
-  /// batch writes to. The call may take long, so the caller holds no lock. Returns an empty result if the pieces were given up or
-  /// the log failed. The only error is kAborted, returned after `stop` became true. `stop` may be null.
+  /// batch writes to. The call may take long, so the caller must hold no lock. Returns an empty result if the pieces were given
+  /// up or the log failed. The only error is kAborted, after `stop` has become true; `stop` may be null.
   Result<Prepared> write_pieces(const WriteBatch& batch, std::span<const LogNote> notes, const std::atomic<bool>* stop);
-  /// Queues a prepared batch, like the other enqueue(). The log thread, if there is one, writes a copied payload, so that no
-  /// event loop does such a long write. If the pieces were given up, this call copies the payload.
+  /// Queues a prepared batch, like the other enqueue(). A payload that prepare() has copied is written by the log thread, if
+  /// there is one, so that no event loop does such a long write. If the pieces were given up, this call copies the payload.
   void enqueue(const WriteBatch& batch, Prepared prepared, std::span<const LogNote> notes);
-  /// Gives up pieces in the segment `last` or older, unless their batch was enqueued: they no longer pin segments.
+  /// Gives up the pieces of batches that are not enqueued yet, if they have a piece in the segment `last` or an older one.
+  /// These pieces no longer keep segments from being removed.
   void give_up_pieces(FileNum last);
-  /// Gives up pieces in segments that only pieces keep: all segments before the oldest one with an operation of `seq` or later.
+  /// Like give_up_pieces(), for pieces in the segments that only pieces keep from being removed: those before the oldest
+  /// segment with an operation of `seq` or later.
   void give_up_pieces_before(SeqNum seq);
   /// Bytes of pieces whose batch is not enqueued yet.
   [[nodiscard]] std::uint64_t pending_piece_bytes() const;
-  /// See Db::write_log.
+  /// Writes the queue, as Db::write_log() says.
   bool write();
 
   // --- durability
@@ -155,25 +160,26 @@ class GroupCommit {
   void set_listener(std::function<void()> listener);
 
   // --- failure
-  /// Costs one atomic load.
+  /// Returns true if a write or sync has failed and the log was not restarted since. Costs one atomic load.
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
-  /// Ok, or the error that made the log bad.
+  /// Returns ok, or the error with which the log failed.
   [[nodiscard]] Status status() const;
-  /// Makes the log fail, since another program damaged the segment `file`. No effect if the log does not have that segment any
-  /// more.
+  /// Makes the log fail with `why`, for a segment `file` that another program has damaged. Has no effect if the log no longer
+  /// has that segment.
   void lose_segment(FileNum file, const Status& why);
-  /// After a failure: syncs the records written before the failure, unless a sync has failed. synced_seq() then says how far the
-  /// log is durable.
+  /// After a failure: syncs the records written before the failure, unless a sync has failed. Then all operations up to
+  /// synced_seq() are durable.
   void salvage();
-  /// Creates the segment in which a failed log will continue, once, and returns its number. Before restart_after_failure(), an
-  /// edit of the manifest can then state that no older segment is needed.
+  /// Creates the segment in which a failed log will continue, and returns its number; further calls return the same segment. So
+  /// an edit of the manifest can state that no older segment is needed, before restart_after_failure() is called.
   Result<FileNum> prepare_restart();
-  /// Drops the queue and continues the log in the prepared segment. Requires that tables have every operation up to last_seq.
+  /// Drops the queue and continues the log in the segment of prepare_restart(). Requires that tables have every operation up to
+  /// last_seq.
   void restart_after_failure(SeqNum last_seq);
 
   // --- segments
-  /// Asks the log to end the segment `file`. Has no effect unless that segment is the current one, has a written or queued
-  /// record, and the log is good. The log thread ends the segment soon; without that thread, the next write() does.
+  /// Asks the log to end the segment `file`. Has no effect unless that segment is the current one and has a written or queued
+  /// record, and the log has not failed. The log thread ends the segment soon; without that thread, the next write() does.
   void end_segment(FileNum file);
   /// All segments, oldest first. The last segment is the current one; its notes include those of queued batches.
   [[nodiscard]] std::vector<LogSegment> segments() const;
@@ -205,7 +211,7 @@ class GroupCommit {
   void queue_group(Group group) REQUIRES(mutex_);
   void become_writer() REQUIRES(mutex_);
   void done_writing(bool large_too = true) REQUIRES(mutex_);
-  /// Called by the writer. Writes groups until the queue is empty; without `large_too`, stops before a copied payload.
+  /// Called by the writer. Writes groups until the queue is empty; if `large_too` is false, stops before a copied payload.
   Status write_groups(bool large_too = true) REQUIRES(mutex_);
   void sync_as_writer() REQUIRES(mutex_);  // called by the writer; afterwards synced_seq equals logged_seq
   void switch_segment() REQUIRES(mutex_);  // called by the writer; the caller calls sync_ended() afterwards
@@ -219,7 +225,7 @@ class GroupCommit {
 
   // Defined in log_thread.cc:
   void run();
-  bool work() REQUIRES(mutex_);  // returns true if it did anything
+  bool work() REQUIRES(mutex_);  // returns false if there was nothing to do
   void delay_sync() REQUIRES(mutex_);
   void write_and_sync() REQUIRES(mutex_);
   void sync_beside_appends() REQUIRES(mutex_);
@@ -247,7 +253,7 @@ class GroupCommit {
   CondVar wake_;   // wakes the log thread
   CondVar moved_;  // signalled when logged_seq, synced_seq, writing_, syncing_beside_ or bad_ has changed
   Group pending_ GUARDED_BY(mutex_);
-  std::deque<Group> full_groups_ GUARDED_BY(mutex_);  // older than pending_; seldom has any
+  std::deque<Group> full_groups_ GUARDED_BY(mutex_);  // queued before pending_; mostly empty
   bool large_queued_ GUARDED_BY(mutex_) = false;      // true if full_groups_ has a copied payload
   bool writing_ GUARDED_BY(mutex_) = false;           // true if a thread is the writer, which alone uses writer_ and in_flight_
   bool syncing_beside_ GUARDED_BY(mutex_) = false;    // true while the log thread syncs beside the writer
@@ -259,7 +265,7 @@ class GroupCommit {
   std::vector<Pieces*> pieces_ GUARDED_BY(mutex_);  // pieces that were not given up and whose batches are not enqueued
   std::uint32_t pieces_begun_ GUARDED_BY(mutex_) = 0;
   int pacing_ GUARDED_BY(mutex_) = 0;            // number of threads that wait until the device has caught up with their pieces
-  FileNum to_end_ GUARDED_BY(mutex_) = kNoFile;  // the segment that takes no more records; kNoFile = none
+  FileNum to_end_ GUARDED_BY(mutex_) = kNoFile;  // the segment that end_segment() asked to end; kNoFile = none
   std::uint64_t last_sync_ns_ GUARDED_BY(mutex_) = 0;
   CommitDelay delay_ GUARDED_BY(mutex_);
   std::atomic<bool> has_pending_{false};
@@ -271,7 +277,7 @@ class GroupCommit {
   std::shared_ptr<LogWriter> writer_;
   Group in_flight_;
   // Used by the thread that switches segments.
-  std::shared_ptr<LogWriter> ended_;  // its end mark is not synced; null = none
+  std::shared_ptr<LogWriter> ended_;  // the segment whose end mark is not synced yet; null = none
   std::thread thread_;
 };
 

@@ -2,9 +2,9 @@
 //
 // Invariants:
 //   * A commit record is written after all pieces, into the same segment or a later one. A segment is synced as a whole before
-//     the next segment is written to. So a sync of the commit record has also synced the pieces.
-//   * Until enqueue(), pieces_ keeps the segments that have pieces. Afterwards, LogSegment::pieces_seq keeps them as long as the
-//     batch's seq is needed. Both change under the mutex, so one of them always holds.
+//     the next segment gets a record. So a sync of the commit record has also synced the pieces.
+//   * Until enqueue(), pieces_ keeps the segments with pieces from being removed. From then on LogSegment::pieces_seq does, as
+//     long as the batch's operations are needed. Both change in one step under the mutex.
 //   * The thread that writes pieces also writes the queue after each piece, like any writer.
 #include <algorithm>
 #include <utility>
@@ -100,7 +100,7 @@ void GroupCommit::append_piece(Pieces* pieces, const LogRecord& payload) {
     pieces->checksum = std::make_unique<BlockChecksummer>(pieces->id.file, pieces->id.number);
     pieces_.push_back(pieces);
   }
-  // Notes are added before the write, since a record may be on disk even if its write fails.
+  // The segment gets the notes before the write, since a record may be on disk even if its write fails.
   for (const PieceNote& note : pieces->notes) add_note(&segment.notes, {note.tree, 0, note.min_expiry});
   const std::string head =
       encode_piece_head({pieces->id, static_cast<std::uint32_t>(pieces->ends.size()), pieces->notes, Bytes()});
@@ -122,8 +122,8 @@ void GroupCommit::append_piece(Pieces* pieces, const LogRecord& payload) {
   bytes_written_.fetch_add(bytes + head.size(), std::memory_order_relaxed);
 }
 
-// The log thread begins the next segment after a sync, during which appends go on. Without a pause, pieces would be written
-// faster than that sync ends.
+// Returns true if the writer of pieces must pause until the device has caught up. The log thread switches to the next segment
+// after a sync, during which appends go on. Without a pause, a full segment would grow by pieces during that sync.
 bool GroupCommit::far_ahead() const {
   if (segment_full()) return true;
   return fsync() != FsyncMode::kNo && writer_->size() - writer_->synced_bytes() > options_.most_ahead_bytes;
@@ -153,7 +153,7 @@ bool GroupCommit::enqueue_commit(const WriteBatch& batch, Pieces* pieces, std::s
   std::vector<Bytes> payload;
   batch.append_payload(&payload);
   MutexLock lock(mutex_);
-  if (!bad_.is_ok()) return true;  // no record may follow those that were lost; the batch's client gets an error
+  if (!bad_.is_ok()) return true;  // no record may follow lost records; the client gets an error when it waits for the batch
   if (pieces->given_up) return false;
   PieceCommit commit;
   commit.header = payload.front().substr(0, WriteBatch::kHeaderBytes);

@@ -11,7 +11,7 @@ namespace {
 // Upper bound of an operation's bytes without its value: kind, flags and tree, two keys and their lengths, stamp, expiry, value
 // length.
 constexpr std::uint64_t kLongestHeadBytes = 2 * kMaxKeyBytes + 64;
-constexpr std::uint64_t kWindowBytes = 4 * kLongestHeadBytes;  // a window's last quarter may be read again with the next window
+constexpr std::uint64_t kWindowBytes = 4 * kLongestHeadBytes;  // at most a quarter of a window is read again with the next one
 
 }  // namespace
 
@@ -71,7 +71,7 @@ Result<bool> GroupReader::next_op(WriteBatch::Op* op) {
     op->value = *value_;
     op->shared = &value_;
   } else if (value_length > in.size()) {
-    TRY(fill(head + value_length));  // this moves the bytes that the head pointed to, so the operation is read again
+    TRY(fill(head + value_length));  // this moves the bytes to which `op` points, so the operation is decoded again
     return next_op(op);
   } else {
     op->value = in.substr(0, static_cast<std::size_t>(value_length));

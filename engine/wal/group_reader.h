@@ -3,7 +3,7 @@
 //   GroupReader group(payload);
 //   while (group.next_batch(&batch)) while (group.next_op(&op)) ...          (each with its Status)
 //
-// A reader holds a window of the payload, and the current value if that does not fit into the window.
+// A reader keeps a part (window) of the payload in memory, and the current value if that does not fit into the window.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace ebbtide {
 
-/// Checks the grammar like WriteBatch::parse(), but reports a fault at the end of a batch only when the reading arrives there.
+/// Checks batches like WriteBatch::parse(), but reports a fault only when the caller reads the faulty operation.
 /// Not thread-safe. `payload` must outlive the reader.
 class GroupReader {
  public:
@@ -26,8 +26,8 @@ class GroupReader {
     Millis time = 0;
     std::uint32_t count = 0;
   };
-  /// Reads the head of the next batch; returns false after the last batch. Call only after all operations of the batch before
-  /// have been read.
+  /// Reads the header of the next batch; returns false after the last batch. Call it only after next_op() has returned false
+  /// for the batch before.
   Result<bool> next_batch(Batch* batch);
   /// Reads the next operation of the current batch; returns false after the last operation. Views in `op` are valid until the
   /// next call. `op->shared` is set for values above kLargeValueBytes, and the caller may keep that value.

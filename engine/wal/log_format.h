@@ -1,15 +1,15 @@
 // Write-ahead log segments: file `NNNNNN.wal` = segment header, then records. engine/docs/formats.md has the grammar.
 //
-// A record is a group of batches (batch_group.h), or a part of a large batch (log_pieces.h). Before it come its length and a
-// checksum, which is bound to the file's number and the record's offset. A reader stops at the first incomplete or damaged
-// record. That record is either the torn end of an unsynced write, which is expected after a power loss, or damage to durable
-// data. Complete records after the bad one do not decide which: a device may keep the second of two unsynced writes and lose the
-// first. So the writer adds marks: the first append after a sync begins with a record that states how many bytes were durable by
-// then. If a later mark covers the bad place, the place is damage. The place is also damage if a later segment has records, since
-// a segment is synced before the next one is written.
+// A record is a group of batches (batch_group.h), or a piece or the commit record of a large batch (log_pieces.h). Before it
+// come its length and a checksum, which is bound to the file's number and the record's offset. A reader stops at the first
+// incomplete or damaged record. That record is either the torn end of an unsynced write, which is expected after a power loss,
+// or damage to durable data. Complete records after it do not show which: a device may keep the second of two unsynced writes
+// and lose the first. So the writer adds *marks*: the first append after a sync begins with a record that states how many bytes
+// of the segment were durable by then. If a later mark states that the bad place was durable, the place is damage. It is also
+// damage if a later segment has records, since a segment is synced before the next one is written.
 //
-// The last record of a finished segment is an end mark. The end mark names the next segment, which was durable before. So a
-// reader notices that a segment was removed, also if it was the newest one.
+// The last record of a finished segment is an *end mark*. It names the next segment, whose file was durable before. So a reader
+// notices if a segment was removed, even the newest one.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 namespace ebbtide {
 
 inline constexpr std::uint32_t kLogMagic = 0x4c425745;  // "EWBL"
-// Version 1 has no pieces of batches; versions 1 and 2 have no end marks, no compact puts and no debts; versions 1 to 3 have no
-// births of range tombstones and no elements.
+// Version 1 has no pieces of batches. Versions 1 and 2 have no end marks, no puts of compact entries and no delete debts.
+// Versions 1 to 3 have no births of range tombstones and no elements.
 inline constexpr std::uint32_t kLogVersion = 4;
 
-/// magic u32, version u32, file number u64, seq u64 of the first operation that the segment may have (0: unknown), block_checksum
-/// u64 of the 24 bytes before the checksum. The header is the same in every version.
+/// The segment header: magic u32, version u32, file number u64, seq u64 of the first operation that the segment may have (0:
+/// unknown), block_checksum u64 of these 24 bytes. The header is the same in every version.
 inline constexpr std::size_t kLogHeaderBytes = 32;
 static_assert(kLogHeaderBytes == 4 + 4 + 8 + 8 + 8);
 

@@ -1,4 +1,4 @@
-// The payload of a long record, or of a batch in pieces. The bytes stay in the log's files, and readers read parts of them.
+// The payload of a record, or of a batch in pieces. A long payload stays in the log's files, and readers read parts of it.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,8 @@
 namespace ebbtide {
 namespace {
 
-// These tags are in the place of a group's first length, which is at least WriteBatch::kHeaderBytes, so tags and lengths differ.
+// Tags of records that are not groups. A tag is where a group has its first length. A length is at least
+// WriteBatch::kHeaderBytes, so it is never a tag.
 constexpr std::uint32_t kPieceTag = 1, kCommitTag = 2;
 constexpr std::size_t kPieceHeadBytes = 4 + 8 + 4 + 4 + 4;  // size of a piece's head without its notes
 constexpr std::size_t kPieceNoteBytes = 4 + 8;
@@ -154,7 +155,7 @@ Result<LogPieces::Assembled> LogPieces::assemble(const PieceCommit& commit) {
     SeqNum& last = last_seqs_[place.file];
     last = std::max(last, commit.last_seq());
   }
-  std::uint32_t present = 0;  // number of pieces without a gap, from piece 0 on
+  std::uint32_t present = 0;  // pieces 0 to present - 1 were found
   for (const auto& [index, place] : places) present += index == present ? 1 : 0;
   if (present < commit.pieces) {
     out.fault = "piece " + std::to_string(present) + " of " + std::to_string(commit.pieces) + " of batch " + commit.id.to_text() +
@@ -176,8 +177,8 @@ Result<LogPieces::Assembled> LogPieces::assemble(const PieceCommit& commit) {
   return out;
 }
 
-// Adds the bytes of a batch's pieces to `out` and returns their checksum. Each piece's record was valid, but the pieces may
-// belong to another batch than the commit record's, so the caller compares the checksum.
+// Adds the bytes of a batch's pieces to `out` and returns their checksum. Each piece's record was valid, but a damaged log may
+// have pieces of another batch under this id, so the caller compares the checksum with that of the commit record.
 Result<std::uint64_t> LogPieces::read(const PieceId& id, const Places& places, LogPayload* out) {
   std::shared_ptr<const RandomAccessFile> in;
   FileNum open = kNoFile;

@@ -1,14 +1,14 @@
-// A large batch is written to the log in pieces, so that other batches wait for one piece at most.
+// A large batch is written to the log in pieces, so that another batch never waits for more than one piece.
 //
 //   group | piece 0 of 7-1 | group | piece 1 of 7-1 | group | commit of 7-1 | group
 //
-// Pieces hold the operations before the batch has a place in the order of writes. The small commit record gives the batch that
-// place. Pieces without a commit record have no effect: the batch was abandoned, or the process ended. The id of a batch (7-1
-// above) is the segment of its first piece and a number that is unique in the segment. No segment is written by two processes, so
-// ids are unique.
+// Pieces hold the batch's operations, and are written before the batch has a place in the order of writes. The small commit
+// record gives the batch that place. Pieces without a commit record have no effect: the batch was abandoned, or the process
+// ended. The id of a batch (7-1 above) is the number of the segment of its first piece, and a number that is unique in that
+// segment. A segment is written by one process only, so ids are unique.
 //
-// A batch's pieces stay until its operations are in tables. Its commit record may stay longer, if the record's segment has other
-// needed records. The log then begins after the batch's first segment, and the batch is not needed.
+// A batch's pieces stay until its operations are in tables. Its commit record may stay longer, if its segment has other records
+// that are needed. A log that begins after the segment of a batch's first piece shows that the batch is not needed.
 #pragma once
 
 #include <compare>
@@ -31,8 +31,8 @@ struct PieceId {
   [[nodiscard]] std::string to_text() const { return std::to_string(file) + "-" + std::to_string(number); }
 };
 
-/// A tree that the batch writes to. Each piece stores these notes, since a piece's values are subject to the tree's deadlines
-/// even without a commit record.
+/// A tree that the batch writes to. Each piece stores the notes of its batch: even without a commit record, values in pieces
+/// that expire must leave the log by the tree's delete deadline.
 struct PieceNote {
   TreeId tree = kNoTree;
   Millis min_expiry = 0;  ///< smallest expiry of the batch's values in the tree; 0 = none
@@ -66,31 +66,32 @@ enum class LogRecordKind : std::uint8_t { kGroup, kPiece, kCommit };
 /// Returns the kind of a record, from the first bytes of its payload.
 LogRecordKind record_kind(Bytes payload);
 
-/// Encodes the payload of a piece's record up to where the piece's bytes begin.
+/// Encodes a piece's record without LogPiece::bytes, which follow it.
 std::string encode_piece_head(const LogPiece& piece);
 std::string encode_commit(const PieceCommit& commit);
 /// Decodes a piece. Returns kCorruption if `payload` is malformed. `piece->bytes` points into `payload`.
 Status decode_piece(Bytes payload, LogPiece* piece);
 Result<PieceCommit> decode_commit(Bytes payload);
 
-/// Returns true if `prefix`, of kGroupPrefixBytes bytes, may begin a payload of `bytes` bytes: a group, a piece or a commit
-/// record. This test is cheap, for a search that tries every offset.
+/// Returns true if `prefix`, the first kGroupPrefixBytes bytes of a payload of `bytes` bytes, may be the beginning of a group,
+/// a piece or a commit record. The test is cheap, for a search that tries every offset.
 bool looks_like_record(Bytes prefix, std::uint64_t bytes);
 /// Sets `first_seq` to the seq of a record's first operation. Returns false if the record is a piece, which has no seq, or is
 /// malformed.
 bool first_operation(Bytes payload, SeqNum* first_seq);
 
-/// Assembles batches while the log is read (read_log), segment by segment. Stores the places of pieces, not their bytes.
+/// Assembles batches from their pieces while read_log() reads the log, segment by segment. Stores the places of pieces in the
+/// files, not their bytes.
 class LogPieces {
  public:
   /// A batch with a commit record, and the state of its pieces.
   struct Assembled {
     LogPayload group;        ///< the batch as a group of one batch; empty if `fault` is set or in_tables is true
     std::string fault;       ///< the reason why the operations cannot be read; "" if they can
-    bool durable = false;    ///< true if `fault` is set and the missing part was durable, so that its absence is damage
+    bool durable = false;    ///< true if `fault` is not "" and the missing piece was durable, so that its absence is damage
     bool in_tables = false;  ///< true if the log begins after the batch's first piece, so that tables have the batch
   };
-  /// `oldest_log` is the first segment of the log according to the manifest; kNoFile = unknown.
+  /// `oldest_log`: the first segment of the log by the manifest; kNoFile = unknown.
   LogPieces(FileSystem& fs, std::string dir, FileNum oldest_log);
   ~LogPieces();
 
@@ -99,11 +100,13 @@ class LogPieces {
   std::function<Status(const PieceCommit& commit, std::uint64_t offset)> on_in_tables;
 
   // --- for read_log
+  /// Takes the piece with this record payload, whose record begins at `offset` of segment `file`.
   Status add(FileNum file, std::uint64_t offset, Bytes payload);
+  /// Returns the batch of a commit record, from the pieces added so far.
   Result<Assembled> assemble(const PieceCommit& commit);
 
   // --- for callers of read_log
-  /// The notes of all pieces in the segment, whether their batches were committed or not.
+  /// The notes of all pieces in the segment, also of batches without a commit record.
   [[nodiscard]] const std::vector<PieceNote>& notes(FileNum file) const;
   /// The seq of the last operation of all committed batches that have a piece in the segment; 0 = there is none.
   [[nodiscard]] SeqNum last_seq(FileNum file) const;

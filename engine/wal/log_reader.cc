@@ -1,9 +1,9 @@
-// Reads a segment from its header to the first place without a valid record. Then searches the rest for marks and, if the caller
-// asks for this, for the next valid record.
+// Reads a segment from its header to the first place without a valid record. Then searches the bytes after that place for marks
+// and, if LogVisitor::on_damage is set, for the next valid record.
 //
 // Record boundaries are unknown after a bad place. If the length of the bad record is intact, it leads to the next record.
-// Otherwise every offset is tried: a cheap test of the first bytes decides whether a checksum is computed. Values from a hostile
-// client may pass that test often, so checksums have a budget.
+// Otherwise every offset is tried: a cheap test of the first bytes decides whether a checksum is computed. Values from a
+// hostile client may pass that test often, so the bytes that may be read for checksums are limited (kSearchBudget).
 //
 // No data is used before its checksum is verified. Lengths are bounded by the file's size, and a long record is checked before
 // memory is allocated, so a damaged length in a sparse file allocates almost nothing.
@@ -84,13 +84,14 @@ class SegmentReader {
     FileNum next_file = kNoFile;  // the segment that the record names, if it is an end mark
     std::string fault{};          // the fault, if the record is not whole; "" at the end of the file
     std::uint64_t next = 0;       // offset of the next record, if this one is not whole but its length may be intact; otherwise 0
-    bool durable = false;         // true if the record is not whole and its place is known, without a mark, to have been durable
+    // True if the record is not whole, and was durable without a mark that says so: a header, or a piece by its commit record.
+    bool durable = false;
   };
-  /// Checksums of the search may read this many bytes per byte of the segment.
+  /// The search may read so many bytes for checksums, per byte of the segment.
   static constexpr std::uint64_t kSearchBudget = 16;
 
-  /// Returns "" if the header is good, or the fault if the segment's creation was interrupted. Any other fault is an error. Sets
-  /// `foreign` if the header is that of another segment.
+  /// Returns "" if the header is good. Returns the fault if the segment's creation was interrupted; any other fault is an
+  /// error. Sets `foreign` to true if the header is that of another segment.
   Result<std::string> read_header(bool* foreign) {
     if (size_ < kLogHeaderBytes)
       return name_ + ": segment header at 0: incomplete, since the file has only " + std::to_string(size_) + " bytes";
@@ -167,7 +168,7 @@ class SegmentReader {
     return found;
   }
 
-  /// Collects a piece, or replaces a commit record by the group that its pieces form. Leaves a group as it is.
+  /// Adds a piece to visitor_.pieces, or replaces a commit record by the group that its pieces form. Leaves a group as it is.
   Status take_piece(std::uint64_t offset, std::uint64_t next, LogPayload* payload, Found* found) {
     const auto at = [&](const Status& status) { return status.with_context(name_ + ": record at " + std::to_string(offset)); };
     TRY_ASSIGN(kind, kind_of(*payload));
@@ -201,7 +202,7 @@ class SegmentReader {
     end.valid_bytes = offset;
     if (found.fault.empty()) return end;
     TRY_ASSIGN(zeros, only_zeros_from(offset));
-    if (zeros) return end;  // the zeros are preallocated space, or the file's size became durable without its data
+    if (zeros) return end;  // no damage: preallocated space, or the file's size became durable without its data
     TRY_ASSIGN(vouched, vouched_after(offset));
     end.clean = false;
     end.valid_after = found.durable || vouched > offset;
@@ -232,8 +233,8 @@ class SegmentReader {
     return bytes.empty() || (bytes[0] == '\0' && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
   }
 
-  /// Returns the offset from which a record or mark of at least `needed` bytes may begin, if it does not begin before `offset`.
-  /// None begins in a hole, with zeros for its whole head.
+  /// Returns the first offset, `offset` or later, at which a record or mark may begin. Its first `needed` bytes are never all
+  /// zeros, so offsets whose next `needed` bytes lie in a hole are passed over.
   [[nodiscard]] std::uint64_t past_hole(std::uint64_t offset, std::uint64_t needed) const {
     return std::max(offset, file_->next_data(offset) - std::min(needed - 1, file_->next_data(offset)));
   }
@@ -303,8 +304,8 @@ class SegmentReader {
     return "; a later mark says that " + std::to_string(vouched) + " bytes were durable";
   }
 
-  /// The largest number of durable bytes that a whole mark after `offset` states; 0 if there is none. Offsets only grow between
-  /// calls.
+  /// Returns the largest number of durable bytes that a whole mark after `offset` states; 0 if there is none. `offset` must not
+  /// be smaller than in earlier calls.
   Result<std::uint64_t> vouched_after(std::uint64_t offset) {
     if (!marks_known_) TRY(find_marks(offset));
     marks_known_ = true;
@@ -373,7 +374,7 @@ FileNum log_owner(FileSystem& fs, const std::string& dir, FileNum file) {
 
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor) {
   auto in = fs.open(join_path(dir, log_file_name(file)), {.direct = visitor.direct});
-  // The first code means a directory or the like, the second one a link to nothing.
+  // kCorruption: the name is a directory's, for example. kNotFound: the name is a link that leads to nothing.
   const bool no_file = in.status().code() == Code::kCorruption || in.status().is_not_found();
   if (no_file && visitor.on_damage) {
     const std::string what = log_file_name(file) + ": " + std::string(in.status().message());

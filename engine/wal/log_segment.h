@@ -1,8 +1,8 @@
 // The segments of the log, and the pending deletes in each.
 //
-// A segment has a note for each tree that it has operations of: the birth of the first delete in the segment, and the smallest
-// expiry. A delete may concern a value in any segment before its own. So the segment itself and all later ones decide which
-// pending deletes a segment has (log_debts). A segment's number is never used again.
+// A segment has a note for each tree of its operations: the birth of the first delete in the segment, and the smallest expiry.
+// A delete may concern a value in its own segment or an older one. So the pending deletes of a segment follow from the notes of
+// that segment and of all later ones (log_debts). A segment's number is never used again.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace ebbtide {
 
-/// The deletes and expiries of one tree in a part of the log. Times are engine times; 0 = none.
+/// The deletes and expiries of one tree in a segment or a batch. Times are engine times; 0 = none.
 struct LogNote {
   TreeId tree = kNoTree;
   Millis oldest_delete = 0;  ///< birth of the first delete
@@ -28,10 +28,9 @@ inline void merge_note(LogNote* into, const LogNote& note) {
   keep_oldest(&into->oldest_delete, note.oldest_delete);
   keep_oldest(&into->min_expiry, note.min_expiry);
 }
-/// Like add_note(), but searches all of `notes` for the tree.
+/// Merges `note` into that of the same tree in `notes`, or appends it.
 void add_note_anywhere(LogNotes* notes, const LogNote& note);
-/// Merges `note` into `notes`. Every commit calls this, nearly always for the tree of the last note, so that note is compared
-/// first.
+/// Like add_note_anywhere(), but compares the last note first: every commit calls this, nearly always for the tree of that note.
 inline void add_note(LogNotes* notes, const LogNote& note) {
   if (!notes->empty() && notes->back().tree == note.tree) [[likely]]
     return merge_note(&notes->back(), note);
@@ -47,6 +46,7 @@ struct LogSegment {
   std::weak_ptr<const void> open = {};  ///< the segment's writer; it may still sync after the segment was removed from the list
   Millis since = 0;                     ///< time of the first batch; 0 = there is none
   SeqNum pieces_seq = 0;                ///< seq of the last operation of committed batches with pieces in this segment; 0 = none
+  /// The segment is needed as long as tables do not have all operations up to this seq.
   [[nodiscard]] SeqNum needed_seq() const { return std::max(last_seq, pieces_seq); }
 };
 
@@ -63,11 +63,11 @@ class LogSegments {
   [[nodiscard]] std::vector<LogSegment> below(FileNum oldest) const;
   /// Like below(), but removes these segments from the list and returns their numbers.
   std::vector<FileNum> take_below(FileNum oldest);
-  /// The oldest segment that is needed while tables lack operations of `seq` and later. A segment is needed if it has such an
-  /// operation, has a piece of a batch with such an operation, or if `pinned` returns true for it. If no segment is needed, the
-  /// current one.
+  /// Returns the oldest segment that is needed if tables have all operations before `seq`. A segment is needed if it has an
+  /// operation of `seq` or later, or a piece of a batch with such an operation, or if `pinned` returns true. Returns the
+  /// current segment if no segment is needed.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq, const std::function<bool(FileNum)>& pinned) const;
-  /// Notes that the segments from `first` to `last` have pieces of a committed batch whose last operation is `last_seq`.
+  /// Records that the segments from `first` to `last` have pieces of a committed batch whose last operation is `last_seq`.
   void note_pieces(FileNum first, FileNum last, SeqNum last_seq);
 
   /// Total size of the segments.
@@ -79,8 +79,8 @@ class LogSegments {
   std::deque<LogSegment> segments_;
 };
 
-/// Returns, for each note of each segment in their order, the oldest birth of a delete in that tree in the segment or a later
-/// one. A value that has expired by `now` counts as a delete. 0 = there is none.
+/// Returns one time for each note of each segment, in the same order: the oldest birth of a delete of the note's tree in that
+/// segment or a later one; 0 = there is none. A value that has expired by `now` counts as a delete.
 std::vector<std::vector<Millis>> log_debts(const std::vector<LogSegment>& segments, Millis now);
 
 }  // namespace ebbtide

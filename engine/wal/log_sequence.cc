@@ -36,8 +36,8 @@ Status LogSequence::begin(const std::vector<FileNum>& segments) {
   return Status::ok();
 }
 
-// Returns the place that names the segment, as text; "" if neither an end mark nor the manifest names it. A segment with its
-// header is durable before it is named, so a named segment that is missing was lost.
+// Returns text that says what names the segment: the manifest or an end mark; "" if neither does. A segment and its header are
+// durable before anything names it, so a named segment that is missing was lost.
 std::string LogSequence::named_by(FileNum file) const {
   if (file == needs_.oldest_log) return "the manifest says that the log begins here";
   if (file == next_) return path(namer_) + " names it as the next segment";
@@ -45,7 +45,7 @@ std::string LogSequence::named_by(FileNum file) const {
   return "";
 }
 
-// Notes missing segments: those that are named, come after the current one and before `before`.
+// Opens gaps for missing segments: those that are named and lie after the current segment and before `before`.
 void LogSequence::note_missing(FileNum before) {
   for (const FileNum named : {std::min(next_, needs_.newest_log), std::max(next_, needs_.newest_log)}) {
     if (named > std::max(file_, needs_.oldest_log) && named < before && missing_ != named) {
@@ -62,7 +62,7 @@ void LogSequence::enter(FileNum file) {
 }
 
 Status LogSequence::follow(SeqNum first, std::uint32_t count, Millis time, std::uint64_t offset) {
-  // All operations before the first record are in tables: the manifest recorded that, and relies on their seqs.
+  // The first record of the log may have a seq up to last_seq + 1: by the manifest, tables have all operations before the log.
   const bool follows = expected_ != 0 ? first == expected_ : first <= needs_.last_seq + 1;
   if ((!follows || open_gap_) && !lost_) {
     if (expected_ != 0 && first < expected_) {
@@ -100,7 +100,7 @@ Status LogSequence::close_gap(SeqNum next, std::uint64_t offset) {
   return Status::ok();
 }
 
-// Handles a segment without a record, whose header has the first seq.
+// For a segment without records: its header says which seq the first operation would have.
 Status LogSequence::take_header(SeqNum first_seq) {
   if (has_records_ || first_seq == 0) return Status::ok();
   if (!lost_ && (open_gap_ || (expected_ != 0 && first_seq > expected_))) TRY(close_gap(first_seq, 0));
@@ -122,8 +122,8 @@ Result<bool> LogSequence::damaged(const LogDamage& damage) {
   const bool back = expected_ != 0 && damage.next_seq < expected_;
   const std::string lacks = damage.next_seq == expected_ || lost_ ? "" : needs_.lacking(damage.next_seq - 1);
   if (back || !lacks.empty()) {
-    // If the manifest or a mark relies on the bad part, that part was durable. Otherwise a power loss kept the second of two
-    // writes and lost the first.
+    // If the manifest or a mark relies on the bad part, that part was durable, and this is damage. Otherwise a power loss kept
+    // the second of two writes and lost the first, and this is a torn end.
     if (!damage.durable && (expected_ == 0 || expected_ > needs_.last_seq)) return false;
     if (!back) return lost(what, expected_, damage.next_seq, lacks);
     return Status::corruption(what + "; the next readable record repeats operation " + std::to_string(damage.next_seq));
@@ -166,7 +166,7 @@ Result<bool> LogSequence::leave(const LogEnd& end) {
   } else if (expected_ != 0 && expected_ <= needs_.last_seq) {
     open_gap(file_, end.valid_bytes, what + "; the manifest relies on operations up to " + std::to_string(needs_.last_seq));
   } else {
-    // If a power loss removed one of a batch's unsynced pieces, the other pieces and their commit record are part of the torn
+    // A power loss may remove one of a batch's unsynced pieces. The other pieces and the commit record then belong to the torn
     // end.
     if (open_gap_ && !gap_.durable && gap_.file == file_) open_gap_ = false;
     torn_ = what;
@@ -183,8 +183,8 @@ Status LogSequence::finish() {
                               "; operations that followed it are unknown. Restore a backup, or save the rest of the data: " +
                               "ebbtide-inspect salvage " + dir_ + " NEW-DIRECTORY");
   }
-  // Tables and manifest name the operations that they rely on; the log must reach the last of these. An empty log reaches up to
-  // the seq at which it would begin.
+  // The log must reach the last operation that the manifest relies on. A log without records reaches the seq before the one
+  // with which it would begin.
   if (expected_ == 0 || expected_ - 1 >= needs_.last_seq) return Status::ok();
   return Status::corruption(end_ + " with operation " + std::to_string(expected_ - 1) +
                             ", but the manifest relies on operation " + std::to_string(needs_.last_seq) +

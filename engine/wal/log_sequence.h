@@ -1,18 +1,20 @@
 // Checks, while a log is read, that no needed operation is missing from its sequence.
 //
-// Every operation has a seq, and each batch begins with the seq after the batch before. A crash leaves a torn end of a segment;
-// that end is harmless if and only if the next segment continues from there. The manifest names the oldest needed segment and the
-// seqs that the manifest relies on. A log that begins later, or ends before the last of these seqs, has lost data.
+// Every operation has a seq, and each batch begins with the seq after the last seq of the batch before. A crash leaves a torn
+// end of a segment; that end is harmless if and only if the next segment continues with the next seq. The manifest names the
+// oldest needed segment, and the last seq that the manifest relies on. A log that begins with a later segment, or ends before
+// that seq, has lost data.
 //
 // Operations that are in tables are not needed. An unreadable part of the log, or a missing segment, is skipped if the next
 // operation after that part is known, and tables and manifest have all earlier operations. If the part reaches the end of the
-// log, no later operation is known: the part may have held any number of acknowledged writes, and is never skipped. A last record
-// that neither the manifest nor a mark relies on is only a torn end.
+// log, no later operation is known. The part may then have held any number of acknowledged writes, and is never skipped. But a
+// last record on which neither the manifest nor a mark relies is only a torn end.
 //
-// The file with a segment's name may be something else: a copy of another segment, or a directory that an administrator made. The
-// segment with that number is then missing. That is an error if the manifest or an end mark names it, or if the operations have a
-// gap there. Otherwise no write to such a segment was ever acknowledged (docs/decisions/0043), and the log is complete without
-// it. This rule needs a manifest that names segments, since older programs wrote to segments that no manifest or end mark names.
+// The file with a segment's name may be something else: a copy of another segment, or a directory that an administrator made.
+// The segment with that number is then missing. That is an error if the manifest or an end mark names it, or if the operations
+// have a gap there. Otherwise no write to such a segment was ever acknowledged (docs/decisions/0043), and the log is complete
+// without it. This rule needs a manifest that names segments: earlier versions of the server wrote to segments that nothing
+// names.
 #pragma once
 
 #include <functional>
@@ -23,14 +25,14 @@
 
 namespace ebbtide {
 
-/// The part of the log that the manifest needs.
+/// What the manifest says about the log.
 struct LogNeeds {
   FileNum oldest_log = kNoFile;  ///< the first segment of the log; kNoFile = unknown
-  FileNum newest_log = kNoFile;  ///< a segment that the log has, by the manifest; kNoFile = none, or older than oldest_log
-  SeqNum last_seq = 0;           ///< the last operation that the manifest relies on
-  bool names_segments = false;   ///< false: the manifest is from a program that named no segments
-  /// Called with the last seq of an unreadable part. Returns the names of trees that may lack operations up to `upto`, or of the
-  /// mapping of databases; "" = none lacks any.
+  FileNum newest_log = kNoFile;  ///< the newest segment that the manifest names; kNoFile = none, or it is older than oldest_log
+  SeqNum last_seq = 0;           ///< seq of the last operation that the manifest relies on
+  bool names_segments = false;   ///< false: the manifest is from an early version, which named no segments
+  /// Called with the last seq of an unreadable part. Returns text that names the trees whose tables may lack operations up to
+  /// `upto`, or the mapping of databases if that may lack some; "" = nothing is lacking.
   std::function<std::string(SeqNum upto)> lacking;
 };
 
@@ -40,9 +42,9 @@ struct SkippedLog {
   FileNum file = kNoFile;       ///< segment in which the part begins; that segment may be missing
   std::uint64_t offset = 0;     ///< offset in `file` at which the part begins
   FileNum next_file = kNoFile;  ///< segment in which the log continues
-  SeqNum first = 0;             ///< the first operation that the part may have had; 0 = unknown
-  SeqNum next = 0;              ///< the first operation after the part
-  Millis time = 0;              ///< time of the last batch before the skipped part; no batch in that part is older; 0 = unknown
+  SeqNum first = 0;             ///< seq of the first operation that the part may have had; 0 = unknown
+  SeqNum next = 0;              ///< seq of the first operation after the part
+  Millis time = 0;              ///< time of the last batch before the part: no batch in it is older; 0 = unknown
   std::string what;             ///< file, place and fault
 
   /// For example "data/000007.wal: record at 8192: checksum mismatch; operations 501 to 600 are skipped, since tables and
@@ -50,8 +52,8 @@ struct SkippedLog {
   [[nodiscard]] std::string to_text() const;
 };
 
-/// Checks one log. The reader of the log calls the functions in the order of its segments and batches. After an error only lose()
-/// may be called.
+/// Checks one log. The caller reads the log, and calls these functions in the order of the segments and batches. After an error
+/// only lose() may be called.
 class LogSequence {
  public:
   /// `dir` is used in messages.
@@ -68,14 +70,14 @@ class LogSequence {
   /// Decides on a bad part of the segment. Returns true to skip it and continue at `damage.resumes`, false to end the segment
   /// there, as a torn end. kCorruption: the part had operations that are needed. Has the signature of OnLogDamage (log_reader.h).
   Result<bool> damaged(const LogDamage& damage);
-  /// Ends the segment. Returns true if the bytes after `end.valid_bytes` are the torn end of a crash. The caller truncates these
-  /// bytes (or unlinks a segment without a valid byte) once the whole log was found good.
+  /// Ends the segment. Returns true if the bytes after `end.valid_bytes` are the torn end of a crash. The caller truncates
+  /// these bytes (or unlinks a segment without a valid byte) after finish() has returned ok.
   Result<bool> leave(const LogEnd& end);
   /// Ends the log. Returns kCorruption if the log ends before the last operation that the manifest relies on.
   Status finish();
-  /// True if the last error is about lost operations. Its message has their place, which lies before the current record.
+  /// Returns true if the last error is about lost operations. Its message names their place, which is before the current record.
   [[nodiscard]] bool named_the_loss() const { return named_loss_; }
-  /// For tools that continue after an error: the next batch may have any seq.
+  /// Lets a tool continue after an error: the next batch may begin with any seq.
   void lose();
 
   [[nodiscard]] const std::vector<SkippedLog>& skipped() const { return skipped_; }
@@ -89,8 +91,8 @@ class LogSequence {
     std::uint64_t offset = 0;
     std::string what;
     FileNum last_file = kNoFile;  // the last file that `what` names
-    bool durable = true;          // true if the part was durable
-    int files = 1;                // number of files that are unreadable in the gap
+    bool durable = true;          // true if the part was durable, so that it is damage and not a torn end
+    int files = 1;                // number of files with unreadable parts in the gap
   };
   [[nodiscard]] std::string path(FileNum file) const;
   [[nodiscard]] std::string named_by(FileNum file) const;
@@ -105,7 +107,7 @@ class LogSequence {
   const LogNeeds needs_;
   FileNum file_ = kNoFile;
   FileNum missing_ = kNoFile;                 // the last segment that was found missing
-  FileNum namer_ = kNoFile, next_ = kNoFile;  // the last segment with an end mark, and the segment that this mark names
+  FileNum namer_ = kNoFile, next_ = kNoFile;  // the last segment with an end mark, and the segment that its end mark names
   SeqNum expected_ = 0;                       // seq that the next batch must begin with; 0 = unknown
   Millis time_ = 0;                           // time of the last batch
   bool has_records_ = false;                  // true if the current segment has records

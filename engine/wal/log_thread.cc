@@ -1,4 +1,4 @@
-// The thread of the log. It syncs, switches segments, writes large batches, and calls on_tick.
+// The log thread: it syncs, switches segments, writes large batches, and calls on_tick.
 #include <pthread.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ void GroupCommit::run() {
     bool moved = work();
     const std::uint64_t now = options_.clock->mono_ns();
     const bool tick = now - last_tick >= kTickMs * 1'000'000ull;
-    if (tick && !writing_ && bad_.is_ok() && !queue_empty()) {  // no loop has ended a pass since these batches were queued
+    if (tick && !writing_ && bad_.is_ok() && !queue_empty()) {  // batches whose event loop has not ended its pass yet
       writing_ = moved = true;
       done_writing();
     }
@@ -64,7 +64,8 @@ bool GroupCommit::work() {
   return true;
 }
 
-// Both atomics change under the mutex. So either the caller of enqueue() sees delayed_until_, or this thread sees the batch.
+// queued_seq_ and delayed_until_ change under the mutex. So either the caller of enqueue() sees delayed_until_ and wakes this
+// thread, or this thread sees the batch.
 void GroupCommit::delay_sync() {
   const std::uint64_t wanted = fsync() == FsyncMode::kAlways ? delay_.wanted() : 0;
   const auto queued = [this] { return queued_seq_.load(std::memory_order_relaxed) - synced_seq(); };
@@ -82,7 +83,8 @@ void GroupCommit::delay_sync() {
   delay_.waited(before, queued());
 }
 
-// Writes the queue and syncs the log for a waiting thread. Also ends a full segment: under `always` no other place does that.
+// Writes the queue and syncs the log for a thread that waits. Also ends a full segment, since with fsync `always` no other code
+// does.
 void GroupCommit::write_and_sync() {
   delay_sync();
   const SeqNum synced_before = synced_seq();
@@ -97,8 +99,8 @@ void GroupCommit::write_and_sync() {
   sync_ended();
 }
 
-// Syncs while no thread waits for it. Appends go on during the long part. Only a switch of segments excludes appends, and then
-// syncs the few that came meanwhile.
+// Does the sync that no thread waits for. Appends go on during the sync. Only a switch of segments, which may follow, excludes
+// appends, and it syncs the few records that were appended meanwhile.
 void GroupCommit::sync_beside_appends() {
   const std::shared_ptr<LogWriter> writer = writer_;
   const SeqNum covered = logged_seq();
@@ -109,7 +111,7 @@ void GroupCommit::sync_beside_appends() {
   syncing_beside_ = false;
   moved_.notify_all();
   last_sync_ns_ = options_.clock->mono_ns();
-  if (writer != writer_) return;  // a write failed meanwhile, and the log has restarted
+  if (writer != writer_) return;  // a write has failed during the sync, and the log was restarted
   if (!status.is_ok()) {
     fail(status);
     return;

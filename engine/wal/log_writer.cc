@@ -95,7 +95,7 @@ Status LogWriter::append_all(std::span<const LogRecord> records, bool end) {
   if (Status status = out_->append(pieces_); !status.is_ok()) return fail(status);
   size_.store(offset, std::memory_order_release);
   if (mark) marked_bytes_ = synced;
-  return usable();  // if a sync failed meanwhile, this append fails too
+  return usable();  // if a sync has failed during the append, the append fails, too
 }
 
 /// Appends the header and the payload of one record to pieces_.
@@ -151,7 +151,7 @@ Status LogWriter::usable() {
 
 Status LogWriter::fail(const Status& status) {
   MutexLock lock(mutex_);
-  if (bad_.is_ok()) bad_ = status.with_context("log segment " + log_file_name(file_) + " is bad");
+  if (bad_.is_ok()) bad_ = status.with_context("log segment " + log_file_name(file_) + " has failed");
   return bad_;
 }
 

@@ -25,17 +25,17 @@ class LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// Appends all records in one write. If one record is too long, appends none and returns kInvalidArgument; the writer stays
-  /// usable. After any other error the segment stays bad: every later append and sync fails with that error.
+  /// Appends all records in one write. If one record is longer than kMaxLogPayloadBytes, appends none and returns
+  /// kInvalidArgument; the writer stays usable. After any other error every later append and sync fails with that error.
   Status append(std::span<const LogRecord> records);
   /// Appends an end mark, which names the next segment. That segment must be durable. No append may follow. The next sync() makes
   /// the end mark durable. Errors are those of append().
   Status end(FileNum next);
-  /// Makes all appends durable that had returned before this call. After an error the segment stays bad, as above. A failed sync
-  /// is never retried, because the system may have dropped the pages that it could not write.
+  /// Makes all appends durable that had returned before this call. After an error every later append and sync fails with that
+  /// error. A failed sync is never retried, because the system may have dropped the pages that it could not write.
   Status sync();
-  /// After a failed append: makes the appends before it durable. Fails if a sync has failed. Must not run beside another sync,
-  /// whose error it might miss.
+  /// After a failed append: makes the appends before it durable. Returns the error of the sync if one has failed. Must not run
+  /// at the same time as a sync, since it might not see that sync's error.
   Status salvage();
   /// Closes the file without a sync. No append or sync may follow.
   Status close();

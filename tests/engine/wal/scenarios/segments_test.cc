@@ -180,7 +180,7 @@ TEST_CASE("append or sync failed: every later call fails") {
   for (int i = 0; i < 3; ++i) {
     REQUIRE(append_one(*log, "three").code() == code);
     REQUIRE(log->sync().code() == code);
-    REQUIRE_THAT(std::string(log->sync().message()), Contains("000007.wal is bad") && Contains("injected fault"));
+    REQUIRE_THAT(std::string(log->sync().message()), Contains("000007.wal has failed") && Contains("injected fault"));
   }
   REQUIRE(fs.operations(ops_of(FileOp::kWrite)) == writes);  // the write is never retried
   REQUIRE(fs.operations(ops_of(FileOp::kSync)) == syncs);
