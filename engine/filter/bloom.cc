@@ -27,7 +27,7 @@ std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 32)) * 0xd6e8feb86659fd93u;
   return z ^ (z >> 32);
 }
-// Returns a number that is added to the key's hash; it is 0 for slice 0, which uses the hash unchanged.
+// Returns the number that a slice adds to each key's hash; 0 for slice 0.
 std::uint64_t salt_of(std::uint32_t slice) { return slice * 0x9e3779b97f4a7c15u; }
 
 std::uint64_t block_of(std::uint64_t hash, std::uint64_t blocks) {
@@ -61,7 +61,8 @@ double rate_with(double bits_per_key, std::uint32_t probes) {
   return std::min(1.0, sum);
 }
 
-// ln p and the number of probes k, at steps of a quarter bit. Between steps ln p is taken as linear.
+// The false positive rate as ln p, and the number of probes k, for bits per key in steps of a quarter bit. Between steps ln p
+// is interpolated linearly.
 constexpr double kStepsPerBit = 4;
 constexpr std::size_t kSteps = static_cast<std::size_t>(kMaxBitsPerKey * kStepsPerBit);
 struct Calibration {

@@ -1,24 +1,25 @@
-// Blocked Bloom filters with columns: one filter for a whole table. One step finds the pages of a tile that may have a key.
+// Blocked Bloom filters with columns: one filter for a whole table. A single test finds all pages of a tile that may have a key.
 //
-// A table of tiles with h pages has a filter of h columns; column c has the keys of the c-th page of every tile. The filter is a
-// sequence of blocks; a block is 512 rows of h bits. A key's hash selects one block and k rows in it. The AND of these rows is
-// the set of columns, so of pages, that may have the key. So
-//   * a lookup tests the filter before it searches the fences. If the key is absent, this costs one cache line at h = 1 (a block
-//     is 64 bytes), and k independent loads from 64 h adjacent bytes otherwise. So there is no h-fold hashing cost as in Lethe
-//     (4.2.4);
-//   * each page has the false positive rate of a filter of its own (the memory is the same). The sum of the rates is h p, as in
-//     the paper;
-//   * dropping a page needs no new filter: its keys stay in the column, and a lookup of one ends at the page's "dropped" flag
-//     without I/O. Replacing a page needs no new filter either, since the replacement holds no other keys.
-// Considered and rejected: a filter per page after the fence search, which costs two more dependent cache misses for an absent
-// key.
+// A table of tiles with h pages has a filter of h columns; column c has the keys of the c-th page of every tile. The filter is
+// a sequence of blocks; a block is 512 rows of h bits. A key's hash selects one block and k rows in it. The AND of these rows
+// is the set of columns, and so of pages, that may have the key. It follows:
+//   * A lookup tests the filter before it searches the fences. For an absent key the test costs one cache line at h = 1 (a block
+//     is 64 bytes), and otherwise k independent loads from 64 h adjacent bytes. So a lookup does not need h hash computations, as
+//     in Lethe (4.2.4).
+//   * Each page has the false positive rate p of a filter of its own with the same memory. The sum over the pages of a tile is
+//     h p, as in the paper.
+//   * Dropping a page needs no new filter: its keys stay in the column, and a lookup of one of them ends at the page's "dropped"
+//     flag, without I/O. Replacing a page needs no new filter either, since the replacement holds no other keys.
+// Considered and rejected: a filter per page that is tested after the fence search. It costs two more dependent cache misses
+// for an absent key.
 //
-// A filter is cut into slices: independent filters over the same keys (with another hash and a part of the bits). A key is a
+// A filter is cut into slices: independent filters of the same keys, each with another hash and a part of the bits. A page is a
 // candidate only if all slices say "maybe". Any subset of the slices is a correct filter, so slices are loaded and dropped
 // separately.
 //
-// A filter may have the keys of collections twice: by their hash, and by collection_hash() of it. Then it also answers whether
-// the table may have a collection under a key. SET asks this before it overwrites a key (ReadView::may_have_collection).
+// A filter may have the keys of collections twice: by their hash, and by the collection_hash() of that hash. Then it also
+// answers whether the table may have a collection under a key. SET asks this before it overwrites a key
+// (ReadView::may_have_collection).
 #pragma once
 
 #include <bit>
@@ -39,11 +40,11 @@ inline constexpr double kMaxBitsPerKey = 32;
 /// Returns the second hash of a collection's key. Filters on disk depend on it.
 constexpr std::uint64_t collection_hash(std::uint64_t hash) { return std::rotl(hash, 32) * 0x9fb21c651e98df25u; }
 
-/// Returns the false positive rate of one column at `bits_per_key`, which need not be whole; 1 at 0 bits. Keys are distributed
-/// over blocks by a Poisson distribution, and over rows at random (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient
-/// Bloom Filters, Eq. 3). k is bloom_probes(). Thread-safe.
+/// Returns the false positive rate of one column at `bits_per_key`, which may be a fraction; 1 at 0 bits. Assumes that keys are
+/// distributed over blocks by a Poisson distribution, and over rows at random (Putze, Sanders, Singler: Cache-, Hash- and
+/// Space-Efficient Bloom Filters, Eq. 3), and that bloom_probes() rows are tested. Thread-safe.
 double expected_false_positive_rate(double bits_per_key);
-/// Returns the number of probes k with the smallest false positive rate; at least 1.
+/// Returns the number k of tested rows (probes) that gives the smallest false positive rate; at least 1.
 std::uint32_t bloom_probes(double bits_per_key);
 
 /// Collects the hashes of a table's keys and builds filters. Not thread-safe.
@@ -55,7 +56,7 @@ class BloomBuilder {
   void add(std::uint32_t column, std::uint64_t hash);
   [[nodiscard]] bool empty() const { return keys_ == 0; }
   [[nodiscard]] std::uint64_t keys() const { return keys_; }
-  /// Returns the bytes of slice number `slice`, which has `bits_per_key` > 0 for itself.
+  /// Returns the bytes of slice number `slice`. The slice alone has `bits_per_key` > 0 bits per key.
   [[nodiscard]] std::string build(double bits_per_key, std::uint32_t slice) const;
 
  private:

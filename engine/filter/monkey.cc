@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kLn2Squared = 0.480453013918201424667;
 
-/// ln p as a function of bits, as straight lines that become flatter. So p is convex, and -p' has each value in one place only.
+/// ln p as a function of the bits per entry, made of straight lines that become flatter. So p is convex, and -p' has each value
+/// only once.
 class ConvexCurve {
  public:
   /// Computes the lower hull of `points`, each a pair (bits, ln p). The hull starts at (0, 0).
@@ -25,12 +26,12 @@ class ConvexCurve {
     for (std::size_t knot = 1; knot < knots_.size(); ++knot) steepness_.push_back(fall(knot) * std::exp(knots_[knot].second));
   }
 
-  /// The bits of the first measured point after 0 that lies on the hull. Filters with fewer bits have a higher false positive
-  /// rate than the hull, so they save fewer page reads than the hull suggests.
+  /// Returns the bits of the first point of the input after (0, 0) that lies on the hull. Filters with fewer bits have a higher
+  /// false positive rate than the hull, so they save fewer page reads than the hull says.
   [[nodiscard]] double first_touch() const { return knots_[1].first; }
 
-  /// Returns the bits at which -p' is `steepness` > 0; 0 if -p' is smaller everywhere, the curve's end if it is larger
-  /// everywhere.
+  /// Returns the bits at which -p' is `steepness` > 0. Returns 0 if -p' is smaller everywhere, and the end of the curve if it
+  /// is larger everywhere.
   [[nodiscard]] double bits_at(double steepness) const {
     // Finds the first line at whose end -p' is at most `steepness`.
     const auto at = std::partition_point(steepness_.begin(), steepness_.end(), [&](double end) { return end > steepness; });
@@ -75,7 +76,7 @@ FilterBits finish(std::span<const FilterRun> runs, std::vector<double> bits, Fil
   return out;
 }
 
-using Fixed = std::vector<std::optional<double>>;  // for each run, the bits per entry that it must have, if they are fixed
+using Fixed = std::vector<std::optional<double>>;  // for each run: bits per entry that it must get; no value = free
 
 FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve, const Fixed& fixed) {
   const ConvexCurve& p = convex(curve);
@@ -95,7 +96,7 @@ FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurv
     if (run.entries > 0) most = std::max(most, weight(run) / static_cast<double>(run.entries));
   }
   if (most == 0 || !(budget_bits > 0)) return finish(runs, std::vector<double>(runs.size(), 0), curve);
-  double low = std::log(most) - 80, high = std::log(most);  // ln mu at which too much is spent, and at which nothing is spent
+  double low = std::log(most) - 80, high = std::log(most);  // ln mu that uses more than the budget; ln mu that uses no bits
   if (spend(std::exp(low)) > budget_bits) {
     for (int i = 0; i < 100; ++i) {
       const double middle = (low + high) / 2;
@@ -109,9 +110,10 @@ FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurv
 
 constexpr std::size_t kTriedSingly = 16;
 
-/// Returns `fixed`, with `touch` bits or none for each run that has fewer than `touch` bits. Their bits go to the most useful
-/// ones. Returns an empty list if kTriedSingly runs or fewer are concerned: then each is tried singly, which costs two
-/// solutions of the whole problem a run. Many are concerned if a level has many runs of the same size.
+/// For many runs with some, but fewer than `touch`, bits per entry, as in a level with many runs of one size: returns `fixed`
+/// with `touch` bits or no bits for each of them. Divides the bits that they have among those for which they are most useful.
+/// Returns an empty list if there are at most kTriedSingly such runs: then the caller tries each singly, which solves the whole
+/// problem twice per run.
 Fixed all_or_nothing(std::span<const FilterRun> runs, const FilterBits& now, const Fixed& fixed, double touch) {
   std::vector<std::size_t> few;
   double left = 0;
@@ -139,7 +141,7 @@ double entries_of(std::span<const FilterRun> runs) {
   return sum;
 }
 
-/// Returns a, the share of lookups that reach a run of the last level and do not find their key there (Eq. 13).
+/// Returns the fraction a of lookups that reach a run of the last level and do not find their key there (Eq. 13).
 double last_level_arrivals(const FullTree& tree) {
   const double found = tree.mix / (tree.mix + 1);
   if (!tree.tiering) return 1 - found;
@@ -166,11 +168,11 @@ FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits,
   Fixed fixed(runs.size());
   FilterBits best = solve(runs, budget_bits, curve, fixed);
   if (curve == FilterCurve::kIdeal) return best;
-  // A filter has at least one probe, so a filter with fewer bits than first_touch() is worse than the hull suggests. Such a run
-  // gets no filter, or a filter of first_touch() bits, if that is better. Rarely more than one run is concerned, unless a level
-  // has many.
+  // A filter has at least one probe, so a filter with fewer bits than first_touch() is worse than the hull says. A run with
+  // such a filter gets no filter instead, or one of first_touch() bits, whichever is better. There is rarely more than one such
+  // run, unless a level has many runs.
   const double touch = convex(curve).first_touch();
-  const std::size_t tries = 2 * runs.size();  // bits that one run does not use may bring another run to this point
+  const std::size_t tries = 2 * runs.size();  // bits that one run frees may give another run a filter that is too small
   for (std::size_t i = 0; i < tries; ++i) {
     const std::size_t r = i % runs.size();
     if (fixed[r] || best.bits_per_entry[r] <= 0 || best.bits_per_entry[r] >= touch) continue;

@@ -1,21 +1,23 @@
 // Computes how much filter memory each sorted run gets (Monkey: Dayan, Athanassoulis, Idreos, TODS 2018, section 4).
 //
-// Run r is reached, and does not have the wanted key, with probability a_r. The lookup then reads h_r p_r pages on average, one
-// for each false positive. So
+// A lookup reaches run r, and does not find its key there, with probability a_r. It then reads h_r p_r pages of the run on
+// average, one for each false positive. So the problem is
 //
 //   minimise    sum over runs of a_r h_r p_r
 //   subject to  sum over runs of n_r bits(p_r) = M,   0 < p_r <= 1
 //
-// where n_r is the number of entries and bits(p) the bits per entry with which a filter has false positive rate p. An ideal Bloom
-// filter has bits(p) = -ln p / ln(2)^2. With Lagrange's multiplier mu the answer is p_r = min(1, mu n_r / (a_r h_r)). It is
-// proportional to the entries, since a page costs the same in any run. With all a_r = 1 this is Monkey for lookups of absent keys
-// (Eqs. 5 to 8); with a smaller a for the last runs it is Monkey for a mix with existing keys (Eqs. 14 to 20).
+// For run r, n_r is the number of entries, p_r the false positive rate of a filter, and h_r the number of pages per tile. M is
+// the budget in bits. bits(p) are the bits per entry with which a filter has the false positive rate p. An ideal Bloom filter
+// has bits(p) = -ln p / ln(2)^2. With Lagrange's multiplier mu the answer is p_r = min(1, mu n_r / (a_r h_r)). The rate is
+// proportional to the number of entries, since a false positive costs one page in any run. With all a_r = 1 this is Monkey for
+// lookups of absent keys (Eqs. 5 to 8); with a smaller a_r for the last runs it is Monkey for a mix with existing keys (Eqs. 14
+// to 20).
 //
 // Real filters (bloom.h) are a little worse than ideal ones, and more so with more bits. allocate_filters() uses the slope of
 // their p(bits): run r gets the bits at which a_r h_r (-p'(bits)) / n_r is mu, or none if that slope is below mu from the first
 // bit on. mu is found by bisection. This needs a convex p(bits), so the lower hull of ln p is used: straight lines between
-// quarter bits. Above a bit and a half the hull and the filters differ by thousandths. Below, a filter has only one probe and is
-// worse than the hull, so a run gets either no bits or a bit and a half.
+// quarter bits. Above a bit and a half per entry the hull and the filters differ by thousandths. Below that, a filter has only
+// one probe and is worse than the hull, so a run gets either no bits or a bit and a half per entry.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +32,7 @@ struct FilterRun {
   double arrivals = 1;        ///< a_r: probability, in [0, 1], that a lookup reaches this run and does not find its key in it
 };
 
-/// The kind of filter whose p(bits) is used.
+/// The kind of filter whose p(bits) is used in the computation.
 enum class FilterCurve : std::uint8_t {
   kBlocked,  ///< the filters of bloom.h, by a curve fitted to measurements
   kIdeal,    ///< an undivided Bloom filter with ln 2 times its bits per entry as number of probes: p = e^(-bits ln(2)^2)
@@ -43,31 +45,30 @@ struct FilterBits {
   double bits = 0;                           ///< sum of n_r bits_per_entry; at most the budget
 };
 
-/// Returns the false positive rate at `bits_per_entry`, on `curve`. 1 at 0 bits and below.
+/// Returns the false positive rate of a filter of this kind with `bits_per_entry`; 1 at 0 bits and below.
 double false_positive_rate(FilterCurve curve, double bits_per_entry);
 
 /// Distributes at most `budget_bits` over the runs so that false positives cost the fewest page reads. A filter gets at most
-/// kMaxBitsPerKey bits per entry; the rest of the budget is then not spent. A run without entries, or with a_r = 0, gets no bits.
+/// kMaxBitsPerKey bits per entry; bits of the budget above that are not used. A run without entries, or with a_r = 0, gets no
+/// bits.
 FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve = FilterCurve::kBlocked);
 /// Like allocate_filters(), with a budget of `bits_per_key` for every entry of all runs.
 FilterBits allocate_filters_per_key(std::span<const FilterRun> runs, double bits_per_key,
                                     FilterCurve curve = FilterCurve::kBlocked);
-/// For comparison: gives every entry the same number of bits (at most kMaxBitsPerKey).
+/// For comparison with Monkey: gives every entry the same number of bits (at most kMaxBitsPerKey).
 FilterBits allocate_uniform(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve = FilterCurve::kBlocked);
-
-/// Returns the sum of a_r h_r p_r for given bits per entry.
+/// Returns the sum of a_r h_r p_r, with `bits_per_entry` given for each run.
 double lookup_pages(std::span<const FilterRun> runs, std::span<const double> bits_per_entry, FilterCurve curve);
 
-/// The closed form for full trees whose entries have equal sizes, with ideal filters. Each level i = 1 .. L has T times as many
-/// entries as the level before, in one run or in T - 1 runs (tiering). All levels together have N entries, except the 1 / T^L
-/// that a tree of L levels lacks. `mix` is v, the number of found keys per absent key; all found keys are in the last level (Eq.
-/// 12).
+/// Input of the paper's closed form, for full trees with ideal filters and entries of equal sizes. Each of the levels 1 to L
+/// has T times as many entries as the level before, in one run or in T - 1 runs (tiering). All levels together have N (1 - 1 /
+/// T^L) entries. All found keys are in the last level (Eq. 12).
 struct FullTree {
   double size_ratio = 2;
   int levels = 1;
   double entries = 0;  ///< N
   bool tiering = false;
-  double mix = 0;  ///< v of Eq. 12
+  double mix = 0;  ///< v of Eq. 12: number of lookups of existing keys per lookup of an absent key
 };
 /// Returns L_unfiltered, the number of largest levels that have no filter (Eqs. 8 and 18).
 int unfiltered_levels(const FullTree& tree, double budget_bits);

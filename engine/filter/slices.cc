@@ -13,14 +13,14 @@ namespace {
 // The smallest slice, in bits per key. A smaller filter has only one probe, and avoids the fewest page reads per bit of memory
 // (monkey.h). Each slice costs a lookup one more cache line.
 constexpr double kLeastSliceBits = 1.5;
-// Bits that a run's filters additionally need when the tree grows by a level below the run: log2(T) / ln 2, which is 3.7 at T = 6
-// and 4.8 at T = 10. No second reserve is needed for a further level: compactions have rewritten the table by then.
+// Further bits per key that a run's filters need when the tree grows by a level below the run: log2(T) / ln 2, which is 3.7 at
+// T = 6 and 4.8 at T = 10. A reserve for a second level is not needed: when it comes, compactions have rewritten the table.
 constexpr double kReserveBits = 4;
 // The worth of a slice that is in memory is multiplied by this factor, so that slices are not loaded and dropped repeatedly.
 constexpr double kStay = 1.25;
 constexpr double kOverBudget = 1.0 / 32;
 
-/// The next slice of a table, ordered by page reads saved per bit.
+/// The next slice of a table. Ordered by `worth`, the page reads saved per bit.
 struct Candidate {
   double worth;
   std::size_t table;

@@ -1,13 +1,14 @@
 // Cuts the filter of a new table into slices, and chooses which slices are in memory as the tree changes.
 //
-// allocate_filters() (monkey.h) computes how many bits a run's filters should have now. But the tree changes while a table stays.
-// The table may move to a lower level without being rewritten and then needs fewer bits. Or the tree grows by a level below it,
-// and the table needs more (for a factor T, log2(T) / ln 2 bits more). A slice is loaded or dropped as a whole. Each slice costs
-// one more cache line for existing keys, so a table has as few as possible:
+// allocate_filters() (monkey.h) computes how many bits a run's filters should have now. But the tree changes while a table
+// stays. The table may move to a deeper level without being rewritten, and then needs fewer bits. Or the tree grows by a level
+// below the table, and then the table needs more: log2(T) / ln 2 bits per key for a size ratio of T. A slice is loaded or
+// dropped as a whole. Each slice costs a lookup of an existing key one more cache line, so a table has as few slices as
+// possible:
 //   1. the bits that the table would have in the largest run. Most tables are there, so most tables have one slice in memory;
 //   2. the further bits that the table needs in its present run. Lookups of absent keys rarely test this slice, since the first
 //      slice excludes most of them;
-//   3. for tables of the largest run, a reserve for when the tree grows. This slice is only on disk at first.
+//   3. for tables of the largest run, bits in reserve for when the tree grows. This slice is only on disk at first.
 // After every change of the tree's files the loaded slices are chosen again, by the false positives that each slice saves.
 // Lookups are correct with any choice.
 //
@@ -22,8 +23,9 @@
 
 namespace ebbtide {
 
-/// Returns, for each run, the bits per key of each slice of a new table of that run. `runs`: the tree with that table.
-/// `bits_per_key`: average over all keys of the tree. Empty = no filter. The sum is at most kMaxBitsPerKey without the reserve.
+/// Returns, for each run, the bits per key of each slice of a new table of that run; an empty list = no filter. `runs`: the
+/// runs of the tree, the new table included. `bits_per_key`: average over all keys of the tree. Without the reserve, the slices
+/// of a table sum to at most kMaxBitsPerKey.
 std::vector<std::vector<double>> cut_filters(std::span<const FilterRun> runs, double bits_per_key);
 
 /// One slice of one table.
@@ -39,10 +41,10 @@ struct SlicedTable {
 };
 
 /// Returns the number of slices of each table to keep in memory, so that false positives cost the fewest page reads with
-/// `budget_bits` for all tables. Slices are taken in the order of page reads saved per bit while there is room. A slice in memory
-/// gets a bonus of a quarter, so that slices are not loaded and dropped repeatedly. First slices may exceed the budget by 1/32.
-/// One more slice may do so if half of it fits. The tables were built for an earlier tree, and none should lack a filter because
-/// of a few bits.
+/// `budget_bits` for all tables. Takes slices in the order of page reads saved per bit, while there is room. The saving of a
+/// slice that is in memory counts a quarter more, so that slices are not loaded and dropped repeatedly. The choice may exceed
+/// the budget by 1/32: for a first slice, or for a later slice of which half fits. The tables were built for an earlier shape
+/// of the tree, and none should have no filter because of a few bits.
 std::vector<std::uint32_t> choose_slices(std::span<const FilterRun> runs, std::span<const SlicedTable> tables,
                                          double budget_bits);
 /// For comparison: returns the number of slices of each table whose bits are nearest to `bits_per_key`; at least one unless

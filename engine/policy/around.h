@@ -2,9 +2,9 @@
 //
 //   cut     A file partly in a frozen range is cut at the range's ends, within its run. Policies can then use the parts outside.
 //   stack   Flushes add files to a frozen range that are newer than the quarantined files. Once more than kFrozenRuns runs have
-//           such files, the newest of these files are merged: one after another, until the next file is larger than all merged
-//           files together. So the number of runs exceeds kFrozenRuns by a logarithm at most. No merge goes past a quarantined
-//           file.
+//           such files, the newest of these are merged into one. The merge takes files from the newest on, until the next file
+//           is larger than all taken files together. So the number of runs exceeds kFrozenRuns only by a logarithm of the data.
+//           The merge takes no file that is older than a quarantined one.
 #pragma once
 
 #include "policy/policy.h"
@@ -13,8 +13,8 @@ namespace ebbtide {
 
 inline constexpr std::size_t kFrozenRuns = 8;
 
-/// Returns the next cut that is due, or an empty plan. Sets `*busy` to true if a running job has a file that must be cut. `shape`
-/// has all files, also those in frozen ranges.
+/// Returns the next cut that is due, or an empty plan. Sets `*busy` to true if a file that must be cut is busy. `shape` has all
+/// files, also those in frozen ranges.
 Plan plan_cut(const TreeShape& shape, bool* busy);
 /// Returns a cut or a stack plan. `shape` has all files, also those in frozen ranges. Returns an empty plan if there is no work,
 /// or only work on busy files.

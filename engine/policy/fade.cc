@@ -12,13 +12,12 @@
 namespace ebbtide {
 namespace {
 
-/// The number of expired files for which a plan is made, to choose the best one, while disk space is short. A plan takes
-/// microseconds.
+/// While disk space is short, plans are made for so many expired files, and the best plan is taken. A plan takes microseconds.
 constexpr std::size_t kMostTried = 64;
 
 constexpr std::uint64_t kPartsOfSplit = 4;
-/// Returns the smallest size of the parts of a file. Beside its data a file takes some 8 KiB: metadata, and the
-/// unused ends of blocks. So the smallest files need an eighth more space than their data.
+/// Returns the smallest size, in bytes, of the parts into which a file may be split. Beside its data a file takes some 8 KiB,
+/// for metadata and unused ends of blocks. So the smallest files need an eighth more space than their data.
 std::uint64_t smallest_part(std::uint64_t file_bytes) {
   return std::max(file_bytes / 64, std::min(std::uint64_t{64} << 10, file_bytes));
 }
@@ -65,7 +64,8 @@ class Fade {
   void add_expired(std::size_t run, const FileShapes::Chunk& chunk, std::vector<ExpiredFile>* expired) const {
     const int level = shape_.runs[run].level;
     for (const FileShape& file : chunk.items) {
-      // Every plan for the file takes the file itself. While a merge of a thousand runs goes on, none of them is tried.
+      // Every plan for a file takes the file itself, so none is possible for a busy one. This saves the work below during a
+      // merge of a thousand runs.
       if (file.busy) continue;
       // A bottommost file expires later than other files. So a file that is not expired even if an older run overlaps it needs no
       // search for such a run.
@@ -91,7 +91,7 @@ class Fade {
     return a.file->smallest < b.file->smallest;
   }
 
-  /// False if the context excludes the file for now.
+  /// Returns false if the FadeContext excludes the file.
   [[nodiscard]] bool is_to_be_done(const FileShape& file) const {
     if (std::binary_search(context_.skip.begin(), context_.skip.end(), file.num)) return false;
     if (due_.is_late(file)) return true;
@@ -114,7 +114,8 @@ class Fade {
 
   [[nodiscard]] bool fits(std::uint64_t bytes) const { return space_of(bytes) <= context_.room; }
   [[nodiscard]] bool fits(const Proposal& proposal) const { return fits(proposal.reserved.bytes); }
-  /// True if `a` comes before `b` while disk space is short: plans that fit come first, then late plans, then the smallest.
+  /// Returns true if `a` is better than `b` while disk space is short. A plan that fits is better; of two such plans, or two
+  /// others, a plan for a late file; of equal ones, the smaller plan.
   [[nodiscard]] bool is_better(const Proposal& a, const Proposal& b) const {
     if (fits(a) != fits(b)) return fits(a);
     if (a.plan.urgent != b.plan.urgent) return a.plan.urgent;
@@ -124,8 +125,9 @@ class Fade {
     RunId run = 0;
     const FileShape* file = nullptr;
   };
-  /// Returns the first step for a plan that does not fit: a split of a file, so that the next slice takes fewer bytes. If no file
-  /// can be split, returns the plan itself: it may still succeed if its inputs have dead bytes, which are not written.
+  /// Returns what to do first for a plan that does not fit: a split of one of its files, so that the next slice takes fewer
+  /// bytes. If no file can be split, returns the plan itself: it may still succeed if its inputs have dead bytes, which are not
+  /// written.
   [[nodiscard]] Plan split_for(Plan plan) const {
     const auto* slice = std::get_if<Slice>(&plan.action);
     if (slice == nullptr) return plan;
@@ -141,13 +143,14 @@ class Fade {
         if (!is_inside && (straddler.file == nullptr || straddler.file->bytes < file.bytes)) straddler = {run.id, &file};
       }
     }
-    // The parts of the target have slices with fewer of the files inside; a part of a straddler reaches less beyond the slice.
+    // After a split of the target, the slice of each part has fewer of the files inside. After a split of a straddler, its part
+    // reaches less beyond the slice.
     if (inside < straddling) std::swap(target, straddler);
     if (!split(target, &plan)) split(straddler, &plan);
     return plan;
   }
-  /// Turns the plan into a rewrite of the file in parts. Returns false if the file cannot be split, or does not fit itself. A few
-  /// parts are enough: the next slice splits its own part again if it must, and each file needs space beside its data.
+  /// Replaces the plan by a rewrite of the file in parts. Returns false if the file cannot be split, or does not fit itself.
+  /// Makes few parts, since each file needs space beside its data; the part in the next slice may be split again.
   bool split(const RunFile& in, Plan* plan) const {
     if (in.file == nullptr || !fits(in.file->bytes)) return false;
     const FileShape& file = *in.file;

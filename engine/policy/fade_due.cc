@@ -6,8 +6,8 @@
 namespace ebbtide {
 namespace {
 
-/// Applies if less data arrives within a deadline than the levels above the last can hold. A delete may then spend at least this
-/// share of its time in the memtable and level 0.
+/// The least share of a delete's time for memtable and level 0 together, if less data arrives within a deadline than the levels
+/// above the last can hold.
 constexpr double kLevel0Share = 0.5;
 
 }  // namespace
@@ -58,8 +58,8 @@ bool DueTimes::is_late(const FileShape& file) const {
   return file.deadline != 0 && now_ >= expires_at(file.oldest_birth, file.deadline, margin_ / 2, 1);
 }
 
-// expires_at() grows with birth and deadline, so no file expires before the time computed from the smallest of each. expires_at()
-// rounds, so the time may be a millisecond off.
+// expires_at() grows with birth and deadline, so no file expires before the result for the oldest birth and the earliest
+// deadline. expires_at() rounds, so that result may be too large by a millisecond.
 bool DueTimes::any_may_be_expired(const ShapeSums& sums, int level) const {
   if (sums.oldest_birth == 0) return false;
   if (sums.oldest_birth <= purge_before_) return true;

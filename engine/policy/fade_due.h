@@ -1,18 +1,18 @@
 // Computes when pending deletes are due: the times by which each must leave the memtable, each level, and the files. Pure.
 //
-// Each level above the final run has a TTL, d_0 (the memtable) to d_{n-1}. The TTLs divide the time from birth to deadline, less
-// a margin for the work itself, in the ratio of the levels' capacities: the paper's geometric rule for any capacities. A file of
-// the i-th level is expired once its age exceeds d_0 + ... + d_i. In trees that use slices (all but by_file), a slice goes
-// directly to the final run, so a file there has the whole time: earlier slices would write each target more often and drop no
-// more tombstones. Final files of all trees have the whole time for the same reason
+// Each level above the final run has a TTL: d_0 (the memtable) to d_{n-1}. The TTLs divide the time from birth to deadline,
+// less a margin for the work itself, in the ratio of the levels' capacities. This is the paper's geometric rule, for any
+// capacities. A file of the i-th level is expired once its age exceeds d_0 + ... + d_i. In trees that use slices (those without
+// Policy::by_file), a slice goes directly to the final run. So each file there has the whole time: earlier slices would write
+// each target more often and drop no more tombstones. Final files of all trees have the whole time for the same reason
 // (engine/docs/decisions/0007-one-ttl-for-slices.md).
 //
 // If less data arrives within a deadline than the levels above the last can hold, data goes down because of deadlines, not
-// because levels are full. With a TTL per level, each step would then rewrite the whole next level once per TTL. So in this case
-// trees that go file by file give data below level 0 the whole time, too. They move it down in one slice through all levels from
-// level 1 on, and the tree is written once per deadline (engine/docs/decisions/0024-down-in-one-go.md). Memtable and level 0 keep
-// TTLs. For these, each capacity counts at most as much as the arriving data, and a delete may stay in them for at least half of
-// its time.
+// because levels are full. With a TTL per level, each step would then rewrite the whole next level once per TTL. So in this
+// case trees with Policy::by_file give data below level 0 the whole time, too. They move it down in one slice through all
+// levels from level 1 on, and the tree is written once per deadline (engine/docs/decisions/0024-down-in-one-go.md). Memtable
+// and level 0 keep TTLs. To compute these, each capacity counts at most as much as the data that arrives within a deadline, and
+// the two TTLs are at least half of a delete's time.
 #pragma once
 
 #include <span>
@@ -26,15 +26,15 @@ namespace ebbtide {
 /// the final run, memtable first. `margin` is at most `deadline`.
 std::vector<double> level_ttls(double deadline, double margin, std::span<const double> capacities);
 
-/// For each level, the fraction of the time from birth to deadline, less the margin, after which a delete must have left that
-/// level. 1 for the last level and deeper levels.
+/// For the memtable and each level: the fraction of the time from birth to deadline, less the margin, after which a delete must
+/// have left it. It is 1 for the last level and deeper levels.
 class TtlShares {
  public:
   TtlShares(const TreeShape& shape, const Policy& policy);
   [[nodiscard]] double memtable() const { return shares_.front(); }
   [[nodiscard]] double level(int level) const;
-  /// True if less data arrives within a deadline than the levels above the last can hold. Then files that expire below level 0 go
-  /// down in one slice.
+  /// Returns true if less data arrives within a deadline than the levels above the last can hold, so that files that expire
+  /// below level 0 go down in one slice.
   [[nodiscard]] bool in_one_go() const { return in_one_go_; }
 
  private:
@@ -42,9 +42,9 @@ class TtlShares {
   bool in_one_go_ = false;
 };
 
-/// Returns the engine time by which a delete, born at `birth` and due at `deadline`, must leave a level whose TtlShares value is
-/// `share`. `margin`: ms before the deadline at which all work for the delete is to be done; at most half of the time from birth
-/// to deadline counts.
+/// Returns the engine time by which a delete, born at `birth` and due at `deadline`, must leave a level whose TtlShares value
+/// is `share`. `margin`: the ms before the deadline by which all work for the delete is to be done; a margin above half of the
+/// time from birth to deadline counts as that half.
 Millis expires_at(Millis birth, Millis deadline, Millis margin, double share);
 
 /// The due times of the files of one tree at one moment. Holds no reference to the shape.
@@ -53,7 +53,7 @@ class DueTimes {
   DueTimes(const TreeShape& shape, const Policy& policy, Millis now, Millis margin)
       : purge_before_(shape.purge_before), now_(now), margin_(margin), by_file_(policy.by_file()), shares_(shape, policy) {}
 
-  /// True if a PURGE.NOW applies to the file's pending deletes.
+  /// Returns true if a PURGE.NOW (TreeShape::purge_before) applies to the file's oldest pending delete.
   [[nodiscard]] bool is_purged_now(const FileShape& file) const {
     return file.oldest_birth != 0 && file.oldest_birth <= purge_before_;
   }
@@ -61,10 +61,10 @@ class DueTimes {
   [[nodiscard]] Millis deadline_of(const FileShape& file) const { return is_purged_now(file) ? 0 : file.deadline; }
   /// True if at most half of the margin is left before the file's deadline. Then running jobs may be aborted for the file.
   [[nodiscard]] bool is_late(const FileShape& file) const;
-  /// True if the file's time on this level is over. `final`: the file is bottommost, and has more time than any other. Pass false
-  /// while this is unknown.
+  /// Returns true if the file's time on this level is over. `final`: the file is bottommost, so it has the whole time. If that
+  /// is unknown, pass false: the result may then be true too early, but never false too late.
   [[nodiscard]] bool is_expired(const FileShape& file, int level, bool final = false) const;
-  /// A quick test of many files by their sums. Returns false only if is_expired() is false for each of these files.
+  /// A quick test for all files of a chunk. Returns false only if is_expired() is false for each of them.
   [[nodiscard]] bool any_may_be_expired(const ShapeSums& sums, int level) const;
   /// True if files that expire below level 0 go down in one slice (TtlShares::in_one_go).
   [[nodiscard]] bool in_one_go() const { return shares_.in_one_go(); }

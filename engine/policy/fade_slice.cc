@@ -1,9 +1,10 @@
-// A slice: the key range of some files of the oldest overlapping run (the targets). The files of that range in all runs, from the
-// newest run with an expired file down, are merged into the targets. No run is added, removed or moved.
+// A slice merges the key range of some files (the *targets*) of the oldest run that overlaps the expired file. It takes the
+// files in that range of all runs, from the newest run with an expired file there to the targets' run, and merges them into the
+// targets. No run is added, removed or moved.
 //
-// A slice begins with the target under the oldest obligation and grows over neighbours, up to kSliceFiles or kOneGoFiles. A file
-// that straddles an end of the slice is written only to be clipped; a larger slice has less of this work. While disk space is
-// short, a slice does not grow, and takes the target for which it is smallest.
+// A slice begins with the target below the file with the earliest deadline, and grows over neighbours, up to kSliceFiles or
+// kOneGoFiles. A file that lies across an end of the slice is written only to be cut there; a larger slice has less of this
+// work. While disk space is short, a slice does not grow, and takes the target for which it is smallest.
 #include <algorithm>
 
 #include "policy/fade.h"
@@ -13,7 +14,7 @@
 namespace ebbtide {
 namespace {
 
-/// The number of targets of a file that are tried while disk space is short. A try costs microseconds.
+/// The most targets of a file for which slices are compared while disk space is short. Each costs microseconds.
 constexpr std::size_t kMostTargets = 16;
 
 class SliceDown {
@@ -58,8 +59,8 @@ class SliceDown {
   }
   [[nodiscard]] std::uint64_t most_bytes() const { return shape_.file_bytes * (in_one_go_ ? kOneGoFiles : kSliceFiles); }
 
-  /// Returns the smallest slice of a single target. Candidates start at the target under the oldest obligation and wrap around. A
-  /// busy target is taken only if all targets are busy.
+  /// Returns the smallest slice of a single target. Compares at most kMostTargets targets, from the most urgent one on, and
+  /// wraps around. Takes a busy target only if all targets are busy.
   [[nodiscard]] Draft smallest() const {
     const FileSpan targets = files_in(shape_.runs[below_], expired_.file->range());
     const FileNum most_urgent = most_urgent_target(query_, expired_, below_).num;
@@ -78,9 +79,9 @@ class SliceDown {
     return a.bytes < b.bytes;
   }
 
-  /// Returns the newest run that takes part. Usually that is the newest run with an expired file in the range, so that the target
-  /// is written once. In one go, it is the newest run below level 0, and all older runs take part, expired or not. Then the range
-  /// has no pending deletes below level 0 any more.
+  /// Returns the newest run that takes part. Usually that is the newest run with an expired file in the range, so that the
+  /// target is written once. If files go down in one go (in_one_go_), it is the newest run below level 0, whether its files
+  /// have expired or not. Then no pending deletes below level 0 are left in the range.
   [[nodiscard]] std::size_t newest_run_of(const KeyRange& range) const {
     std::size_t run = 0;
     if (in_one_go_) {
@@ -108,8 +109,8 @@ class SliceDown {
     }
     return range;
   }
-  /// If the file goes down in one go, returns the range extended over the next target. Files of the levels between are then
-  /// clipped at the end of that target. Otherwise returns the range.
+  /// If the file goes down in one go, returns the range extended over the next target, where files of the levels between are
+  /// then cut. Otherwise returns the range.
   [[nodiscard]] KeyRange over_next_target(const KeyRange& range) const {
     const RunShape& run = shape_.runs[below_];
     const std::size_t next = run.overlapping(range.start, range.end).second;

@@ -1,10 +1,10 @@
-// A step down, for trees that go file by file (Policy::by_file): merges the expired file with the files that it overlaps in the
-// next older run that has such files.
+// A step down, for trees whose files go down singly (Policy::by_file): merges the expired file with the files that it overlaps
+// in the next older run that has such files.
 //
-//   from level 0          All overlapping runs of level 0 go down: their files will expire soon, and would cause another rewrite
-//                         of the next run.
-//   above the final run   The final file under the oldest obligation is the target. All files over it in the run above are merged
-//                         into it, so that the target is written once.
+//   from level 0          All overlapping runs of level 0 go down: their files will expire soon, and would cause another
+//                         rewrite of the next run.
+//   into the final run    The most urgent final file that the expired file overlaps is the target. All files of the expired
+//                         file's run that overlap the target are merged into it, so that it is written once.
 //   over an empty level   If a level between has no files in the expired file's range, the file moves to that level. The file
 //                         stays there until its time is over, so that the run below is written once for all such files.
 #include <algorithm>
@@ -29,7 +29,7 @@ class StepDown {
     const std::optional<PlanTarget> rest = resting_place(below);
     if (level_ > 0) take_from_level(below, rest.has_value());
     if (rest) return merge_into(*rest);
-    if (next_overlapping(shape_, last + 1, range_) < below) return std::nullopt;  // the grown range meets a run in between
+    if (next_overlapping(shape_, last + 1, range_) < below) return std::nullopt;  // the range has grown over a run between
     take_and_grow(below);
     if (list_.reserved.bytes > kLargestMerge * std::max<std::uint64_t>(shape_.file_bytes, 1)) return std::nullopt;
     return merge_into({shape_.runs[below].id, shape_.runs[below].level});
@@ -42,7 +42,7 @@ class StepDown {
     while (level_ == 0 && last + 1 < shape_.runs.size() && shape_.runs[last + 1].level == 0) ++last;
     return last;
   }
-  /// True if the level has another, older run, which an earlier policy left.
+  /// Returns true if the level has an older run, too, which another policy left there.
   [[nodiscard]] bool has_surplus_run(std::size_t run) const {
     return run + 1 < shape_.runs.size() && shape_.runs[run + 1].level == level_;
   }
@@ -50,7 +50,8 @@ class StepDown {
   void take_level0(std::size_t last) {
     for (std::size_t run = 0; run <= last; ++run) take_and_grow(run);
   }
-  /// Adds the file to the inputs; above the final run, adds all files over the most urgent target.
+  /// Adds the file to the inputs. If run `below` is final in the range, adds all files of the run that overlap the most urgent
+  /// target.
   void take_from_level(std::size_t below, bool rests) {
     FileSpan files = files_in(shape_.runs[expired_.run], range_);  // the file alone
     if (!rests && is_final_in(shape_, below, range_)) {
@@ -66,7 +67,8 @@ class StepDown {
     if (!files.empty()) range_ = hull(range_, hull(files.front().range(), files.back().range()));
   }
 
-  /// Returns a level between the file's level and that of run `below` on which the file's time is not over yet, or none.
+  /// Returns the first level, between the file's level and that of run `below`, on which the file's time is not over yet; no
+  /// value if there is none.
   [[nodiscard]] std::optional<PlanTarget> resting_place(std::size_t below) const {
     for (std::size_t run = expired_.run + 1; run < below; ++run) {
       const RunShape& between = shape_.runs[run];

@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-/// Returns the earliest deadline of the expired files above `target`.
+/// Returns the earliest deadline of the expired files that overlap `target` in newer runs.
 Millis earliest_deadline_over(const FadeQuery& query, const FileShape& target, std::size_t below) {
   Millis earliest = std::numeric_limits<Millis>::max();
   const KeyRange range = target.range();

@@ -1,6 +1,6 @@
-// The two ways in which a file's pending deletes go down: a step into the next older run, and a slice into the oldest run. Each
-// is a function from values to a proposal; policy/fade.cc chooses among the proposals. This header has the query and the lists of
-// files that both ways use.
+// The two strategies by which a file's pending deletes go down: a step into the next older run, and a slice into the oldest run
+// that overlaps the file. Each is a function from values to a proposal; policy/fade.cc chooses among the proposals. This header
+// has the query and the lists of files that both use.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +26,15 @@ struct FadeQuery {
   bool by_file = false;        ///< Policy::by_file
   bool room_is_short = false;  ///< is_short() of FadeContext::room
 
-  /// True if a file's pending deletes go to the bottommost run in one slice. A file of level 0 first makes a step down, since
-  /// files of level 0 span all keys.
+  /// Returns true if the file's pending deletes go to the bottommost run in one slice. A file of level 0 makes a step down
+  /// first, since files of level 0 span all keys.
   [[nodiscard]] bool goes_in_one(const ExpiredFile& e) const { return by_file && due.in_one_go() && shape.runs[e.run].level > 0; }
 };
 
-/// The files that a plan takes as inputs.
+/// The sums of the files that a plan takes as inputs.
 struct Reservation {
   std::uint64_t bytes = 0;  ///< bytes of the inputs; the plan writes at most as many bytes
-  bool busy = false;        ///< true if a running job has reserved an input: the plan must wait
+  bool busy = false;        ///< true if an input is busy (a running job uses it), so that the plan must wait
 };
 
 /// The result of a strategy.
@@ -43,15 +43,16 @@ struct Proposal {
   Reservation reserved{};
 };
 
-/// Returns a merge that moves the file one level down; from level 0, together with all runs there. Returns none if a slice is
-/// needed: if the level has surplus runs, if there is a run in between, or if the merge would be very large (kLargestMerge).
+/// Returns a merge that moves the file one level down; from level 0, together with all runs there. Returns no value if a slice
+/// is needed: the file's level has a further, older run, a run with files in the range lies in between, or the merge would be
+/// very large (kLargestMerge).
 [[nodiscard]] std::optional<Proposal> propose_step_down(const FadeQuery& query, const ExpiredFile& e);
 
 /// Returns a merge of one key range, from the file's run or a newer run down to the oldest run that overlaps the file. `e` must
 /// not be final.
 [[nodiscard]] Proposal propose_slice(const FadeQuery& query, const ExpiredFile& e);
 
-/// Adjacent files of one run. The class exists because clang 14 cannot compile std::ranges::subrange of libstdc++ 12.
+/// Adjacent files of one run. (std::ranges::subrange would do, but clang 14 cannot compile that of libstdc++ 12.)
 class FileSpan {
  public:
   FileSpan(FileShapes::const_iterator first, FileShapes::const_iterator last) : begin_(first), end_(last) {}
@@ -78,14 +79,15 @@ struct InputList {
 
 /// Returns the files of a run that overlap the range.
 [[nodiscard]] FileSpan files_in(const RunShape& run, const KeyRange& range);
-/// Return the index of the first, or last, run from `run` on with files in the range; shape.runs.size() if there is none.
+/// Return the index of the newest, or the oldest, of the runs with index >= `run` that have files in the range;
+/// shape.runs.size() if there is none.
 [[nodiscard]] std::size_t next_overlapping(const TreeShape& shape, std::size_t run, const KeyRange& range);
 [[nodiscard]] std::size_t oldest_overlapping(const TreeShape& shape, std::size_t run, const KeyRange& range);
-/// True if no run older than `run` has files in the range.
+/// Returns true if no run older than `run` has files in the range.
 [[nodiscard]] bool is_final_in(const TreeShape& shape, std::size_t run, const KeyRange& range);
 
-/// Returns the file of run `below` that overlaps the expired file and is under the oldest obligation; of equal files, the file
-/// with the smallest keys.
+/// Returns the file of run `below` that overlaps `e` and has the most urgent expired file above it: the one with the earliest
+/// deadline among the expired files of newer runs that overlap it. Of equal files, returns the one with the smallest keys.
 [[nodiscard]] const FileShape& most_urgent_target(const FadeQuery& query, const ExpiredFile& e, std::size_t below);
 
 }  // namespace ebbtide

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-/// Bounds the work on a shape with absurd numbers; a tree of 60 levels with T = 2 and c = 1 has 2^60 memtables.
+/// No tree has more levels: with T = 2 and c = 1, a tree of 60 levels has 2^60 memtables. Limits the work on a damaged shape.
 constexpr int kMostLevels = 60;
 
 std::uint64_t bytes_at(const TreeShape& shape, int level) {
@@ -64,8 +64,8 @@ GarneringPolicy::GarneringPolicy(std::string name, const GarneringParameters& pa
          parameters.level0_runs >= 1);
 }
 
-// The last level never exceeds its capacity, since a full last level increases L. So it has no limit here, and deeper levels are
-// not reached.
+// A last level that is full increases L, so it never exceeds its capacity. So the last level has no limit in these vectors, and
+// nothing goes below it.
 LeveledPolicy GarneringPolicy::leveling_for(const TreeShape& shape) const {
   const int last = level_count(shape);
   LevelVectors vectors;

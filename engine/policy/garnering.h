@@ -1,16 +1,17 @@
-// Garnering (Zhao et al., Autumn, section 3): leveling whose level sizes depend on the number of levels. The last level is T
-// times as large as the level above it; the ratio grows by 1/c per level upwards (Eq. 4), so that
+// Garnering (Zhao et al., Autumn, section 3): leveling in which the capacities of levels depend on the number L of levels. The
+// last level is T times as large as the one above it, and this ratio grows by the factor 1/c per level upwards (Eq. 4). So
+// level i has the capacity
 //
 //   C_i = T^i / c^((2L - 1 - i) i / 2) B,  i = 1 .. L                                                      (Eq. 5)
 //
-// with fewer levels than leveling (O(sqrt(log n))) and small levels that grow with L. B is the memtable, or more where level 0
-// alone would be larger than C_1 of leveling: max(1, level0_runs / T) memtables. L is persisted (TreeShape::levels):
+// The tree has fewer levels than with leveling: O(sqrt(log n)). The small levels become larger when L grows. B is the size of
+// the memtable times max(1, level0_runs / T), so that level 1 is not smaller than level 0. L is persisted (TreeShape::levels):
 //   * delayed last-level compaction: a full last level increases L by one, which makes every level larger, and starts no
 //     compaction. So no file ever goes below level L;
-//   * L shrinks when all data would fill at most half of the last level of a tree with one level less. With a limit
-//     above half, a tree at the border would rewrite its last level repeatedly. Files below the new level L merge with level L.
-// The tiered first level (section 3.2) is an additional level 0, as in one_leveling: its runs merge down when they reach their
-// number.
+//   * L shrinks by one when all data would fill at most half of the last level of a tree with L - 1 levels. With a limit above
+//     half, a tree near the limit would rewrite its last level again and again. Files below the new level L merge with level L.
+// The tiered first level (section 3.2) is an additional level 0, as in one_leveling: when it has level0_runs runs, they merge
+// into level 1.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ struct KLsmPolicy::Level {
   bool busy = false;
 };
 
-/// The merge that a level needs: the whole level moves down, or its newest `merge` runs become one run.
+/// The merge that a level needs: the whole level goes down (`down`), or its newest `merge` runs become one run.
 struct KLsmPolicy::Step {
   bool down = false;
   std::size_t merge = 0;
@@ -80,7 +80,7 @@ std::vector<KLsmPolicy::Level> KLsmPolicy::levels_of(const TreeShape& shape) con
     level.bytes += bytes;
     level.busy |= is_busy(run);
   }
-  levels.emplace_back();  // the level that the last level overflows to
+  levels.emplace_back();  // an empty level, into which the last level can go down
   const auto arrivals = static_cast<std::size_t>(vectors_.size_ratio) - 1;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     levels[i].limit = static_cast<std::size_t>(run_limit(static_cast<int>(i), last_level));
@@ -136,7 +136,7 @@ Plan KLsmPolicy::next(const TreeShape& shape, const PolicyContext& context) cons
                                  static_cast<double>(level.runs.size()) / static_cast<double>(level.limit + 1));
     due.emplace_back(over, i);
   }
-  // The sort is stable: among equal levels the smallest stays first.
+  // The sort is stable: of levels that exceed their limits equally, the smallest stays first.
   std::stable_sort(due.begin(), due.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [over, i] : due) {
     const Level& level = levels[i];

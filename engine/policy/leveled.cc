@@ -13,9 +13,9 @@
 namespace ebbtide {
 namespace {
 
-/// The runs of one level, newest first, and their sums.
+/// The runs of one level, and the sums of their bytes.
 struct Level {
-  std::vector<const RunShape*> runs;  ///< all runs, also those without files
+  std::vector<const RunShape*> runs;  ///< all runs, newest first, also those without files
   std::vector<const RunShape*> with_files;
   std::uint64_t bytes = 0, idle_bytes = 0;  ///< idle_bytes: bytes in files that are not busy
   bool busy = false;                        ///< true if any file is busy
@@ -41,12 +41,12 @@ std::vector<Level> levels_of(const TreeShape& shape) {
     level.idle_bytes += bytes - run.busy_bytes();
     level.busy |= run.is_busy();
   }
-  levels.emplace_back();  // the level that the last level overflows to
+  levels.emplace_back();  // an empty level, into which the last level can go down
   return levels;
 }
 
-/// The files of the target level that a job over `range` must take. overlap_with() returns none if one of these files is busy or
-/// the level has runs to merge first.
+/// The files of the target level that a job must take, since they overlap its range. overlap_with() returns no value if one of
+/// them is busy, or if the level has several runs, which must be merged first.
 struct Overlap {
   PlanInput input;
   std::uint64_t bytes = 0;
@@ -70,8 +70,9 @@ bool contains(const KeyRange& outer, const KeyRange& inner) {
   return outer.start <= inner.start && (outer.end.empty() || (!inner.end.empty() && inner.end <= outer.end));
 }
 
-/// Returns the chosen file and neighbours, of at most `bytes` bytes. The neighbours lie inside the span of the chosen file and of
-/// the files of `below` that it overlaps (at least one file). So they rewrite no further file of `below`.
+/// Returns the chosen file and neighbours, with together at most `bytes` bytes. The neighbours lie within the range of the
+/// chosen file and of the files of `below` that it overlaps (it must overlap one). So no further file of `below` must be
+/// rewritten.
 std::vector<FileNum> chosen_and_spanned(const RunShape& run, const FileShape& chosen, const RunShape& below,
                                         std::uint64_t bytes) {
   KeyRange range = chosen.range();
@@ -149,13 +150,13 @@ class Below {
   void begin_at(const FileShape& file) {
     if (run_ != nullptr) at_ = run_->files.partition_point([&](const FileShape& f) { return f.is_before(file); });
   }
-  /// True if `file`, the next file of the walk, overlaps no file of the run below.
+  /// Returns true if `file`, the next file of the walk, overlaps no file of the run below.
   bool is_clear_under(const FileShape& file) {
     if (run_ == nullptr) return true;
     while (at_ != run_->files.end() && at_->is_before(file)) ++at_;
     return at_ == run_->files.end() || file.is_before(*at_);
   }
-  /// Returns the bytes of the files that `file`, the next file of the walk, overlaps; none if one of them is busy.
+  /// Returns the bytes of the files that `file`, the next file of the walk, overlaps; no value if one of them is busy.
   std::optional<std::uint64_t> bytes_under(const FileShape& file) {
     if (run_ == nullptr) return 0;
     while (at_ != run_->files.end() && at_->is_before(file)) ++at_;
@@ -172,7 +173,8 @@ class Below {
   FileShapes::const_iterator at_{};
 };
 
-/// Returns the files of a level that could go down, with the bytes that they overlap. Ends early if no later file can be chosen.
+/// Returns the files of a run that could go down, with the bytes that they overlap. Leaves out files that choose_file() would
+/// not choose.
 std::vector<FileCandidate> candidates_of(const RunShape& run, const RunShape* below, FileChoice choice) {
   std::uint64_t most_tombstones = 0;
   run.files.for_each_sums([&](const ShapeSums& sums) { most_tombstones = std::max(most_tombstones, sums.most_tombstones); });
@@ -184,19 +186,19 @@ std::vector<FileCandidate> candidates_of(const RunShape& run, const RunShape* be
     if (!bytes) continue;
     candidates.push_back({&file, *bytes});
     const bool best = *bytes == 0 && file.tombstones + file.range_tombstones == most_tombstones;
-    if (choice == FileChoice::kLeastOverlap && best) break;  // of equal files the first is chosen
+    if (choice == FileChoice::kLeastOverlap && best) break;  // no later file is better; of equal files the first is chosen
   }
   return candidates;
 }
 
 /// The most files of one move, so that the edit stays small.
 constexpr std::size_t kMostMoved = 4096;
-/// In runs of up to this many files, a plan moves one file, chosen by its overlap at that time. To move several files early costs
-/// more writes later (with Garnering).
+/// In a run of up to this many files, a plan moves only one file, so that each is chosen by its overlap at that time. Moving
+/// several files at once costs more writes later (measured with Garnering).
 constexpr std::size_t kManyFiles = 256;
 
-/// Returns the chosen file, which overlaps nothing below, and the following files that overlap nothing either, until `bytes` go
-/// down.
+/// Returns the chosen file, which overlaps no file of `below`, and files after it that overlap none either, until they have
+/// `bytes` bytes together.
 std::vector<FileNum> chosen_and_next(const TreeShape& shape, const RunShape& run, const FileShape& chosen, const RunShape* below,
                                      const PlanTarget& target, double bytes, Millis now) {
   Below walk(below);
@@ -212,8 +214,8 @@ std::vector<FileNum> chosen_and_next(const TreeShape& shape, const RunShape& run
   return files;
 }
 
-/// Returns the plan that takes one file, with neighbours, from `level` to the next level. `excess`: bytes above the level's
-/// capacity.
+/// Returns the plan that takes one file, and possibly neighbours, from `level` to the next level; an empty plan if none is
+/// possible now. `excess`: the level's bytes above its capacity.
 Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int level, int level0_limit, double excess,
                const PolicyContext& context) {
   const Level& here = levels[static_cast<std::size_t>(level)];
@@ -230,7 +232,7 @@ Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int lev
   Overlap overlap = *overlap_with(below, chosen->file->range());
   std::vector<PlanInput> inputs{{here.with_files.front()->id, {chosen->file->num}}};
   if (!overlap.input.files.empty()) {
-    // Do not delay level 0: no new job takes files that its merge needs.
+    // While level 0 waits for its merge, take no more files of level 1 than necessary: that merge needs them.
     const bool level0_waits = level == 1 && levels[0].count() >= level0_limit;
     const std::uint64_t most = level0_waits ? 0 : chosen->file->bytes + overlap.bytes;
     inputs.front().files = chosen_and_spanned(*here.with_files.front(), *chosen->file, *below.with_files.front(), most);
@@ -311,7 +313,7 @@ Plan LeveledPolicy::next(const TreeShape& shape, const PolicyContext& context) c
     else if (full > 1)
       due.push_back({full, level, false});
   }
-  // Stable: of equal scores the smallest level stays first.
+  // The sort is stable: of equal scores the smallest level stays first.
   std::stable_sort(due.begin(), due.end(), [](const Due& a, const Due& b) { return a.score > b.score; });
   if (!due.empty() && levels[0].count() >= level0_limit) {
     if (Plan plan = merge_level0(shape, levels, context); plan.empty()) {
@@ -341,7 +343,7 @@ std::uint64_t LeveledPolicy::debt_bytes(const TreeShape& shape) const {
     if (level < levels.size() && levels[level].count() > vectors_.run_limit(static_cast<int>(level))) debt += bytes_at(level);
     const double size = bytes_at(level) + arriving;
     arriving = std::max(0.0, size - capacity_bytes(shape, static_cast<int>(level)));
-    // The excess goes down, and is merged with its share of the next level.
+    // The excess goes down, and each of its bytes is merged with bytes_at(level + 1) / size bytes of the next level.
     if (arriving > 0) debt += arriving * (1 + bytes_at(level + 1) / size);
   }
   return saturating(debt);
@@ -349,7 +351,7 @@ std::uint64_t LeveledPolicy::debt_bytes(const TreeShape& shape) const {
 
 std::string LeveledPolicy::check(const TreeShape& shape) const {
   const std::vector<Level> levels = levels_of(shape);
-  // The runs of level 0 go down once they reach its limit, so that a level 0 at rest has fewer.
+  // The runs of level 0 go down once their number reaches the limit, so a level 0 at rest has fewer.
   if (levels[0].count() >= vectors_.run_limit(0)) return too_many_runs(0, levels[0].count(), vectors_.run_limit(0) - 1);
   for (std::size_t level = 1; level < levels.size(); ++level) {
     const int limit = vectors_.run_limit(static_cast<int>(level));
@@ -367,8 +369,8 @@ double LeveledPolicy::capacity_bytes(const TreeShape& shape, int level) const {
   return vectors_.capacity(level) * static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1));
 }
 
-// Level 0 fills while its merge into level 1 runs; that merge rewrites up to max(size_ratio, level0_runs) + level0_runs
-// memtables.
+// Level 0 gets further runs while its merge into level 1 runs. That merge rewrites up to max(size_ratio, level0_runs) +
+// level0_runs memtables.
 int LeveledPolicy::slowdown_runs() const { return slowdown_at(vectors_.run_limit(0)); }
 int LeveledPolicy::stop_runs() const { return stop_at(vectors_.run_limit(0)); }
 

@@ -1,8 +1,8 @@
 // Policies whose tree is a list of levels. Two vectors define each policy: for each level, the maximum number of runs and the
 // maximum number of bytes.
 //
-// Level 0 receives every flush as a new run. A level is due if it exceeds its runs (level 0: reaches them) or its bytes. The
-// level with the largest excess comes first; of equal levels, the smallest number. Then:
+// Level 0 receives every flush as a new run. A level is due if it has more runs (level 0: at least as many runs) or more bytes
+// than its limit. The level with the largest excess comes first; of equal levels, the smallest. Then:
 //   * level 0: all its runs merge, with every file of level 1 within their range, into the run of level 1;
 //   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, together with
 //     neighbours within the span of those files; a file without overlap moves;
@@ -13,7 +13,8 @@
 //   2. the runs of level 0 go down together, so while any of them is busy no second merge of them starts;
 //   3. two jobs into one run have disjoint ranges: a job takes every file of the target that its own range overlaps;
 //   4. only one job makes a level's first run: while a file of level i is busy, no plan opens a new run at level i + 1;
-//   5. while level 0 is due but blocked, no new job starts from level 1: else jobs there could block level 0 forever.
+//   5. while level 0 is due but its merge needs busy files, no new job takes files from level 1. Otherwise such jobs could delay
+//      level 0 for ever.
 #pragma once
 
 #include <string>
@@ -59,10 +60,10 @@ class LeveledPolicy final : public Policy {
   const LevelVectors vectors_;
 };
 
-/// True if a file may move to `target` without being read. False if the file has entries that a rewrite at the target could drop:
-/// tombstones, delete debts, covered or expired entries. A move would keep them. A rewrite could not drop them either if each of
-/// their keys has an older entry below the target. The keys are unknown here, so that is assumed if one older file spans the
-/// whole file.
+/// Returns true if a file may move to `target` without being read. Returns false if a rewrite at the target could drop entries
+/// of the file that a move would keep: tombstones, delete debts, covered or expired entries. A rewrite could not drop them if
+/// each of their keys has an older entry below the target. Those keys are unknown here, so this is assumed if a single older
+/// file spans the whole range of the file.
 bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& target, Millis now);
 
 }  // namespace ebbtide

@@ -1,5 +1,5 @@
-// A merge policy: a pure function from the shape of a tree to the next plan. The engine's scheduler and the simulator use the
-// same objects. engine/docs/policies.md has a table of every policy's parameters, triggers and level numbering.
+// A merge policy is a pure function from the shape of a tree to the next plan. The engine's scheduler and the simulator use the
+// same objects. engine/docs/policies.md has a table of every policy's parameters, triggers and level numbers.
 #pragma once
 
 #include <memory>
@@ -32,26 +32,28 @@ class Policy {
   /// Returns the most urgent plan that uses no busy files, or an empty plan if there is none. Files of running jobs are marked
   /// busy in the shape.
   [[nodiscard]] virtual Plan next(const TreeShape& shape, const PolicyContext& context) const = 0;
-  /// Returns the compaction debt: bytes to rewrite until the shape satisfies the policy. Write stalls depend on the debt.
+  /// Returns the compaction debt: the bytes that merges must still write until next() returns an empty plan. Write stalls
+  /// depend on it.
   [[nodiscard]] virtual std::uint64_t debt_bytes(const TreeShape& shape) const = 0;
-  /// Returns the capacity of a level in bytes. For level 0 (the memtable and the runs flushed from it), the memtable's size times
-  /// the number of runs at which level 0 merges down.
+  /// Returns the capacity of a level in bytes. That of level 0 (the memtable and the runs flushed from it) is the memtable's
+  /// size times the number of runs at which level 0 merges down.
   [[nodiscard]] virtual double capacity_bytes(const TreeShape& shape, int level) const = 0;
   /// Return the number of runs of level 0 at which writes slow down, and at which they stop. Empty runs do not count.
   [[nodiscard]] virtual int slowdown_runs() const = 0;
   [[nodiscard]] virtual int stop_runs() const = 0;
-  /// Returns "" if a tree at rest is within the policy's bounds (runs of a level, capacities, depth of a stack), else a text with
-  /// level, value and bound. While a job runs or a plan is due, bounds may be exceeded: use check_bounds() then.
+  /// For a tree at rest (no job runs, and no plan is due): returns "" if the tree is within the policy's bounds (runs of a
+  /// level, capacities, depth of a stack), else a text with level, value and bound. check_bounds() may be called for any tree.
   [[nodiscard]] virtual std::string check(const TreeShape& shape) const = 0;
 
   [[nodiscard]] virtual Cadence cadence() const { return Cadence::kAlways; }
-  /// True for static schedules: their plans depend on TreeShape::flushes, so the merge of one flush must end before the next
-  /// flush.
+  /// Returns true for policies with a static schedule. Their plans depend on TreeShape::flushes, so the merge of one flush must
+  /// end before the next flush.
   [[nodiscard]] virtual bool by_schedule() const { return false; }
-  /// True if each level from 1 on is one run and single files go down. Then FADE moves single files down too (fade.h).
+  /// Returns true if each level from 1 on is one run, and its files go down singly. FADE then moves files down singly, too
+  /// (fade.h).
   [[nodiscard]] virtual bool by_file() const { return false; }
-  /// Returns the new value of TreeShape::levels. The caller stores it with this change of the shape or the next. Only Garnering
-  /// has a persisted number of levels; the other policies reset it to 0.
+  /// Returns the new value of TreeShape::levels. The caller stores it with this change of the shape or with the next one. Only
+  /// Garnering has a persisted number of levels; the other policies reset it to 0.
   [[nodiscard]] virtual int levels(const TreeShape&) const { return 0; }
   /// Returns the new value of TreeShape::flushes. Called when a plan is done or before the next flush is counted. Only static
   /// stacks reset the number.
@@ -61,12 +63,12 @@ class Policy {
 /// Returns "" while a job runs or the policy has a plan, otherwise the result of Policy::check(). Code that changes a tree calls
 /// this after each edit.
 std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context);
-/// Like check_bounds(), for a shape for which next() has returned no plan: returns "" while a job runs or the number of levels is
+/// Like check_bounds(), for a shape for which next() has returned an empty plan. Returns "" also if the number of levels is
 /// about to change.
 std::string check_at_rest(const Policy& policy, const TreeShape& shape);
 
-/// Makes a policy by name and checks its parameters. kInvalidArgument names the policy or parameter, the value and the allowed
-/// values.
+/// Makes a policy by name and checks its parameters. The message of kInvalidArgument names the policy or parameter, the value
+/// and the allowed values.
 Result<std::shared_ptr<const Policy>> make_policy(const PolicySettings& settings);
 
 }  // namespace ebbtide

@@ -1,5 +1,5 @@
-// Every merge policy by name, with its parameters, their ranges and defaults. YAML, engine and simulator use this table; a test
-// keeps engine/docs/policies.md consistent with it.
+// Every merge policy by name, with its parameters, their ranges and defaults. The configuration, the engine and the simulator
+// use this table; a test checks that engine/docs/policies.md agrees with it.
 #pragma once
 
 #include <span>
@@ -10,14 +10,14 @@ namespace ebbtide {
 
 struct PolicyParameter {
   const char* name;
-  double min, max, fallback;  ///< min and max are allowed values; fallback is the default
+  double min, max, fallback;  ///< smallest and largest allowed value; default
   bool whole;                 ///< true if only whole numbers are allowed
 };
 
 struct PolicyInfo {
   const char* name;
   std::span<const PolicyParameter> parameters;
-  bool by_file;  ///< true if levels go down file by file, not as a whole
+  bool by_file;  ///< see Policy::by_file
 };
 
 /// Returns all policies in the order of the documentation.

@@ -1,11 +1,11 @@
 // The numbers of runs of level 0 at which writes slow down and stop.
 //
-// A merge of level 0 begins at `due` runs. While it runs, flushes add runs, and each of them is one more run that reads probe.
-// The surplus above `due` is what makes reads worse than the tuning intends, so the limits bound the surplus:
-//   * with a few runs by multiples of `due`: the runs of two more merges may wait before writes slow down, those of five more
-//     before writes stop. The constants prevent that a small `due` stops writes because of a few small flushes;
-//   * with many runs by a number: however large T is, reads probe at most kStopSurplus runs too many. For the largest T that is one
-//     more level 0 that fills while the one before merges.
+// A merge of level 0 begins at `due` runs. While it runs, flushes add runs, and each lookup must search each of them. The runs
+// above `due` (the surplus) make reads slower than the settings intend, so the limits bound the surplus:
+//   * if `due` is small, by multiples of it: the runs of two more merges may wait before writes slow down, and those of five more
+//     before writes stop. The constants 4 and 8 prevent that a few small flushes stop writes;
+//   * if `due` is large, by kSlowSurplus and kStopSurplus: so for any size ratio T, a lookup searches at most kStopSurplus runs
+//     too many. For the largest T, kStopSurplus is the number of runs at which level 0 merges.
 // engine/docs/decisions/0051-surplus-runs-stop-writes.md has the reasons.
 #pragma once
 

@@ -19,7 +19,7 @@ double sum_of(Sizes sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), 0.0, [](double a, auto b) { return a + static_cast<double>(b); });
 }
 
-/// True if every run is larger than all newer runs together, when the newest `merged` runs of `sizes` count as one.
+/// Returns true if, once the newest `merged` runs are one run, every older run is larger than all newer runs together.
 bool dominates(Sizes sizes, std::size_t merged) {
   double newer = sum_of(sizes.first(merged));
   for (std::size_t i = merged; i < sizes.size(); ++i) {
@@ -43,8 +43,8 @@ struct Group {
   [[nodiscard]] Range range() const { return {first, first + length - 1}; }
 };
 
-/// Returns the best group of `shortest` to `longest` neighbours for which `fits` holds. `better` compares two groups; of equal
-/// groups the oldest is taken, as in HBase.
+/// Returns the best group of `shortest` to `longest` neighbours for which `fits` returns true; no value if there is none.
+/// `better` compares two groups; of equal groups the oldest is returned, as in HBase.
 template <typename Fits, typename Better>
 Choice best_group(Sizes sizes, std::size_t shortest, std::size_t longest, Fits fits, Better better) {
   std::optional<Group> best;

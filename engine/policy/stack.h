@@ -1,25 +1,25 @@
 // Stack-based policies (Mao's thesis, sections 3.2 and 4.2): the runs are one stack, newest on top. A merge replaces some
 // adjacent runs by one run.
 //
-//   bigtable      more than k runs: merge the flush with the smallest number of runs below it after which every run is larger
-//                 than all newer runs together
-//   constant      more than k runs: merge all
-//   exploring     candidates are groups of C to D neighbours whose largest run is at most lambda times the others together. At
-//                 most k runs: merge the longest candidate. More than k runs: merge the candidate with the smallest average, or,
-//                 without a candidate, the C neighbours of least size
+//   bigtable      with more than k runs: merge the flushed run with as few of the next runs as possible, so that afterwards every
+//                 run is larger than all newer runs together
+//   constant      with more than k runs: merge all runs
+//   exploring     candidates are groups of C to D neighbours whose largest run is at most lambda times the others together. With
+//                 at most k runs: merge the longest candidate. With more than k runs: merge the candidate with the smallest
+//                 average size; if there is no candidate, the C neighbours with the smallest total size
 //   concurrent    the longest group of C to D runs, from the newest on, whose oldest run is at most lambda times the others
 //                 together; with more than k runs, the D newest runs of any size
 //   min_latency, binomial   stack_schedule.h computes the merge from the number of the flush
 //
-// All runs of a stack are on level 0; only their order matters. With a level for each run, every flush would change the level of
-// all runs. Runs that another policy left on deeper levels take part and keep their level.
+// All runs of a stack are on level 0; only their order matters. (If each run had a level of its own, every flush would change
+// the levels of all runs.) Runs that another policy left on deeper levels take part in merges and keep their level.
 //
 // A merge writes into its oldest run, so run ids and order stay. One merge runs at a time; only `concurrent` may also merge runs
 // above the busy runs.
 //
-// Eager policies (all but exploring and concurrent) write flushed entries only as part of the merge, if there is a merge (the
-// thesis' model); see Cadence::kWithFlush. A caller that flushes first gets the same decision for the stack with the flushed run
-// on top.
+// Eager policies are all but exploring and concurrent. If a flush causes a merge, they write the flushed entries only to the
+// merge's output, as in the thesis (Cadence::kWithFlush). A caller that flushes first passes the flushed run as the newest one,
+// and gets the same decision.
 #pragma once
 
 #include <optional>
@@ -40,8 +40,8 @@ struct StackParameters {
   int max_merge = 64;  ///< D: the largest number of runs of a merge, at least C
 };
 
-/// Returns the runs to merge, at least two, as indexes [first, last] of `sizes`; none = no merge. `sizes`: bytes of the runs,
-/// newest first, the new flush included. `flushes`: number of that flush, from 1.
+/// Returns the runs to merge, at least two, as indexes [first, last] of `sizes`; no value = no merge. `sizes`: bytes of the
+/// runs, newest first, the flushed run included. `flushes`: number of that flush, counted from 1.
 std::optional<std::pair<std::size_t, std::size_t>> choose_merge(StackRule rule, const StackParameters& parameters,
                                                                 std::span<const std::uint64_t> sizes, std::uint64_t flushes);
 
@@ -59,9 +59,9 @@ class StackPolicy final : public Policy {
   [[nodiscard]] std::string check(const TreeShape& shape) const override;
   [[nodiscard]] Cadence cadence() const override;
   [[nodiscard]] bool by_schedule() const override { return rule_ == StackRule::kMinLatency || rule_ == StackRule::kBinomial; }
-  /// Returns the number of flushes by which a static schedule chooses its merges: TreeShape::flushes, the thesis's t. Updates and
-  /// deletes can make the data smaller than t memtables. So if all data is one run of at most t / 2 memtables, returns the run's
-  /// size in memtables, rounded up (thesis, section 3.4.4).
+  /// Returns the number of flushes (the thesis's t) by which a static schedule chooses its merges: TreeShape::flushes, with one
+  /// exception. Updates and deletes can make the data smaller than t memtables. So if all data is one run of at most t / 2
+  /// memtables, returns that run's size in memtables, rounded up (thesis, section 3.4.4).
   [[nodiscard]] std::uint64_t flushes(const TreeShape& shape) const override;
 
  private:

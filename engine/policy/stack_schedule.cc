@@ -26,9 +26,9 @@ std::uint64_t smallest(std::uint64_t most, Predicate large_enough) {
   return low;
 }
 
-/// Returns B(m, k, t), the stack depth of node t of the tree t*(m, k). The thesis' recurrence: B(m, k, 0) = 0, and with c = C(m +
-/// k - 1, k), B(m, k, t) = B(m - 1, k, t) if t < c, else 1 + B(m, k - 1, t - c). Steps that only make m smaller are taken
-/// together.
+/// Returns B(m, k, t), the stack depth of node t of the tree t*(m, k). The thesis' recurrence: B(m, k, 0) = 0, and with c = C(m
+/// + k - 1, k), B(m, k, t) = B(m - 1, k, t) if t < c, else 1 + B(m, k - 1, t - c). The loop does successive steps of the first
+/// kind at once.
 std::uint64_t stack_depth(std::uint64_t m, std::uint64_t k, std::uint64_t t) {
   std::uint64_t depth = 0;
   while (t > 0) {

@@ -1,4 +1,4 @@
-// Checks the policy settings of a configuration, for code that reads or shows a configuration.
+// Checks and lists the parameters of policies, for code that reads or shows a configuration.
 #include <engine/options.h>
 #include <engine/policies.h>
 

@@ -12,7 +12,7 @@ RunShape* find_run(TreeShape* shape, RunId id) {
   return nullptr;
 }
 
-/// Returns the numbers in ascending order, to be searched: a merge may have thousands of inputs in a run of tens of thousands.
+/// Returns the numbers in ascending order, for binary search: a merge may have thousands of inputs in a run of tens of thousands.
 std::vector<FileNum> sorted(std::vector<FileNum> files) {
   std::sort(files.begin(), files.end());
   return files;
@@ -72,7 +72,7 @@ Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vect
 }  // namespace
 
 Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<PlanOutput>& outputs) {
-  // These results depend on the shape before the change.
+  // Computed first, since these values depend on the shape before the change.
   const std::vector<PlanInput> inputs = inputs_of(plan);
   const PlanTarget* target = target_of(plan);
   const RunId before = target != nullptr && target->run == 0 ? place_new_run(shape, inputs, target->level) : 0;
@@ -114,7 +114,8 @@ RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs
     if (is_input) at = i;
   }
   while (at < shape.runs.size() && shape.runs[at].level < level) ++at;
-  // A plan that moves data up from deeper levels takes all of their files, so the runs skipped here will be empty.
+  // Only a plan that moves data up to this level meets runs of deeper levels here. It takes all of their files, so the new run
+  // may be placed before them.
   while (at > 0 && shape.runs[at - 1].level > level) --at;
   return at < shape.runs.size() ? shape.runs[at].id : 0;
 }
@@ -123,7 +124,7 @@ std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan) {
   std::vector<RunId> gone;
   if (std::holds_alternative<Slice>(plan.action) || std::holds_alternative<Rewrite>(plan.action)) return gone;
   const PlanTarget* target = target_of(plan);
-  const auto* drop = std::get_if<Drop>(&plan.action);  // the files in `pages` stay, without these pages
+  const auto* drop = std::get_if<Drop>(&plan.action);  // the files in Drop::pages stay
   for (const PlanInput& input : drop != nullptr ? drop->inputs : inputs_of(plan)) {
     const RunShape* run = shape.run(input.run);
     if (run == nullptr || input.files.size() < run->files.size() || (target != nullptr && target->run == run->id)) continue;

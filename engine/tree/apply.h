@@ -1,7 +1,7 @@
-// Computes the shape after a plan. The executor (through version edits), the simulator and the tests share these rules.
+// Computes the shape of a tree after a plan. The executor (through version edits), the simulator and the tests share these rules.
 //
-// A run that a plan empties is removed. The oldest run of a level >= 1 is an exception: it stays as a placeholder, because other
-// running jobs may have its id as their target.
+// A run whose files a plan takes all is removed. The oldest run of a level >= 1 is an exception: it stays without files,
+// because other running jobs may have its id as their target.
 #pragma once
 
 #include <optional>
@@ -15,20 +15,20 @@
 
 namespace ebbtide {
 
-/// A file that a plan wrote. Only a Slice writes into more than one run (also into the runs of younger files that it clips); a
-/// Rewrite writes into its file's run.
+/// A file that a plan wrote. Only a Slice writes into more than one run: also into the runs of younger files, for the parts
+/// outside its range. A Rewrite writes into its file's run.
 struct PlanOutput {
-  RunId run = 0;  ///< 0 = the plan's target, or the run of the rewritten file; must be set for the pages of a Drop
+  RunId run = 0;  ///< 0 = the plan's target, or the run of the rewritten file; for files of Drop::pages it must not be 0
   FileShape file;
 };
 
 /// Returns the shape after `plan` wrote `outputs`, which may be in any order. A Move or Drop of whole files has no outputs; a
-/// moved file keeps its number. A new target run gets the id next_run_id(shape). Cursors advance (cursor_after). Returns
+/// moved file keeps its number. A new target run gets the id next_run_id(shape). Advances the cursor of cursor_after(). Returns
 /// kInvalidArgument, with the reason, if an input is missing or outputs overlap files that stay.
 Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<PlanOutput>& outputs);
 
-/// Returns the run before which (newer than which) a plan's new run of `level` is placed; 0 = after all runs. The new run takes
-/// the place of the oldest input run, or the nearest place that keeps levels in order.
+/// Returns the run before which (as the next newer run) a plan's new run of `level` is placed; 0 = after all runs. That is the
+/// place of the oldest input run, or the nearest place that keeps the levels in order.
 RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs, int level);
 
 /// Returns the runs that `plan` removes because it takes all their files; see the top of this file.
@@ -37,8 +37,8 @@ std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan);
 /// Marks the plan's inputs as busy, or as no longer busy.
 void mark_busy(TreeShape* shape, const Plan& plan, bool busy);
 
-/// Returns the round-robin cursor after `plan`: the source level, and the end of the last file that the plan takes from it.
-/// Nothing if the plan moves no files down.
+/// Returns the round-robin cursor that `plan` changes: the source level, and as its new value the end of the last file that the
+/// plan takes from that level. Returns no value if the plan moves no files down.
 std::optional<std::pair<int, std::string>> cursor_after(const TreeShape& shape, const Plan& plan);
 
 /// Returns an id greater than those of all runs of the shape.

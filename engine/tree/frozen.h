@@ -1,9 +1,9 @@
 // Key ranges in which no merge runs because a file there is damaged.
 //
-// A quarantined file may hold any entry within its bounds, so no entry may be merged past it there: that range is *frozen*.
-// Policies see the tree without the files that overlap a frozen range. Their plans are correct for the whole tree, since a file
-// outside all frozen ranges overlaps none of the files left out. Files that reach from outside into a frozen range are first cut
-// at the range's ends (policy/around.h).
+// A quarantined file may hold any entry within its bounds. So in that key range no entry may be merged from a newer run into an
+// older run than the file's: the range is *frozen*. Policies see the tree without the files that overlap a frozen range. Their
+// plans are correct for the whole tree, since a file outside all frozen ranges overlaps none of the files left out. A file that
+// overlaps a frozen range only in part is first cut at the range's ends (policy/around.h).
 #pragma once
 
 #include <span>

@@ -37,8 +37,8 @@ std::vector<std::vector<std::pair<double, double>>> key_positions(const TreeShap
   }
   std::sort(bounds.begin(), bounds.end());
   bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-  // Interval i begins at bounds[i]; the last one has no end. The loop first computes the change in density at each bound, then
-  // the sums.
+  // Interval i begins at bounds[i]; the last one has no end. First density[i] gets the change of density at bounds[i]; then the
+  // sums of these changes give each interval's density.
   std::vector<double> density(bounds.size() + 1, 0);
   const auto ends = [&](const Span& span) {
     return std::pair(index_of(bounds, span.range.start),
@@ -55,7 +55,7 @@ std::vector<std::vector<std::pair<double, double>>> key_positions(const TreeShap
   for (std::size_t i = 0; i < bounds.size(); ++i) {
     at[i] = total;
     height += density[i];
-    total += std::max(height, 0.0);  // rounding between disjoint files may give a height below 0
+    total += std::max(height, 0.0);  // rounding may give a height below 0 where no file lies
   }
   at[bounds.size()] = total;
   std::vector<std::vector<std::pair<double, double>>> out(shape.runs.size());

@@ -1,4 +1,4 @@
-// A plan: a value by which a policy asks for a compaction. The executor carries it out.
+// A plan is a value by which a policy asks for a compaction. The executor carries it out.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// The reason for a plan; metrics have it as a label. reason_name() returns its text.
+/// The reason for a plan. Metrics have reason_name() as a label.
 enum class Reason : std::uint8_t { kFlush, kSize, kRunCount, kDeadline, kManual, kSpace, kScrub, kDropped };
 inline constexpr std::size_t kReasons = 8;
 const char* reason_name(Reason reason);
@@ -24,21 +24,22 @@ struct PlanInput {
 /// Returns all files of a run.
 PlanInput whole_run(const RunShape& run);
 
-/// The target of outputs: an existing run (its files outside the merge stay), or a new run.
+/// The run that gets a plan's outputs: an existing run, whose files that are no inputs stay, or a new run.
 struct PlanTarget {
   RunId run = 0;  ///< 0: a new run, placed where the oldest input run is, or at the nearest place that `level` allows
   int level = 0;  ///< level of the run; place_new_run() (tree/apply.h) has the exact rule
   bool operator==(const PlanTarget&) const = default;
 };
 
-/// Merges the inputs (newest run first) into the target. A group of a single file is moved instead if that is possible.
+/// Merges the inputs (newest run first) into the target. A file that overlaps no other input is moved instead, if that is
+/// possible.
 struct Merge {
   std::vector<PlanInput> inputs;
   PlanTarget target;
   bool operator==(const Merge&) const = default;
 };
-/// Merges only the keys in `range`, from all inputs into the target run's files. The parts of younger files outside the range
-/// stay in their runs.
+/// Merges only the keys in `range`, from all inputs into the target run. The parts of inputs outside the range are written
+/// again into their own runs.
 struct Slice {
   std::vector<PlanInput> inputs;
   KeyRange range;
@@ -61,8 +62,8 @@ struct Rewrite {
   std::uint64_t file_bytes = 0;  ///< the file is split into files of this size; 0: files have their usual size
   bool operator==(const Rewrite&) const = default;
 };
-/// Pages of one file, ascending. If there are no pages, keys of purged entries in the file's metadata are replaced by keys that
-/// exist (table/page_drop.h: renew_names).
+/// Numbers of pages of one file, ascending. If there are none, the plan replaces keys of purged entries in the file's metadata
+/// by keys that exist (renew_names() in table/page_drop.h).
 struct PageSet {
   RunId run = 0;
   FileNum file = kNoFile;
@@ -70,8 +71,8 @@ struct PageSet {
   std::vector<std::uint32_t> parts;  ///< read, and replaced by the entries that survive
   bool operator==(const PageSet&) const = default;
 };
-/// Drops files and pages without merging. A dropped file is empty, or a newer range tombstone covers all of it. A file in `pages`
-/// stays in its run without these pages.
+/// Drops files (`inputs`) and pages without merging. A dropped file has no entries, or a newer range tombstone covers all of
+/// it. A file in `pages` stays in its run, without the pages named there.
 struct Drop {
   std::vector<PlanInput> inputs{};
   std::vector<PageSet> pages{};

@@ -2,7 +2,7 @@
 //
 // Runs are listed newest first, and each has a level. Leveling has one run per level, tiering up to T - 1. Stack-based policies
 // see all runs as one stack and put new runs on level 0. Files of a run have disjoint bounds and are in key order. tree/text.h
-// has the notation.
+// describes the text notation of a shape.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct FileShape {
   std::uint64_t invalidated = 0;  ///< b of Lethe: estimated number of entries that the file's tombstones invalidate
   std::uint64_t dead = 0;         ///< known number of covered or expired entries
   Millis oldest_birth = 0;  ///< oldest birth of the file's pending deletes (tombstone, delete debt, passed expiry); 0 = none
-  Millis deadline = 0;      ///< the time by which oldest_birth must be purged; 0 = none
+  Millis deadline = 0;      ///< the engine time by which the delete born at oldest_birth must be purged; 0 = none
   SeqNum min_seq = 0, max_seq = 0;
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
   Millis min_expiry = 0, max_expiry = 0;
@@ -40,16 +40,16 @@ struct FileShape {
   bool operator==(const FileShape&) const = default;
 };
 
-/// Returns the smallest range that contains both ranges. Neither may be empty.
+/// Returns the smallest range that contains both ranges. Each must contain a key.
 KeyRange hull(const KeyRange& a, const KeyRange& b);
 
-/// The sums of a chunk of files.
+/// The sums of a chunk of files, for SharedList.
 struct ShapeSums {
   std::uint64_t bytes = 0, busy_bytes = 0;  ///< bytes of all files, and of the busy ones
   std::uint64_t entries = 0;
   std::uint64_t busy = 0, quarantined = 0;  ///< numbers of busy and of quarantined files
   std::uint64_t most_tombstones = 0;        ///< the most point and range tombstones that one file has
-  std::uint64_t pending = 0;                ///< number of files with tombstones, dead entries or a birth
+  std::uint64_t pending = 0;                ///< number of files with tombstones, dead entries, or an oldest_birth
   Millis oldest_birth = 0;                  ///< the oldest birth; 0 = none
   Millis deadline = 0;                      ///< the earliest deadline; 0 = none
   Millis min_expiry = 0;                    ///< the smallest expiry; 0 = none
@@ -79,12 +79,11 @@ struct TreeShape {
   std::vector<RunShape> runs;        ///< newest first; levels never decrease
   std::uint64_t memtable_bytes = 0;  ///< size on disk of a full memtable after its flush: the unit of level capacities
   std::uint64_t file_bytes = 0;      ///< target file size
-  std::vector<std::string> cursors;  ///< for each level, the round-robin position
-  std::uint64_t flushes = 0;         ///< persisted number of flushes (t of static stacks)
-  int levels = 0;                    ///< persisted number of levels (L of Garnering); 0 = the policy derives it
-  /// Bytes flushed in a period as long as the tree's shortest delete deadline, as measured; 0 = unknown.
-  std::uint64_t deadline_bytes = 0;
-  Millis purge_before = 0;  ///< deletes born by this time are overdue, whatever their deadline (PURGE.NOW); 0 = none
+  std::vector<std::string> cursors;  ///< for each level, the key from which FileChoice::kRoundRobin goes on
+  std::uint64_t flushes = 0;         ///< persisted number of flushes (t of static stacks, policy/stack_schedule.h)
+  int levels = 0;                    ///< persisted number of levels (L of Garnering); 0 = the deepest level in use
+  std::uint64_t deadline_bytes = 0;  ///< measured number of bytes flushed within a delete deadline; 0 = unknown
+  Millis purge_before = 0;           ///< deletes born by this time are overdue, whatever their deadline (PURGE.NOW); 0 = none
 
   /// Key ranges of quarantined files, disjoint and ascending. Set by leave_out_frozen(), which removes the files that overlap
   /// them. No plan may reach into or across these ranges.
@@ -98,7 +97,7 @@ struct TreeShape {
   bool operator==(const TreeShape&) const = default;
 };
 
-/// Sets FileShape::busy of the files with these numbers, which must be ascending.
+/// Sets FileShape::busy of the files with these numbers to `busy`. The numbers must be ascending.
 void set_busy(RunShape* run, std::span<const FileNum> files, bool busy);
 
 /// Returns "" if `shape` is well-formed, otherwise the fault: runs sorted by level, files of a run disjoint and in order, ids

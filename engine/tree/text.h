@@ -1,4 +1,4 @@
-// The text notation of shapes and plans, for tests, logs, tools and the simulator. It can be written and parsed.
+// Writes and parses shapes and plans as text, for tests, logs, tools and the simulator.
 //
 // A shape has a line with the values of the whole tree that are not zero, then a line per run, newest first:
 //
@@ -22,7 +22,7 @@
 //   slice r9{21} r3{12} a..f -> r3 L1 (deadline)       move r3{12} -> r4 L2 (size)
 //   rewrite r3{12} (deadline)                          drop r9{21} r3{13} (dropped)         none
 //   rewrite r3{12} into 256K (deadline)                the file is split into files of 256 KiB
-//   drop pages r3{12: 0 4 5 | 7} (dropped)             pages 0, 4 and 5 of file 12 whole, page 7 in part
+//   drop pages r3{12: 0 4 5 | 7} (dropped)             drops pages 0, 4 and 5 of file 12 whole, and page 7 in part
 #pragma once
 
 #include <string>
@@ -35,7 +35,7 @@ namespace ebbtide {
 
 std::string to_text(const TreeShape& shape);
 std::string to_text(const Plan& plan);
-/// Returns one file, in the notation that it has in a shape.
+/// Returns one file as text, as in the text of a shape.
 std::string to_text(const FileShape& file);
 /// Returns a key in this notation.
 std::string key_to_text(Bytes key);
@@ -44,7 +44,8 @@ Result<std::string> parse_key(Bytes text);
 /// Returns a number of bytes in this notation, such as "64M".
 std::string bytes_to_text(std::uint64_t bytes);
 
-/// These return kInvalidArgument, with the line, its text and what is allowed. parse_shape() does not check() the shape.
+/// These return kInvalidArgument if `text` is malformed; the message has the place and what is allowed there. parse_shape()
+/// does not check() the shape.
 Result<TreeShape> parse_shape(Bytes text);
 Result<Plan> parse_plan(Bytes text);
 
