@@ -14,18 +14,18 @@
 namespace ebbtide {
 namespace {
 
-// Returns the key's first 8 bytes after the table's common prefix, as a number. Its sign bit is flipped: SSE compares signed
-// numbers, and these must have the order of the bytes.
+// Returns the key's first 8 bytes after the table's common prefix, as a number with the same order. Its sign bit is flipped,
+// since SSE compares signed numbers.
 inline std::int64_t number_of(Bytes key, std::size_t prefix) {
   return static_cast<std::int64_t>(key_word(key, prefix) ^ (std::uint64_t{1} << 63));
 }
 
-// Returns how many of a node's 16 ascending numbers are <= `number`. Counting all of them needs no branch.
+// Returns how many of a node's 16 ascending numbers are <= `number`. Compares with all of them, which needs no branch.
 inline std::uint32_t count_up_to(const std::int64_t* numbers, std::int64_t number) {
   std::uint32_t count = 0;
 #if defined(__SSE4_2__)
   const __m128i wanted = _mm_set1_epi64x(number);
-  __m128i greater = _mm_setzero_si128();  // each lane counts down by 1 for each greater number
+  __m128i greater = _mm_setzero_si128();  // each lane is minus the count of its numbers that are greater
   for (int i = 0; i < 16; i += 2) {
     greater = _mm_add_epi64(greater, _mm_cmpgt_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers + i)), wanted));
   }
@@ -84,8 +84,8 @@ void Fences::build_levels(std::vector<std::int64_t> numbers) {
   leaves_ = nodes_.data() + levels_.back().first;
 }
 
-// Returns the node of the last level that has the last tile whose number is <= `number`. Tile 0 has the smallest number, so there
-// always is such a tile.
+// Finds the last tile whose number is <= `number`, and returns its node in the last level. There always is such a tile, since
+// tile 0 has the smallest number.
 std::uint32_t Fences::leaf_of(std::int64_t number) const {
   std::uint32_t node = 0;
   for (std::size_t level = 0; level + 1 < levels_.size(); ++level) {
@@ -100,11 +100,11 @@ std::uint32_t Fences::find_in(std::uint32_t leaf, std::int64_t number, Bytes key
   const std::uint32_t last = leaf * kFanout + count_up_to(leaves_[leaf].numbers, number) - 1;
   const std::uint32_t tile = std::min(last, size() - 1);
   if (this->number(tile) != number) [[likely]]
-    return tile;  // the tile's number is smaller, so its separator is too
+    return tile;  // the tile's number is smaller than the key's, so its separator is, too
   const Bytes rest = key.substr(prefix_.size());
   if (stripped(tile) <= rest) return tile;
-  // The tile's number equals the key's, but its separator is greater: search the tiles with that number, and the tile before
-  // them.
+  // The tile's number is the key's, but its separator is greater than the key. Searches the other tiles with this number, and
+  // the tile before them.
   std::uint32_t low = 0, high = tile;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;

@@ -1,12 +1,13 @@
 // Fence pointers on the sort key: they find the tile that may have a key.
 //
-// Tile t begins at its separator. separator[0] is ""; separator[t] is the shortest string that is greater than every key of tile
-// t - 1 and not greater than any key of tile t. If versions of one key are in both tiles, the separator is that key. In memory a
-// tile costs 12 bytes and its separator without the common prefix of the table's keys. The separator's first 8 bytes are stored
-// as a number of the same order; the other bytes are read only if the key has the same number. The numbers form a static B-tree
-// of fan-out 16. A search reads one pair of cache lines per level, and all levels but the last two fit into the processor's
-// cache. A search can be done in two steps, begin() and finish(): other work is done between them, while the last level's lines
-// are loaded.
+// Tile t begins at its separator. separator[0] is ""; separator[t] is the shortest string that is greater than every key of
+// tile t - 1 and not greater than any key of tile t. If versions of one key are in both tiles, the separator is that key.
+//
+// In memory a tile costs 12 bytes, and its separator without the common prefix of the table's keys. The separator's first 8
+// bytes after that prefix are also stored as a big-endian number; a search reads the other bytes only if the key has the same
+// number. The numbers form a static B-tree of fan-out 16. A search reads one pair of cache lines per level, and all levels but
+// the last two fit into the processor's cache. A search can be done in two steps, begin() and finish(), so that the caller does
+// other work while the last level's cache lines are loaded.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace ebbtide {
 
-/// Returns the shortest string s with below < s <= at; returns `at` if both are equal (versions of one key).
+/// Returns the shortest string s with below < s <= at. If both are equal (versions of one key), returns `at`.
 std::string shortest_separator(Bytes below, Bytes at);
 
 /// Immutable after build; thread-safe.
@@ -27,10 +28,10 @@ class Fences {
   Fences(const Fences&) = delete;
   Fences& operator=(const Fences&) = delete;
 
-  /// `separators` are in order; the first is "", and all others begin with `prefix`.
+  /// `separators`: those of all tiles, in order; the first is "", and all others begin with `prefix`.
   void build(std::string prefix, const std::vector<std::string>& separators);
 
-  /// Returns the last tile whose separator is <= key; 0 if there is none. Requires size() > 0.
+  /// Returns the last tile whose separator is <= key. Requires size() > 0.
   [[nodiscard]] std::uint32_t find(Bytes key) const;
   /// find() in two steps, for a key that begins with prefix(). begin() searches all levels but the last, and prefetches the node
   /// that finish() reads. finish() takes the result of begin() for the same key.

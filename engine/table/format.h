@@ -2,8 +2,8 @@
 //
 // A block is  payload | zeros | payload length u32 | type u8 | checksum u64.  Its length is a multiple of the file's unit: 8
 // bytes, or the file system's block if pages are punched out (h > 1). The checksum covers everything before the checksum and is
-// bound to the file's number and the block's offset, so it detects a change of any byte. The type byte has the kind of block and
-// the compression of its payload. A compressed payload is  raw length u32 | compressed bytes.
+// bound to the file's number and the block's offset. So it detects a change of any byte, and a block at a wrong place. The type
+// byte has the kind of block and the compression of its payload. A compressed payload is  raw length u32 | compressed bytes.
 // engine/docs/formats.md has the grammar.
 #pragma once
 
@@ -23,10 +23,10 @@ inline constexpr std::uint32_t kTableVersion = 3;  // version 1 has no compact e
 inline constexpr std::uint32_t kOldestTableVersion = 1;
 
 inline constexpr std::size_t kBlockTrailerBytes = 13;
-/// Unit of files with h = 1: offsets up to 16 GiB, counted in this unit, fit into 31 bits.
+/// Unit of files with h = 1: offsets and lengths of their blocks are multiples of it.
 inline constexpr std::uint32_t kSmallUnit = 8;
 inline constexpr std::uint32_t kPunchUnit = 4096;  ///< unit of files with h > 1: file systems punch holes in multiples of this
-/// The largest decoded size of a block. A larger length field is damage, and no memory is allocated for it.
+/// The largest decoded size of a block. A reader takes a larger length field for damage, and allocates no memory for it.
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
 /// Bytes of a large value that are stored in one block, before compression.
 inline constexpr std::size_t kLargeChunkBytes = std::size_t{256} << 10;
@@ -49,15 +49,15 @@ struct BlockPlace {
   return (payload_bytes + kBlockTrailerBytes + unit - 1) / unit * unit;
 }
 
-/// Compresses payloads, if that saves at least an eighth. Keeps its state for the next call. Not thread-safe.
+/// Compresses a payload if that saves at least an eighth of its bytes. Reuses its memory for the next payload. Not thread-safe.
 class Compressor {
  public:
   explicit Compressor(Compression compression);
   ~Compressor();
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
-  /// Returns the payload for `raw`: a view of `raw`, or of a buffer that is valid until the next call. Sets `*used` to the
-  /// compression.
+  /// Returns the payload for `raw`: a view of `raw` itself, or of a buffer that is valid until the next call. Sets `*used` to
+  /// the compression of the result.
   Bytes compress(Bytes raw, Compression* used);
 
  private:
@@ -66,8 +66,8 @@ class Compressor {
   std::string buffer_;
 };
 
-/// Appends the block of `payload` to `out`, to be stored at `offset` of `file`. `length` is the block's length, at least
-/// padded_block_bytes(). Returns the block's checksum.
+/// Appends the block of `payload` to `out`. The block must be stored at `offset` of `file`. `length` is the block's length, at
+/// least padded_block_bytes(). Returns the block's checksum.
 std::uint64_t append_block(std::string* out, Bytes payload, Compression compression, BlockKind kind, std::uint64_t length,
                            FileNum file, std::uint64_t offset);
 
@@ -82,9 +82,9 @@ struct CheckedBlock {
 Result<CheckedBlock> check_block(Bytes block, BlockKind expected, const BlockPlace& place);
 /// Returns the size of the decoded payload, at most kMaxBlockBytes.
 Result<std::size_t> decoded_bytes(const CheckedBlock& block, const BlockPlace& place);
-/// Decodes a block into `out`, which has room for exactly decoded_bytes().
+/// Decodes a block into `out`. `bytes` is the result of decoded_bytes(), and `out` has room for that many bytes.
 Status decode_block(const CheckedBlock& block, char* out, std::size_t bytes, const BlockPlace& place);
-/// Checks and decodes a block. The result is a view of `block` if that is not compressed, otherwise of `scratch`.
+/// Checks and decodes a block. The result is a view of `block` if the block is not compressed, otherwise of `scratch`.
 Result<Bytes> decode_block(Bytes block, BlockKind expected, const BlockPlace& place, std::string* scratch);
 
 }  // namespace ebbtide

@@ -6,7 +6,7 @@
 
 namespace ebbtide {
 
-// Queued tasks may hold tables longer than the cache lives. Such a table must not call the cache when it is destroyed.
+// A queued task may hold a table longer than the cache lives. When that table is destroyed, it must not call the cache.
 IndexCache::~IndexCache() {
   MutexLock lock(mutex_);
   for (const TableReaderImpl* table : tables_) table->in_cache.listed.store(false, std::memory_order_release);
@@ -67,8 +67,8 @@ void IndexCache::remove(const TableReaderImpl& table) {
   table.in_cache.listed.store(false, std::memory_order_release);
 }
 
-// Examines each table at most twice. The first time it skips hot tables and pinned ones, the second time pinned ones only. So it
-// ends, however often other threads search the tables meanwhile.
+// Examines each table at most twice: at first it skips tables that were searched lately and pinned ones, then only pinned ones.
+// So the loop ends even if other threads search the tables all the time.
 IndexCache::Retired IndexCache::evict() {
   Retired retired;
   for (std::size_t looks = 0, most = 2 * tables_.size(); bytes_ > capacity_ && looks < most; ++looks) {
@@ -82,7 +82,8 @@ IndexCache::Retired IndexCache::evict() {
     table.in_cache.listed.store(false, std::memory_order_release);  // from here on the table may be destroyed
     ++unloads_;
   }
-  crowded_.store(bytes_ > capacity_ && tables_.size() > kMostPinned, std::memory_order_relaxed);  // all are pinned
+  // If the units still exceed the capacity, all of them are pinned.
+  crowded_.store(bytes_ > capacity_ && tables_.size() > kMostPinned, std::memory_order_relaxed);
   return retired;
 }
 

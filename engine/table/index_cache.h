@@ -1,12 +1,13 @@
-// The tables whose index and filter are in memory, within a bound.
+// Limits the memory of the indexes and filters of open tables.
 //
-// An open table has a small resident part: its file names, and its sizes and statistics from the manifest. The rest of its
-// metadata (TableIndex, LoadedFilter) is one unit. A unit is read from the metadata file when it is first needed. When all units
-// together exceed the capacity, the cache unloads some. It chooses by CLOCK: a table that was searched since the last pass is
-// skipped. So tables of level 0, which nearly every lookup searches, stay. Pinned units are not unloaded (TableReader::pinned).
+// An open table always has in memory its file names, and its sizes and statistics from the manifest. The other metadata
+// (TableIndex, LoadedFilter) is one *unit*, which is read from the metadata file when it is first needed. When all units
+// together exceed the capacity, the cache unloads some. It chooses by CLOCK: a table that was searched since CLOCK last
+// examined it is skipped once. So tables of level 0, which nearly every lookup searches, stay in memory. Pinned units are not
+// unloaded (TableReader::pinned).
 //
-// Pinned units can exceed the capacity: each client that waits for a page of a cold table has a pin. If more than kMostPinned
-// tables are in memory then, the cache is crowded(), and searches that can be repeated get no pin.
+// Pinned units can exceed the capacity, since each client that waits for a page of a cold table has a pin. If more than
+// kMostPinned tables are then in memory, the cache is crowded(), and searches that can be repeated get no pin.
 //
 // Readers see a unit through one pointer, without a lock. An unloaded unit is freed when all EpochGuards that existed at the
 // unload have ended.
@@ -40,8 +41,8 @@ class IndexCache {
   /// Sets the capacity, which is unlimited at first. Unloads units at once if they exceed it; pinned units may still exceed it.
   void set_capacity(std::uint64_t bytes);
 
-  /// With at most so many tables in memory the cache is not crowded(). The number is above the number of runs of a tree, since
-  /// one lookup may need a table of each run.
+  /// With at most so many tables in memory the cache is not crowded(). One lookup may need a table of each run of a tree, so
+  /// this is more than the number of runs of most trees.
   static constexpr std::size_t kMostPinned = 128;
   /// Returns true if pinned units exceed the capacity and there are more than kMostPinned of them.
   [[nodiscard]] bool crowded() const { return crowded_.load(std::memory_order_relaxed); }
@@ -60,12 +61,12 @@ class IndexCache {
   friend struct TableReaderImpl;
   using Retired = std::vector<std::shared_ptr<const void>>;
 
-  // add() and resize() read the unit's size while they hold the mutex, since keep_slices() may replace the filter between load()
-  // and add().
+  // These add a table whose unit was loaded, note a new size of its unit, and remove a table. add() and resize() read the
+  // unit's size while they hold the mutex, since keep_slices() may replace the filter between load() and add().
   void add(const TableReaderImpl& table);
   void resize(const TableReaderImpl& table);
   void remove(const TableReaderImpl& table);
-  /// Called when a pin has ended. The unit can now be unloaded.
+  /// Called when a table's last pin has ended, so that its unit can be unloaded.
   void note_unpinned() {
     if (crowded()) shrink();
   }

@@ -2,11 +2,10 @@
 //
 //   chunk block, ..., chunk block, index block
 //
-// A chunk holds kLargeChunkBytes of the value (the last chunk holds the rest) and is compressed on its own. The index holds the
-// value's length (u64) and each chunk's payload length (u32). The index comes last, so that chunks are written while the value is
-// compressed. The end of these blocks is enough to find everything. So 31 bits are enough for a lookup to name a value that is
-// not in memory: the offset of this end in units of kSmallUnit. A copy into another table checks each chunk's checksum and binds
-// it to the new place, without decompression.
+// A chunk holds kLargeChunkBytes of the value (the last chunk may hold less) and is compressed on its own. The index holds the
+// value's length (u64) and each chunk's payload length (u32). The index comes last, so that chunks can be written before the
+// others are compressed. To copy a value into another table, its chunks are not decompressed: each checksum is verified, and
+// computed again for the new place.
 #pragma once
 
 #include <algorithm>
@@ -42,14 +41,15 @@ struct LargeValueFile {
   Status visit(const LargeValueRef& ref, const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const;
   /// Reads the whole value.
   Result<std::string> read(const LargeValueRef& ref) const;
-  /// Copies to.size() bytes from `offset` on; they must be inside the value. Reads the index and the chunks that have them.
+  /// Copies to.size() bytes of the value, from `offset` on, to `to`; they must be inside the value. Reads the index and only
+  /// the chunks with these bytes.
   Status copy(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const;
   /// Reads and decodes the whole value, one chunk at a time.
   Status verify(const LargeValueRef& ref) const;
 
  private:
   using Chunk = std::function<Status(std::uint64_t i, const CheckedBlock& block, const BlockPlace& place)>;
-  /// Calls a function with the chunks first <= i < end in order, checked but not decoded.
+  /// Calls `chunk` with the chunks first <= i < end in order, checked but not decoded.
   Status visit(const LargeValueRef& ref, std::uint64_t first, std::uint64_t end, const Chunk& chunk) const;
   /// Decodes chunk `i` into `out`, and checks the number of bytes.
   static Status decode(const LargeValueRef& ref, std::uint64_t i, const CheckedBlock& block, const BlockPlace& place, char* out);

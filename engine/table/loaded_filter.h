@@ -17,7 +17,8 @@ struct TableMetadata;  // table/metadata.h
 
 class alignas(64) LoadedFilter {
  public:
-  /// The most slices that are loaded. Further slices stay on disk: the first n slices are a correct filter, for any n.
+  /// The most slices that can be in memory. Further slices stay on disk; that is correct, since the first n slices are a
+  /// correct filter for any n.
   static constexpr std::uint32_t kMaxSlices = 16;
 
   /// Copies the first `count` slices of a table's filter from `m`, which decode() has checked; copies all if there are fewer.
@@ -26,8 +27,8 @@ class alignas(64) LoadedFilter {
   /// Returns a filter of the first `count` <= slices() slices of this one, without copying them.
   [[nodiscard]] std::shared_ptr<const LoadedFilter> first(std::uint32_t count) const;
 
-  /// Returns which pages of any tile may have the key with this hash: bit p stands for the p-th page. Sets *tombstones to true if
-  /// the tile's page of tombstones may have it.
+  /// Returns the pages that may have the key with this hash, by their number in a tile: bit p stands for the p-th page of each
+  /// tile. Sets *tombstones to true if a tile's page of tombstones may have the key, otherwise to false.
   [[nodiscard]] std::uint64_t candidates(std::uint64_t hash, bool* tombstones) const {
     if (slices_ == 0) {
       *tombstones = true;
@@ -40,20 +41,20 @@ class alignas(64) LoadedFilter {
     for (std::uint32_t i = 0; *tombstones && i < slices_; ++i) *tombstones = tombstones_[i].candidates(hash) != 0;
     return mask;
   }
-  /// Returns false if the table has no collection of the key with this hash. Unless the filter also has the keys of collections
-  /// by collection_hash() (FilterKind::kCollectionsTwice), any entry of the key counts as a collection.
+  /// Returns false if the table has no collection under the key with this hash. If the filter does not have the keys of
+  /// collections twice (FilterKind::kCollectionsTwice), returns false only if the table has no entry of the key at all.
   [[nodiscard]] bool may_have_collection(std::uint64_t hash) const {
     const std::uint64_t sought = collections_twice_ ? collection_hash(hash) : hash;
     std::uint64_t mask = has_pages_ || slices_ == 0 ? ~std::uint64_t{0} : 0;
     for (std::uint32_t i = 0; i < slices_ && mask != 0; ++i) mask &= pages_[i].candidates(sought);
     return mask != 0;
   }
-  /// Starts the loads that may_have_collection() needs.
+  /// Starts the memory loads that may_have_collection() needs.
   void prefetch_collection(std::uint64_t hash) const {
     const std::uint64_t sought = collections_twice_ ? collection_hash(hash) : hash;
     for (std::uint32_t i = 0; has_pages_ && i < slices_; ++i) pages_[i].prefetch(sought);
   }
-  /// Starts the loads that candidates() needs.
+  /// Starts the memory loads that candidates() needs.
   void prefetch(std::uint64_t hash) const {
     for (std::uint32_t i = 0; has_pages_ && i < slices_; ++i) pages_[i].prefetch(hash);
     for (std::uint32_t i = 0; has_tombstones_ && i < slices_; ++i) tombstones_[i].prefetch(hash);
@@ -63,7 +64,7 @@ class alignas(64) LoadedFilter {
   [[nodiscard]] bool empty() const { return slices_ == 0; }
   /// Number of bits of slice i < slices(), including those for pages of tombstones.
   [[nodiscard]] std::uint64_t slice_bits(std::uint32_t i) const;
-  /// Memory for bits is allocated in multiples of this many bits.
+  /// Returns the number of bits in whose multiples memory for slices is allocated.
   [[nodiscard]] std::uint64_t block_bits() const;
   /// Returns the false positive rate of slice i alone for one page, computed from its bits and keys.
   [[nodiscard]] double slice_rate(std::uint32_t i) const;
@@ -78,7 +79,7 @@ class alignas(64) LoadedFilter {
   bool collections_twice_ = false;  ///< see FilterKind::kCollectionsTwice
   std::array<BloomView, kMaxSlices> pages_, tombstones_;
   double bits_per_key_ = 0;  ///< taken from the table's properties, for slices that do not store their own number
-  /// Memory of slice i, for both kinds of pages; shared with the filter that was loaded before.
+  /// Memory of slice i, for both kinds of pages; may be shared with other LoadedFilters of the table (first()).
   std::array<Memory, kMaxSlices> memory_;
   std::array<std::uint64_t, kMaxSlices> slice_bytes_{};
 };

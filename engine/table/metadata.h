@@ -1,4 +1,5 @@
-// The metadata file of a table as a value. The builder makes it, a page drop rewrites it, and the reader opens it.
+// The content of a table's metadata file as a value. The table builder makes it, a page drop changes it, and the reader decodes
+// it.
 //
 // decode() is the inverse of encode(); engine/docs/formats.md has the grammar. decode() checks everything that can be checked
 // without the data file, so code that uses a TableMetadata needs no bounds checks.
@@ -17,13 +18,13 @@ namespace ebbtide {
 /// Flags of a page. The numbers are part of the format.
 inline constexpr std::uint32_t kPagePlainOnly = 1;  ///< the page has only values and compact entries: no tombstone, no header
 inline constexpr std::uint32_t kPageHasTombstones = 2;
-inline constexpr std::uint32_t kPageHasUnstamped = 4;  ///< the page has an entry without a stamp that is not a tombstone
+inline constexpr std::uint32_t kPageHasUnstamped = 4;  ///< the page has an entry without a stamp, other than tombstones
 inline constexpr std::uint32_t kPageHasLarge = 8;      ///< the page has a large value, which is stored in separate blocks
-inline constexpr std::uint32_t kPageHasDebts = 16;
-inline constexpr std::uint32_t kPageAllFirst = 32;  ///< every entry is its key's oldest version
-inline constexpr std::uint32_t kPageReplaced = 64;  ///< the page's new block is in the metadata file
+inline constexpr std::uint32_t kPageHasDebts = 16;     ///< the page has an entry with a delete debt
+inline constexpr std::uint32_t kPageAllFirst = 32;     ///< every entry has Entry::first: it is its key's oldest version
+inline constexpr std::uint32_t kPageReplaced = 64;     ///< the page's new block is in the metadata file
 inline constexpr std::uint32_t kPageDropped = 128;  ///< the page was dropped: it has no entries, and no permutation refers to it
-inline constexpr std::uint32_t kPageTombstones = 256;  ///< the page has a tile's tombstones (h > 1), and a filter of its own
+inline constexpr std::uint32_t kPageTombstones = 256;  ///< the page has its tile's tombstones (h > 1), and a filter of its own
 inline constexpr std::uint32_t kPageAllExpire = 512;   ///< every entry of the page has an expiry
 inline constexpr std::uint32_t kPageFlagsMask = 1023;
 
@@ -31,12 +32,12 @@ inline constexpr std::uint32_t kPageFlagsMask = 1023;
 inline constexpr std::uint8_t kTileUniqueKeys = 1;      ///< the table has no version of the tile's keys outside the tile
 inline constexpr std::uint8_t kTileContinues = 2;       ///< the tile's first key is also the last key of the tile before
 inline constexpr std::uint8_t kTileSingleVersions = 4;  ///< the table has only one version of each of the tile's keys
-/// The tile's separator may be a dropped key; for the first tile, the table's lower bound may be.
+/// The tile's separator may be the key of a dropped entry; for the first tile, the table's lower bound may be.
 inline constexpr std::uint8_t kTileStale = 8;
 inline constexpr std::uint8_t kTileFlagsMask = 15;
 
 struct PageMeta {
-  /// Offset of the page's block in the data file. Dropped and replaced pages keep it, since that range must be punched.
+  /// Offset of the page's block in the data file. Dropped and replaced pages keep it, since their blocks must be punched.
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
   std::uint64_t replaced_offset = 0;  ///< offset, in the metadata file, of the block that replaced the page
@@ -46,7 +47,7 @@ struct PageMeta {
   SeqNum min_seq = 0, max_seq = 0;
   /// Smallest and largest delete key of the entries with a stamp, without tombstones; min > max: there are none.
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
-  Millis min_expiry = 0, max_expiry = 0;  ///< 0: no entry has an expiry
+  Millis min_expiry = 0, max_expiry = 0;  ///< of the entries that have an expiry; 0: there are none
   std::uint64_t checksum = 0;             ///< checksum of the page's current block
 
   [[nodiscard]] bool dropped() const { return (flags & kPageDropped) != 0; }
@@ -74,7 +75,7 @@ std::vector<FileExtent> join_extents(std::vector<FileExtent> extents);
 enum class FilterKind : std::uint8_t {
   kNone = 0,
   kColumns = 1,
-  kCollectionsTwice = 2  ///< kColumns, and each collection's key also by collection_hash()
+  kCollectionsTwice = 2  ///< like kColumns, and the filter also has each collection's key by its collection_hash()
 };
 
 struct TableMetadata {
@@ -97,12 +98,12 @@ struct TableMetadata {
   std::vector<TileMeta> tiles;
   std::vector<std::string> separators;  ///< the separator of each tile; see table/fences.h
   std::vector<RangeTombstone> range_tombstones;
-  std::vector<std::string> filter_slices;            ///< filter of all pages, except pages of tombstones (h > 1)
-  std::vector<std::string> tombstone_filter_slices;  ///< filter of pages of tombstones, with one column
+  std::vector<std::string> filter_slices;            ///< slices of the filter of all pages but those of tombstones (h > 1)
+  std::vector<std::string> tombstone_filter_slices;  ///< slices of the filter of pages of tombstones, which has one column
   std::string permutations;                          ///< tile by tile; see permutation_bits()
-  std::vector<FileExtent> holes;                     ///< ranges of the data file, ascending: the pages of removed tiles
-  /// Payloads of the pages with the flag kPageReplaced, in page order. decode() leaves this empty, since readers read these pages
-  /// like others.
+  std::vector<FileExtent> holes;                     ///< ranges of the data file, ascending, that had pages of removed tiles
+  /// Page numbers and payloads of the pages with the flag kPageReplaced, in page order, for encode(). decode() leaves this
+  /// empty, since readers read these pages when they need them, like others.
   std::vector<std::pair<std::uint32_t, std::string>> replaced;
 
   /// Returns the bytes of the metadata file. Sets offset, length and checksum of replaced pages, and `metadata_checksum` to the
@@ -113,8 +114,9 @@ struct TableMetadata {
   [[nodiscard]] std::vector<FileExtent> dead_extents() const;
   /// Returns true if pages were dropped since the table was built. Some of its stats are then bounds instead of exact numbers.
   [[nodiscard]] bool has_drops() const;
-  /// Returns true if renew_names() (table/page_drop.h) can remove lingering names. The table then has entries and no range
-  /// tombstones, and no stale tile begins with the last key of the tile before. Otherwise only rewriting the table removes them.
+  /// Returns true if renew_names() (table/page_drop.h) can remove lingering names: the table has entries but no range
+  /// tombstones, and no stale tile begins with the last key of the tile before. Otherwise only rewriting the table removes
+  /// lingering names.
   [[nodiscard]] bool names_can_be_renewed() const;
   /// Computes data_checksum from the checksums of header, pages and large values.
   [[nodiscard]] std::uint64_t sum_checksums() const;
@@ -124,15 +126,15 @@ struct TableMetadata {
   [[nodiscard]] std::uint64_t tile_entries(std::size_t tile) const;
 };
 
-/// Number of bits of an entry in a tile's permutation. A permutation lists the page numbers (within the tile) of the tile's
-/// entries in sort-key order: bit_width(pages - 1) bits each, lowest bits first. Each tile begins at a byte boundary; a tile of
-/// one page has no bytes.
+/// Returns the number of bits of an entry in a tile's permutation, bit_width(pages - 1). The permutation has, for each entry of
+/// the tile in sort-key order, the number of its page within the tile, lowest bits first. Each tile begins at a byte boundary;
+/// a tile of one page has no bytes.
 [[nodiscard]] inline std::uint32_t permutation_bits(std::uint32_t pages) {
   std::uint32_t bits = 0;
   while ((std::uint32_t{1} << bits) < pages) ++bits;
   return bits;
 }
-/// Number of bytes of the permutation of a tile with `pages` pages and `entries` entries.
+/// Returns the number of bytes of the permutation of a tile with `pages` pages and `entries` entries.
 [[nodiscard]] inline std::uint64_t permutation_bytes(std::uint32_t pages, std::uint64_t entries) {
   return (entries * permutation_bits(pages) + 7) / 8;
 }
@@ -140,8 +142,8 @@ void append_permutation(std::uint32_t pages, const std::vector<std::uint8_t>& or
 /// Decodes a tile's permutation into `order`. `packed` begins with the tile's bytes and may be longer.
 void unpack_permutation(Bytes packed, std::uint32_t pages, std::uint64_t entries, std::vector<std::uint8_t>* order);
 
-/// Returns the header block of a data file of format `version`. check_data_header() checks such a block. If it returns
-/// kUnsupported, the message names both versions.
+/// Returns the header block of a data file of format `version`, and sets `*checksum` to its checksum. check_data_header()
+/// checks such a block. If it returns kUnsupported, the message names both versions.
 std::string encode_data_header(std::uint32_t version, FileNum data_file, std::uint32_t unit, std::uint64_t* checksum);
 [[nodiscard]] inline std::uint64_t data_header_bytes(std::uint32_t unit) { return padded_block_bytes(24, unit); }
 Status check_data_header(Bytes block, std::uint32_t version, FileNum data_file, std::uint32_t unit, const std::string& path);

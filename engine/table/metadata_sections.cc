@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::size_t kDirectoryEntryBytes = 32;
 constexpr std::size_t kFooterBytes = 32;
-// Flag of a directory entry: a reader that does not know the section's type may skip the section.
+// Flag of a section in the directory: a reader that does not know the section's type may skip the section.
 constexpr std::uint16_t kSectionOptional = 1;
 
-// Flags of a page in the page table; they are in lower bits than the flags of PageMeta.
+// Two further flags of a page in the page table. They are stored in the lowest bits, below the flags of PageMeta.
 constexpr std::uint32_t kHasDeleteKeys = 1, kHasExpiries = 2;
 constexpr std::uint32_t kPageFieldBits = 2;
 
@@ -179,7 +179,7 @@ Status decode_properties(const SectionReader& sections, std::uint32_t version, T
       !get_string(&in, &m->key_prefix)) {
     return sections.corruption(section, "malformed");
   }
-  m->data_version = version;  // a table of version 1 has two files of version 1
+  m->data_version = version;  // metadata of version 1 does not store it: both files then have version 1
   if (version > 1 && !get_varint32(&in, &m->data_version)) return sections.corruption(section, "malformed");
   if (!in.empty()) return sections.corruption(section, "malformed");
   m->filter_bits_per_key = std::bit_cast<double>(bits);
@@ -192,8 +192,8 @@ Status decode_properties(const SectionReader& sections, std::uint32_t version, T
     return Status::unsupported(
         std::string(sections.corruption(section, "filter of unknown kind " + std::to_string(kind)).message()));
   }
-  // A page takes a few bytes of the page table, a tile at least one page: larger counts are refused, so no memory is allocated
-  // for them.
+  // Each page takes at least a byte of the page table, and each tile at least one page. Larger counts are refused before memory
+  // is allocated for them.
   TRY_ASSIGN(table, sections.need(SectionType::kPages));
   if (pages > table.content.size() || tiles > pages)
     return sections.corruption(section, "more pages than the page table has room for");
@@ -347,7 +347,8 @@ void append_fence_top(const TableMetadata& m, const std::vector<FenceLeaf>& leav
 
 namespace {
 
-// The most bytes that Fences can index. Leaves store shared prefixes once, so a small damaged file could claim more.
+// The most bytes of separators that Fences can index. Leaves store shared prefixes once, so a small damaged file could claim
+// more.
 constexpr std::uint64_t kMaxSeparatorBytes = 0xffffffffu;
 
 // Decodes tiles [*tile, *tile + tiles) from one leaf, and moves *tile past them. Adds the bytes of their separators after the
@@ -511,7 +512,7 @@ void append_holes(const TableMetadata& m, std::string* out) {
   }
 }
 
-// Pages must not overlap these ranges, since punching trusts them.
+// No page may overlap a hole, since holes are punched without a further check.
 Status decode_holes(const SectionReader& sections, TableMetadata* m) {
   const SectionReader::Section* const section = sections.find(SectionType::kHoles);
   if (section == nullptr) return Status::ok();
@@ -556,7 +557,8 @@ Status check_whole(const SectionReader& sections, const TableMetadata& m) {
   if (m.range_tombstones.size() != m.stats.range_tombstones) {
     return sections.place(0).corruption("range tombstones section and properties disagree on the number of range tombstones");
   }
-  // If there is no filter slice for a kind of page, the table must not have such pages: the missing slice would hide their keys.
+  // A table with a filter must have filter slices for each kind of page that it has: without them, lookups would not find the
+  // keys of these pages.
   const bool filtered = m.filter_kind != FilterKind::kNone;
   for (const PageMeta& page : m.pages) {
     const auto& slices = (page.flags & kPageTombstones) != 0 ? m.tombstone_filter_slices : m.filter_slices;

@@ -22,7 +22,7 @@ enum class SectionType : std::uint16_t {
   kHoles = 10,
 };
 
-/// Appends sections to a file, then their directory and the footer.
+/// Appends sections to the content of a file; finish() appends their directory and the footer.
 class SectionWriter {
  public:
   SectionWriter(FileNum file, std::string* out) : file_(file), out_(out) {}
@@ -44,7 +44,7 @@ class SectionWriter {
   std::uint64_t begin_ = 0;
 };
 
-/// The sections of a file, by its directory. The checksums of all sections were verified.
+/// The sections of a metadata file, as its directory lists them. Their checksums were verified.
 class SectionReader {
  public:
   struct Section {
@@ -53,11 +53,12 @@ class SectionReader {
     std::uint64_t offset = 0;
     Bytes content;
   };
-  /// Reads the directory of `file` and verifies all checksums. Checks that sections are adjacent, from offset `first` to the
-  /// directory, so that every byte belongs to a section.
+  /// Reads the directory of `file`, the content of a metadata file, and verifies all checksums. Checks that the sections are
+  /// adjacent and fill the file from offset `first` to the directory. `number` is the file's number; `path` is used in
+  /// messages.
   static Result<SectionReader> open(Bytes file, std::uint64_t first, std::uint32_t file_version, FileNum number,
                                     const std::string& path);
-  /// Returns the section of that type and index, or null. There is at most one.
+  /// Returns the section of this type and index, or null if there is none. There is at most one.
   [[nodiscard]] const Section* find(SectionType type, std::uint32_t index = 0) const;
   /// Like find(), but returns kCorruption if the section is missing.
   Result<Section> need(SectionType type) const;

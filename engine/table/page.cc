@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-// Reads a varint of a checked page, so the varint is known to end inside the page.
+// Reads a varint of a checked page. The check has shown that the varint ends inside the page.
 inline std::uint64_t take_varint(const char** p) {
   const auto* q = reinterpret_cast<const unsigned char*>(*p);
   std::uint64_t v = *q++;
@@ -28,14 +28,15 @@ inline std::uint64_t take_varint(const char** p) {
 }
 
 constexpr std::size_t kLine = 64;
-// Number of bytes of an entry that are prefetched, the value included. The processor's own prefetching loads the rest of a longer
-// entry.
+// Number of bytes of an entry that are prefetched, the value included. For a longer entry, the processor's own prefetching
+// loads the other bytes.
 constexpr std::ptrdiff_t kEntryAhead = 256;
 
 // A binary search prefetches all entries that its next kSearchAhead steps may read.
 constexpr std::uint32_t kSearchAhead = 3;
 
-// Returns the first 8 of n bytes as a number of the same order; fewer bytes are padded with zeros. May read up to `end`.
+// Returns the first 8 of the n bytes at `p` as a number with the same order; fewer bytes are padded with zeros. May read up to
+// `end`.
 inline std::uint64_t word_of(const char* p, std::size_t n, const char* end) {
   std::uint64_t word = 0;
   if (end - p >= 8) [[likely]] {
@@ -61,7 +62,7 @@ inline std::uint32_t match_tags(const char* tags, std::uint32_t n, std::uint8_t 
   return mask;
 }
 
-// The fields of an entry that decide its place in the order of entries.
+// The fields of an entry on which the order of entries depends.
 struct Placed {
   Bytes suffix;
   SeqNum seq = 0;
@@ -203,7 +204,7 @@ void PageView::prefetch_middles(std::uint32_t low, std::uint32_t high, std::uint
 std::uint32_t PageView::lower_bound(Bytes key) const {
   const Bytes common = prefix();
   const int order = key.substr(0, common.size()).compare(common);
-  if (order < 0) return 0;  // this includes keys that are only the beginning of the prefix
+  if (order < 0) return 0;  // the key is before the prefix, or is a proper prefix of it
   if (order > 0) return count_;
   const Bytes wanted = key.substr(common.size());
   const std::uint64_t word = word_of(wanted.data(), wanted.size(), wanted.data() + wanted.size());

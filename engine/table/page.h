@@ -29,13 +29,14 @@ inline constexpr std::uint8_t kEntryFirst = 4, kEntryHasDeleteKey = 8, kEntryHas
 
 inline std::uint8_t page_tag(std::uint64_t hash) { return static_cast<std::uint8_t>(hash); }
 
-/// Checks lengths, offsets, every entry's grammar, and the order of entries. Returns null if `page` is well-formed, otherwise the
-/// name of the faulty part. `data_bytes` is the size of the data file; it bounds the references to large values.
+/// Checks lengths, offsets, the fields of every entry, and the order of entries. Returns null if `page` is well-formed,
+/// otherwise the name of the faulty part. `data_bytes` is the size of the data file, in which references to large values must
+/// lie.
 const char* check_page(Bytes page, std::uint64_t data_bytes);
 
 class TableLookup;  // table/table_lookup.h
 
-/// Reads a checked page. Views that it returns are valid as long as the page's bytes. Trivially copyable.
+/// Reads a page that passed check_page(). Views that it returns are valid as long as the page's bytes. Trivially copyable.
 class PageView {
  public:
   PageView() = default;
@@ -50,11 +51,11 @@ class PageView {
   [[nodiscard]] Bytes prefix() const { return {offsets_ + std::size_t{count_} * (wide_ ? 4 : 2), prefix_bytes_}; }
   [[nodiscard]] std::uint8_t tag(std::uint32_t i) const { return static_cast<std::uint8_t>(begin_[kPageHeaderBytes + i]); }
 
-  /// Finds the newest version of `key` with seq <= view_seq. Sets all fields of `entry` except `key`; `table` becomes part of a
-  /// reference to a large value. Sets `*seen` to true if the page has any version of the key. Returns false if there is no such
-  /// version.
+  /// Finds the newest version of `key` with seq <= view_seq, and sets all fields of `entry` except `key`. Returns false if
+  /// there is none. Sets `*seen` to true if the page has any version of the key. `table` is stored in references to large
+  /// values.
   bool get(const LookupKey& key, SeqNum view_seq, const TableLookup* table, Entry* entry, bool* seen) const;
-  /// Starts the load of the entry that get() will probably read.
+  /// Starts the memory load of the entry that get() will probably read.
   void prefetch(std::uint64_t hash) const;
   /// Returns the index of the first entry whose key is >= `key`; count() if there is none.
   [[nodiscard]] std::uint32_t lower_bound(Bytes key) const;

@@ -16,7 +16,7 @@ namespace {
 
 /// The survivors of a page that was dropped in part.
 struct Remains {
-  std::vector<bool> stays;  // says for each entry whether it stays
+  std::vector<bool> stays;  // for each entry of the old page: true if it stays
   std::string payload;      // the page of the entries that stay; empty if none does
   PageMeta meta;            // offsets and lengths are not set yet
 };
@@ -62,7 +62,8 @@ class Rebuild {
     *page = gone;
   }
 
-  /// Rebuilds the page list: dropped pages, replaced pages, and the payloads of pages that an earlier drop had replaced.
+  /// Updates the page list: flags dropped pages, and collects the payloads of all replaced pages, also of those that an earlier
+  /// drop had replaced.
   Status rebuild_pages() {
     const std::vector<PageMeta> before = m_.pages;
     for (const std::uint32_t p : request_.whole) {
@@ -137,7 +138,7 @@ class Rebuild {
     entry->delete_key = birth;
     entry->expiry = 0;
     entry->value = {};
-    if (entry->debt >= birth) entry->debt = 0;  // the debt is not older than the tombstone's birth
+    if (entry->debt >= birth) entry->debt = 0;  // the tombstone's birth is as old, so the debt is not needed
   }
 
   /// For each entry of a tile in sort-key order, the number of its page.
@@ -171,7 +172,7 @@ class Rebuild {
     old.tiles = m_.tiles;
     old.separators.swap(m_.separators);
     old.permutations.swap(m_.permutations);
-    m_.pages = old.pages;  // order_of() and tile_entries() read m_.pages
+    m_.pages = old.pages;  // until the loop ends, order_of() and tile_entries() read the old pages here
     TableMetadata out;
     Bytes permutations = old.permutations;
     for (std::size_t t = 0; t < old.tiles.size(); ++t) {
@@ -199,7 +200,7 @@ class Rebuild {
     return entries;
   }
 
-  /// Removes a tile, so that its pages become holes. Separators around it may become bounds of the table.
+  /// Removes a tile, so that its pages become holes. Stores a separator beside it that may become a bound of the table.
   void remove_tile(std::size_t t, const TableMetadata& old, bool at_the_front) {
     const TileMeta& tile = old.tiles[t];
     for (std::uint32_t p = 0; p < tile.pages; ++p) {
@@ -210,7 +211,7 @@ class Rebuild {
     if (end_separator_.empty()) end_separator_ = old.separators[t];
   }
 
-  /// Copies a tile that still has entries to `out`. `packed` is its permutation of `entries` entries before the drop.
+  /// Copies a tile that still has entries to `out`. `packed` is the tile's permutation, of `entries` entries, before the drop.
   void keep_tile(std::size_t t, const TableMetadata& old, Bytes packed, std::uint64_t entries, TableMetadata* out) {
     TileMeta tile = old.tiles[t];
     last_lost_ = false;
@@ -278,8 +279,8 @@ class Rebuild {
     return static_cast<double>(now.entries) / static_cast<double>(before.entries);
   }
 
-  /// Sets the bounds of the remaining entries. Uses separators where tiles at an end of the table were removed. The bounds are
-  /// never wider than before.
+  /// Sets the table's bounds for the remaining entries. Where tiles at an end of the table were removed, a separator becomes
+  /// the bound. The bounds are never wider than before.
   void set_bounds(const TableStats& old, const TableStats& ranges, TableStats* s) {
     s->smallest = first_separator_.empty() ? old.smallest : first_separator_;
     s->unbounded = old.unbounded;
@@ -302,7 +303,7 @@ class Rebuild {
   PageDropOutcome outcome_;
   std::vector<PageMeta> old_pages_;
   std::vector<Remains> remains_;  // survivors, by the number that the page had before the drop
-  std::vector<bool> changed_;     // says whether a tile changed, by the number that it had before the drop
+  std::vector<bool> changed_;     // for each tile, by its number before the drop: true if it changed
   bool last_lost_ = false;        // true if the last entry of the last remaining tile was removed
   std::string first_separator_;   // separator of the first remaining tile, if a tile before it was removed
   std::string end_separator_;     // separator of the first removed tile after the last remaining one
@@ -310,7 +311,7 @@ class Rebuild {
   Millis oldest_new_ = 0;
 };
 
-/// Replaces keys of purged entries, in separators and bounds, by keys that exist.
+/// Does the work of renew_names(): replaces keys of dropped entries, in separators and bounds, by keys that exist.
 class Renewal {
  public:
   Renewal(const TableReader& table, TableMetadata m) : table_(table), m_(std::move(m)) {}
@@ -326,7 +327,7 @@ class Renewal {
       if ((m_.tiles[t].flags & kTileStale) != 0) TRY(renew_separator(t, packed));
       if (t + 1 == m_.tiles.size()) TRY(renew_end(t, packed));
     }
-    // Payloads of replaced pages: the new metadata file gets copies of them.
+    // The new metadata file gets copies of the payloads of replaced pages.
     for (std::uint32_t p = 0; p < m_.pages.size(); ++p) {
       if (!m_.pages[p].replaced()) continue;
       TRY_ASSIGN(payload, table_.read_page(p, nullptr));
@@ -339,7 +340,7 @@ class Renewal {
   [[nodiscard]] const ReadCounters& reads() const { return reads_; }
 
  private:
-  /// Returns the smallest key of the tile; with `last`, the largest. It is the first, or last, entry of its page.
+  /// Returns the smallest key of tile `t`; with `last`, the largest. Reads the page that has it.
   Result<std::string> key_at_end(std::size_t t, Bytes packed, bool last) {
     const TileMeta& tile = m_.tiles[t];
     std::vector<std::uint8_t> order;
@@ -351,8 +352,8 @@ class Renewal {
     view.read(last ? view.count() - 1 : 0, &table_, &key, &entry);
     return key;
   }
-  /// Sets the separator to the shortest prefix of the tile's first key that is no less than the old separator. So keys before the
-  /// old separator are also before the new one.
+  /// Sets the tile's separator to the shortest prefix of the tile's first key that is not less than the old separator. So keys
+  /// before the old separator are also before the new one.
   Status renew_separator(std::size_t t, Bytes packed) {
     TRY_ASSIGN(key, key_at_end(t, packed, false));
     m_.tiles[t].flags &= static_cast<std::uint8_t>(~kTileStale);
@@ -387,7 +388,7 @@ Status write_metadata(FileSystem& fs, const std::string& path, Bytes bytes) {
   return status;
 }
 
-/// Encodes and writes the metadata that a drop or a renewal changed, and opens it without reading it back.
+/// Encodes and writes the changed metadata, and opens the table with it. Does not read the file back.
 Status finish(const TableReader& table, TableMetadata* m, FileSystem& fs, const std::string& dir, FileNum metadata_file,
               PageDropOutcome* out) {
   out->built.data_file = m->data_file;

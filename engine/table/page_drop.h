@@ -1,20 +1,20 @@
 // Drops pages of a table, by writing a new metadata file for the same data file.
 //
-// A page is dropped whole, without being read, or in part. For a partial drop the page is read, `judge` decides on each entry,
-// and the survivors form a new page in the metadata file that replaces the old page. The data file is not changed. Its dead
-// ranges (TableMetadata::dead_extents) are punched once no reader of an older metadata file is left.
+// A page is dropped whole, without being read, or in part. For a partial drop the page is read, PageDropRequest::judge decides
+// on each entry, and the survivors form a new page in the metadata file, which replaces the old page. The data file is not
+// changed. Its dead ranges (TableMetadata::dead_extents) are punched once no reader of an older metadata file is left.
 //
-// 1. A tile with remaining pages keeps all its slots, since a column of the filter stands for the same slot of every tile. The
-// bits of a dropped page's keys stay in its column. A lookup that they lead to the dropped page reads nothing. A tile without
-// entries is removed,
-//    and its slots become holes.
-// 2. Names: the separator of a removed tile is removed too. If a tile stays but its first entry is dropped, the separator may be
+// 1. Pages: a tile that still has entries keeps its dropped pages in the page table, with the flag kPageDropped. For the p-th
+//    column of the filter stands for the p-th page of every tile. The bits of a dropped page's keys stay in its column. If they
+//    lead a lookup to the dropped page, the lookup reads nothing there. A tile without entries is removed, and its pages become
+//    holes.
+// 2. Names: the separator of a removed tile is removed, too. If a tile stays but its first entry is dropped, the separator may be
 //    that entry's key. Likewise the table's bounds may be the keys of its first and last entry. The permutation shows this
-//    without reading a page, and the tile is flagged stale. Such a key can only be replaced by another after a page was read, so
-//    that work is delayed. drop_pages() sets `names_may_linger`. The caller calls renew_names() once for many drops, before the
+//    without reading a page, and the tile gets the flag kTileStale. A page must be read to replace such a key by another, so this
+//    work is done later: drop_pages() sets `names_may_linger`, and the caller calls renew_names() once for many drops, before the
 //    deadline of the dropped entries.
-// 3. Some numbers depend on dropped entries and become bounds: key_bytes, value_bytes, debts, unstamped, collections, smallest
-//    and largest. All others stay exact.
+// 3. Statistics: some cannot be computed without reading the dropped pages, and become bounds: key_bytes, value_bytes, debts,
+//    unstamped, collections, smallest and largest. All others stay exact.
 //
 // compaction/page_drops.h decides which pages may be dropped.
 #pragma once
@@ -30,6 +30,7 @@
 
 namespace ebbtide {
 
+/// What happens to an entry: it stays, is removed, or becomes a tombstone.
 enum class EntryFate : std::uint8_t { kStays, kGoes, kBecomesTombstone };
 
 /// The decision for one entry of a page that is dropped in part.
@@ -43,20 +44,20 @@ struct PageDropRequest {
   std::vector<std::uint32_t> parts;  ///< numbers of pages to drop in part, ascending; none is in `whole`
   /// Called for each entry of the pages in `parts`.
   std::function<EntryVerdict(const PageFence& page, const Entry& entry)> judge{};
-  /// Called when all entries of `parts` were judged; returns the table's new applied_seq. Null: unchanged.
+  /// Called when all entries of `parts` were judged; returns the table's new applied_seq. If null, applied_seq stays as it is.
   std::function<SeqNum()> applied_seq{};
 };
 
 struct PageDropOutcome {
-  /// File numbers, sizes, checksums and stats. The metadata file was written and synced, its directory not yet.
+  /// File numbers, sizes, checksums and statistics. The metadata file was written and synced, but not its directory.
   BuiltTable built;
-  /// True if no entry and no range tombstone is left: no file was written, and the caller unlinks the table.
+  /// True if no entry and no range tombstone is left. Then no file was written, and the caller must unlink the table.
   bool nothing_left = false;
   bool names_may_linger = false;  ///< true if separators of stale tiles, or the table's bounds, may be keys of dropped entries
   /// Numbers of dropped pages; a page that was dropped in part and has no survivors counts as whole.
   std::uint32_t pages_whole = 0, pages_in_part = 0;
   std::uint64_t entries_gone = 0;        ///< number of entries that were removed or became tombstones; 0: no file was written
-  ReadCounters reads;                    ///< counts reads of pages; zero if no page was dropped in part
+  ReadCounters reads;                    ///< counts of the reads of pages; all 0 if no page was dropped in part
   std::shared_ptr<TableReader> table{};  ///< the new table, open; null if no file was written
 };
 
@@ -65,9 +66,10 @@ struct PageDropOutcome {
 Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropRequest& request, FileSystem& fs,
                                    const std::string& dir, FileNum metadata_file);
 
-/// Writes a new metadata file in which existing keys replace the bounds and every separator that may be the key of a dropped
-/// entry. Reads the page of the first entry of each stale tile, and that of the table's last entry. Drops nothing. Errors are as
-/// for drop_pages(), and kInvalidArgument unless TableReader::names_can_be_renewed().
+/// Removes lingering names: writes a new metadata file in which existing keys replace the table's bounds, and each separator
+/// that may be the key of a dropped entry. Reads the page of the first entry of each stale tile, and that of the table's last
+/// entry. Drops nothing. Errors are those of drop_pages(), and kInvalidArgument if TableReader::names_can_be_renewed() is
+/// false.
 Result<PageDropOutcome> renew_names(const TableReader& table, FileSystem& fs, const std::string& dir, FileNum metadata_file);
 
 }  // namespace ebbtide

@@ -1,9 +1,9 @@
-// The ranges of delete keys, expiries and seqs of each page, for page drops that do not read the page.
+// Stores the ranges of delete keys, expiries and seqs of a table's pages, so that pages can be dropped without being read.
 //
-// A bound is stored as a 32-bit number of steps from the table's smallest value. Each kind of range costs 8 bytes per page; kinds
-// that the table does not have are not stored. The step is a power of two: it is 1 while the table spans less than 2^31 (for
-// times in ms: 24 days). For wider spans, minima are rounded down and maxima are rounded up, so a stored range may be wider than
-// the true one, never narrower.
+// Each bound is a 32-bit number of steps from the table's smallest value, so each kind of range costs 8 bytes per page. A kind
+// that the table does not have takes no memory. The step is a power of two: 1 if the table's values span less than 2^31 (for
+// times in ms: 24 days). With larger steps, minima are rounded down and maxima are rounded up. So a stored range may be wider
+// than the true one, never narrower.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class RoundedRanges {
     steps_.clear();
     if (low > high) return;
     base_ = low;
-    // The largest number of steps stays unused, so that the largest maximum, rounded up, also fits.
+    // 31 bits, not 32: so that the largest maximum still fits into 32 bits after it is rounded up.
     const int bits = std::bit_width(high - low);
     shift_ = static_cast<std::uint32_t>(std::max(0, bits - 31));
     steps_.reserve(ranges.size());

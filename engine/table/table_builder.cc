@@ -20,24 +20,24 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kWriteBytes = std::size_t{256} << 10;
-// A table's data is sent to the device in steps of this size while the table is built. One sync at the end would take a fifth of
-// a second for 64 MiB, and would delay a concurrent sync of the log as long.
+// While a table is built, its data is written to the device in steps of this size. A sync of all data at the end would take a
+// fifth of a second for 64 MiB, and would delay a concurrent sync of the log by as much.
 constexpr std::size_t kWriteBackBytes = std::size_t{1} << 20;
-// All versions of a key go into one tile, until the tile has this many times its size, and at least 1 MiB. If it gets larger, it
-// is ended between versions, and its keys are not `unique_keys`.
+// All versions of a key go into one tile, even if the tile grows to this many times its usual size, or to 1 MiB if that is
+// more. If it would grow further, it ends between two versions, and does not get the flag kTileUniqueKeys.
 constexpr std::uint64_t kTileStretch = 4;
 constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
 // The largest size of a tile, so that each of its pages is far below kMaxBlockBytes.
 constexpr std::uint64_t kMaxTileBytes = std::uint64_t{8} << 20;
-// For h > 1: page_size counts after compression, so a page may be at most this many times larger before it.
+// For h > 1, page_size is the size after compression. Before compression a page has at most this many times page_size.
 constexpr std::uint64_t kMaxPageGrowth = 8;
-// For h = 1: bytes of page_size that are left free for page header, block trailer and the cache's header. A page of 4 KiB is then
-// one block of the drive, and one allocation of 4 KiB instead of the allocator's next size, 5 KiB. Here a page's size counts
-// before compression. Pages are not punched one by one, so they are close together in the file. The cost of a page is its memory
-// in the cache, where it is decompressed: a read brings in about page_size, however well the page compresses.
+// For h = 1: bytes of page_size that are left free for page header, block trailer and the cache's header. So a page of 4 KiB
+// lies in one block of the drive, and takes an allocation of 4 KiB instead of the allocator's next size, 5 KiB. For h = 1,
+// page_size is the size before compression: a page costs memory in the block cache, where it is decompressed. Its size in the
+// file matters less, since pages are not punched one by one, and so lie close together.
 constexpr std::uint64_t kPageSlackBytes = 224;
-// For h = 1: a page is stretched to the end of its file-system block if that costs at most this share of the page. Pages that
-// nearly fill a block then lie in one block each, so reading such a page reads one block.
+// For h = 1: a page is padded to the end of its file-system block if the padding is at most 1 / kStretchShare of the page. So
+// pages that nearly fill a block lie in one block each, and reading such a page reads one block.
 constexpr std::uint64_t kStretchShare = 8;
 
 }  // namespace
@@ -106,7 +106,7 @@ struct TableBuilder::Impl {
   // Writes a value in blocks of its own, or copies the blocks of another table's value. Sets `ref` to their new place.
   Status append_large(const Entry& entry, LargeValueRef* ref) {
     std::string index;
-    ref->table = this;  // only marks the entry as large
+    ref->table = this;  // any pointer but null: it marks the entry as large
     ref->offset = offset();
     ref->length = entry.value_length();
     put_u64(&index, ref->length);
@@ -266,7 +266,7 @@ struct TableBuilder::Impl {
   TableBuilderOptions options;
   std::string data_path, metadata_path;
   std::unique_ptr<WritableFile> file;
-  std::string buffer;  // bytes that are not yet written
+  std::string buffer;  // bytes of the data file that are not written yet
   std::uint64_t written = 0, written_back = 0;
   Compressor compressor;
   BloomBuilder filter, tombstone_filter;
@@ -295,7 +295,7 @@ TableBuilder::TableBuilder(TableBuilderOptions options) : impl_(std::make_unique
 
 TableBuilder::~TableBuilder() {
   if (impl_->finished) return;
-  // Nothing refers to these files. If they cannot be unlinked, the next open of the database removes them.
+  // The manifest does not name these files. If they cannot be unlinked, the next open of the database removes them.
   if (impl_->file != nullptr) (void)impl_->options.fs->unlink(impl_->data_path);
   if (impl_->metadata_created) (void)impl_->options.fs->unlink(impl_->metadata_path);
 }

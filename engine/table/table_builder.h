@@ -21,14 +21,14 @@ namespace ebbtide {
 struct TableBuilderOptions {
   FileSystem* fs = nullptr;
   std::string dir;
-  FileNum data_file = kNoFile, metadata_file = kNoFile;  ///< numbers of the two files; neither was used before
+  FileNum data_file = kNoFile, metadata_file = kNoFile;  ///< new numbers for the two files
   std::uint32_t page_size = 4096;    ///< size of a page in bytes: before compression if h = 1, otherwise after compression
   std::uint32_t pages_per_tile = 1;  ///< h, 1 to 64
-  /// For each slice of the filter, its bits per key; at most 16 slices. Slices are loaded and dropped separately, the last one
-  /// first. Each loaded slice costs a lookup a cache miss. Empty = no filter.
+  /// For each slice of the filter, its bits per key; at most 16 slices. Empty = no filter. Slices are loaded and dropped
+  /// separately; the last one is dropped first. Each loaded slice costs a lookup a cache miss.
   std::vector<double> filter_slices = {10};
   Compression compression = Compression::kLz4;
-  SeqNum applied_seq = 0;
+  SeqNum applied_seq = 0;  ///< see TableStats::applied_seq
 };
 
 /// The written table.
@@ -50,18 +50,19 @@ class TableBuilder {
   TableBuilder(const TableBuilder&) = delete;
   TableBuilder& operator=(const TableBuilder&) = delete;
 
-  /// Adds an entry. Entries must come in key order, versions of a key by descending seq. Otherwise returns kCorruption, since a
-  /// merge's entries come from files. An entry with `large` set is copied from its table without being decoded. A value above
-  /// kLargeValueBytes is written in blocks of its own.
+  /// Adds an entry. Entries must come in key order, versions of a key by descending seq. Returns kCorruption if they do not,
+  /// since a merge's entries come from files. If Entry::large is set, the value is copied from its table without being decoded.
+  /// A value above kLargeValueBytes is written in blocks of its own.
   Status add(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
-  /// Lowers the applied_seq of the options. Needed if an entry stays although a secondary range tombstone with a seq of at most
-  /// that number covers it.
+  /// Lowers the table's applied_seq to `applied_seq`, if it is larger. Call it if a secondary range tombstone with a seq up to
+  /// the table's applied_seq covers an added entry; pass a seq below that of the tombstone.
   void lower_applied_seq(SeqNum applied_seq);
-  /// Bytes of the data file so far, including the tile in progress before compression. Used to decide where an output file ends.
+  /// Returns the bytes of the data file so far. The tile in progress counts with its size before compression. A merge uses the
+  /// result to decide where an output file ends.
   [[nodiscard]] std::uint64_t data_bytes() const;
   [[nodiscard]] bool empty() const;
-  /// Writes the rest of the table, and syncs both files. Nothing may be added afterwards.
+  /// Writes the rest of the table, and syncs both files. No entry or tombstone may be added afterwards.
   Result<BuiltTable> finish();
 
  private:

@@ -1,5 +1,5 @@
-// Visits entries by their fences: those that expire within a time range, and headers of collections. Reads only pages that can
-// have such an entry.
+// Visits entries that expire within a time range, and headers of collections. Reads only pages that can have such an entry, by
+// their fences.
 #include "table/metadata.h"
 #include "table/page.h"
 #include "table/table_reader_impl.h"

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// The sizes and checksums that the manifest has for the two files. open() compares the files with them.
+/// The numbers, sizes and checksums of the two files, as the manifest has them. TableReader::open() compares the files with them.
 struct TableFiles {
   FileNum data_file = kNoFile, metadata_file = kNoFile;
   std::uint64_t data_bytes = 0, metadata_bytes = 0;

@@ -48,7 +48,7 @@ void TableIndex::take_ranges(const TableMetadata& m) {
 }
 
 std::uint64_t TableIndex::begin_of(std::uint32_t tile, std::uint64_t data_bytes) const {
-  // A replaced page's offset is in another file, so the next page that was not replaced shows where the tile lies.
+  // The offset of a replaced page is in the metadata file. So the next page that was not replaced shows where the tile lies.
   for (std::uint32_t p = tile < tiles.size() ? tiles[tile].first_page : ~std::uint32_t{0}; p < pages.size(); ++p) {
     if (!pages[p].replaced()) return pages[p].offset;
   }

@@ -1,8 +1,8 @@
-// The index of an open table: page table, fences, permutations, range tombstones. Together with filter and pages it is everything
-// that a search needs.
+// The index of an open table: page table, fences, permutations, range tombstones. Beside it a search needs only the filter and
+// the pages.
 //
-// Immutable, built from the metadata file. The index cache (table/index_cache.h) may unload it while the table stays open; it is
-// read again when it is needed.
+// The index is immutable and is built from the metadata file. The index cache (table/index_cache.h) may unload it while the
+// table stays open; the table reads it again when it is needed.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct TileInfo {
 };
 static_assert(sizeof(TileInfo) == 8);
 
-/// Returns true if a lookup must search the page. `number`: the page's number in its tile. `mask` and `tombstones`: results of
-/// LoadedFilter::candidates().
+/// Returns true if a lookup must search the page. `number`: the page's number in its tile. `mask` and `tombstones`: the result
+/// of LoadedFilter::candidates() for the key.
 [[nodiscard]] inline bool is_candidate(const PageInfo& page, std::uint32_t number, std::uint64_t mask, bool tombstones) {
   if (page.dropped()) return false;
   if ((page.flags & kPageTombstones) != 0) return tombstones;
@@ -64,11 +64,11 @@ struct TableIndex {
   std::uint64_t tombstone_bytes = 0, replaced_bytes = 0;
   SharedTombstones tombstones;
 
-  /// Returns the approximate offset of a tile in the data file; `data_bytes` for the tile after the last.
+  /// Returns the approximate offset of a tile in the data file; `data_bytes`, the file's size, for tile = tiles.size().
   [[nodiscard]] std::uint64_t begin_of(std::uint32_t tile, std::uint64_t data_bytes) const;
   /// Returns the first tile that can have a version of `key`. Requires that the table has a tile.
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
-  /// Like first_tile(), given the last tile that begins at or before `key`.
+  /// Like first_tile(), for a caller that has already found `tile`, the last tile that begins at or before `key`.
   [[nodiscard]] std::uint32_t first_of(std::uint32_t tile, Bytes key) const;
   /// Returns true if the next tile begins with another version of `key`. Requires that this tile has a version of `key`.
   [[nodiscard]] bool goes_on(std::uint32_t tile, Bytes key) const {
@@ -76,7 +76,7 @@ struct TableIndex {
   }
   /// Returns the first page of the tile `state.tile` that may have the key, or LookupState::kNoPage.
   [[nodiscard]] std::uint32_t first_candidate(const LookupState& state) const;
-  /// Starts the load of the tile's row in the page table.
+  /// Starts the memory load of the tile's row in the page table.
   void prefetch_tile(std::uint32_t tile) const;
   [[nodiscard]] std::uint64_t memory_bytes() const;
 

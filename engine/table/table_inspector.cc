@@ -145,14 +145,15 @@ std::uint64_t TableInspector::approximate_bytes(const KeyRange& range) const {
   if (first < last)
     return index.begin_of(last, r_.files.data_bytes) - (from_start ? 0 : index.begin_of(first, r_.files.data_bytes));
   return (index.begin_of(first + 1, r_.files.data_bytes) - index.begin_of(first, r_.files.data_bytes)) /
-         2;  // both ends are in one tile, so half of the tile is assumed
+         2;  // both ends of the range are in one tile: half of the tile is assumed
 }
 
 std::vector<std::string> TableInspector::split_points(const KeyRange& range, std::size_t count) const {
   const TableIndex& index = r_.held();
   std::vector<std::string> points;
   if (index.tiles.empty() || count == 0) return points;
-  // Only separators strictly inside the range count. A tile that begins with the last key of the tile before gives no cut.
+  // Uses only separators strictly inside the range. A tile that begins with the last key of the tile before gives none, since a
+  // sub-merge takes all versions of a key.
   const std::uint32_t first = range.start.empty() ? 1 : index.fences.find(range.start) + 1;
   const std::uint32_t last = range.end.empty() ? index.fences.size() : index.fences.find(range.end) + 1;
   if (first >= last) return points;

@@ -1,4 +1,4 @@
-// Fences, sizes and pages of an open table, read without the cache: for planners, maps, verification and tools.
+// Fences, sizes and pages of an open table, for planners, drawings, verification and tools.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,24 @@ struct ReadCounters;     // table/table_lookup.h
 struct TableMetadata;    // table/metadata.h
 struct TableReaderImpl;  // table/table_reader_impl.h
 
-/// The fences of a page, which are in memory. A tile is a contiguous range of keys, a page of the tile a range of delete keys.
+/// The fences of a page, which are in memory, and its flags. A tile has a contiguous range of sort keys; each of its pages has
+/// a range of delete keys.
 struct PageFence {
   std::uint32_t tile = 0;
   std::uint32_t flags = 0;       ///< kPage... of table/metadata.h
-  bool unique_keys = false;      ///< true if the page's tile has all versions of its keys that the table has ...
-  bool single_versions = false;  ///< ... and there is only one version of each
+  bool unique_keys = false;      ///< true if no other tile of the table has a version of a key of the page's tile
+  bool single_versions = false;  ///< true if, in addition, each of these keys has only one version in the table
   std::uint32_t entries = 0;
   std::uint32_t stored_bytes = 0;
-  // Ranges may be wider than the true ones, never narrower. min > max: no entry has such a number.
+  // These ranges may be wider than the true ones, never narrower. min > max: no entry has such a number.
   DeleteKey min_delete_key = 1, max_delete_key = 0;
   Millis min_expiry = 1, max_expiry = 0;
   SeqNum min_seq = 1, max_seq = 0;
 };
 
-/// The part of TableReader for planners, maps, verification and tools. Lives as long as the reader. Thread-safe. Functions
-/// without I/O, except those marked *, need the index in memory: the caller has a pin (TableReader::pinned), or the table was
-/// opened without an index cache.
+/// The part of TableReader for planners, drawings, verification and tools. Lives as long as the reader. Thread-safe. A function
+/// under "without I/O" needs the index in memory: the caller has a pin (TableReader::pinned), or the table was opened without
+/// an index cache. Functions marked with * do not need it.
 class TableInspector {
  public:
   // --- pages and tiles, without I/O
@@ -48,8 +49,8 @@ class TableInspector {
   [[nodiscard]] PageFence page_fence(std::uint32_t page) const;
   /// Returns the first tile that can have a version of `key`. Requires tile_count() > 0.
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
-  /// Returns a string that is no greater than any key of the tile, and no less than any key of the tiles before. "" for the first
-  /// tile.
+  /// Returns the tile's separator: a string that is not greater than any key of the tile, and not less than any key of the
+  /// tiles before. "" for the first tile.
   [[nodiscard]] std::string tile_start(std::uint32_t tile) const;
   /// Returns the key range of a tile: from its fence, or the table's lower bound, to the next fence or the table's end.
   [[nodiscard]] KeyRange tile_range(std::uint32_t tile) const;
@@ -60,12 +61,12 @@ class TableInspector {
   [[nodiscard]] const TableFiles& files() const;  ///< *
   /// Returns the estimated number of bytes of the data file within a key range, computed from the fences.
   [[nodiscard]] std::uint64_t approximate_bytes(const KeyRange& range) const;
-  /// Returns about `count` keys of the fences, in order, evenly spaced within `range`: for cutting a merge into sub-merges.
+  /// Returns about `count` separators within `range`, in order, evenly spaced. For cutting a merge into sub-merges.
   [[nodiscard]] std::vector<std::string> split_points(const KeyRange& range, std::size_t count) const;
   /// Divides the tiles that overlap the range into at most `count` parts, in order. Returns a key from the middle of each part,
   /// and the part's bytes in the data file.
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> byte_samples(const KeyRange& range, std::size_t count) const;
-  /// Returns the bytes of the pages that are in the metadata file instead of the data file.
+  /// Returns the bytes of the replaced pages, which are in the metadata file.
   [[nodiscard]] std::uint64_t replaced_bytes() const;
   /// See TableMetadata::dead_extents().
   [[nodiscard]] const std::vector<FileExtent>& dead_extents() const;
@@ -83,24 +84,24 @@ class TableInspector {
 
   // --- contents, with I/O
 
-  /// Appends to `keys` the key of each entry of the tile with key >= from and lo <= D < hi, once per version, in no order. Reads,
-  /// through the cache, only pages whose fences overlap the range; counts cache misses in `counters->pages_read`. Returns false
-  /// if no page had to be read.
+  /// Appends to `keys` the key of each entry of the tile with key >= from and lo <= D < hi, once per version, in no order.
+  /// Reads, through the block cache, only pages whose delete fences overlap [lo, hi); counts cache misses in
+  /// `counters->pages_read`. Returns true if the tile has such pages.
   Result<bool> collect_stamps(std::uint32_t tile, DeleteKey lo, DeleteKey hi, Bytes from, std::vector<std::string>* keys,
                               ReadCounters* counters) const;
-  /// Calls `visit` for each entry with an expiry > `after` and <= `until`. The entry is valid during the call. Reads the pages
-  /// with such entries through the cache.
+  /// Calls `visit` for each entry with after < expiry <= until. The entry is valid during the call. Reads the pages with such
+  /// entries through the block cache.
   Status visit_expiring(Millis after, Millis until, const std::function<void(const Entry& entry)>& visit) const;
   /// Calls `visit` for the headers of collections in the pages for which `wanted` returns true, until `visit` returns an error. *
   Status visit_headers(const std::function<bool(const PageFence& fence)>& wanted,
                        const std::function<Status(const Entry& header)>& visit) const;
   /// Reads and decodes a page without the cache. `counters` may be null. The page must not have been dropped.
   [[nodiscard]] Result<std::string> read_page(std::uint32_t page, ReadCounters* counters) const;
-  /// Returns the metadata file, which is read again, since page checksums are not kept in memory.
+  /// Reads and decodes the metadata file again. For data that is not kept in memory, such as the checksums of pages.
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
-  /// Reads the whole table and checks checksums, order, bounds, filters, permutations and stats. Appends faults to `errors`;
-  /// returns true if there are none. Sets `pages` and `entries` to the numbers checked. `stopped` may be null; it is called
-  /// before each tile, and the check ends if it returns true.
+  /// Reads the whole table and checks checksums, order, bounds, filters, permutations and statistics. Appends faults to
+  /// `errors`; returns true if there are none. Sets `pages` and `entries` to the numbers of checked ones. `stopped` may be
+  /// null; it is called before each tile, and the check ends when it returns true.
   bool verify(std::vector<Status>* errors, std::uint64_t* pages, std::uint64_t* entries,
               const std::function<bool()>& stopped = {}) const;
   /// Like the other verify(), but returns the errors as text.

@@ -1,8 +1,9 @@
 // Iterates over a table in sort-key order, forward and backward, for any h.
 //
-// The tile's permutation gives the page of each next entry, so a move needs no comparison. Position i of the tile is entry
-// position(q) of page q = order[i], where position(q) counts the entries of page q before i. A seek finds the key's lower bound
-// in each page of one tile; the sum of these results is the position.
+// The tile's permutation gives the page of each next entry, so a move needs no comparison. The i-th entry of the tile is in
+// page q = order[i], and is that page's entry number position(q): the number of entries of page q among the first i entries of
+// the tile. A seek finds the key's lower bound in each page of one tile; the sum of these positions is the position in the
+// tile.
 #include <algorithm>
 #include <vector>
 
@@ -11,8 +12,9 @@
 namespace ebbtide {
 namespace {
 
-// Reads the data file without the cache, and more bytes than requested. Compactions (`eager`) read `most` bytes at once. A scan
-// through the cache begins with single pages; while it is sequential, the number of bytes doubles up to `most`. Not thread-safe.
+// Reads the data file, and more bytes than requested (readahead). With `eager`, for compactions, each read has `most` bytes.
+// Otherwise, for scans that fill the block cache, the first read has a single page; while the scan is sequential, each further
+// read has twice as many bytes, up to `most`. Not thread-safe.
 class Readahead {
  public:
   Readahead(const TableReaderImpl& r, bool eager, std::size_t most)
@@ -47,7 +49,7 @@ class Readahead {
   std::size_t window_;
   std::string buffer_;
   std::uint64_t begin_ = 0;     // offset of buffer_ in the file
-  std::uint64_t expected_ = 0;  // where the next read of a sequential walk begins (ends, if it goes backward)
+  std::uint64_t expected_ = 0;  // offset at which the next block of a sequential scan begins; backward: ends
 };
 
 class TableIterator final : public InternalIterator {
@@ -61,8 +63,7 @@ class TableIterator final : public InternalIterator {
     if (index_.tiles.empty()) return;
     first_tile_ = options_.bounds.start.empty() ? 0 : index_.first_tile(options_.bounds.start);
     start_tile_ = options_.bounds.start.empty() ? 0 : index_.fences.find(options_.bounds.start);
-    // The first tile that can have the bound as a key. If the versions of that key fill several tiles, all later ones are past
-    // the bound.
+    // The first tile that can have the upper bound as a key; all later tiles are past the bound.
     last_tile_ = options_.bounds.end.empty() ? index_.fences.size() - 1 : index_.first_tile(options_.bounds.end);
     empty_ = !options_.bounds.end.empty() && options_.bounds.end <= options_.bounds.start;
   }
@@ -116,7 +117,7 @@ class TableIterator final : public InternalIterator {
     std::string own;
   };
 
-  // Makes the iterator invalid and clears its status. Returns false if no tile is within the bounds.
+  // Makes the iterator invalid and clears its status. Returns false if no tile overlaps the bounds.
   bool reset() {
     valid_ = false;
     status_ = Status::ok();
@@ -187,7 +188,8 @@ class TableIterator final : public InternalIterator {
     return true;
   }
 
-  // Adds a page that is not in memory to the misses. Returns false if the iterator reads instead.
+  // For an iterator that never reads: adds a page that is not in memory to the misses, and returns true. Returns false for
+  // others.
   bool note_miss(std::uint32_t page) {
     if (options_.misses == nullptr) return false;
     options_.misses->pages.push_back({static_cast<const TableLookup*>(reader_.get()), page});
@@ -196,7 +198,7 @@ class TableIterator final : public InternalIterator {
     return true;
   }
 
-  // Adds missing pages of the tiles that a walk reaches after `tile`.
+  // Adds the missing pages of the tiles after `tile`, in the direction of the walk, to the misses.
   void name_next(std::uint32_t tile) {
     for (std::uint32_t named = 1; tile != (forward_ ? last_tile_ : first_tile_);) {
       const TileInfo& info = index_.tiles[forward_ ? ++tile : --tile];
@@ -234,7 +236,7 @@ class TableIterator final : public InternalIterator {
     position_ = count_;
   }
 
-  // Shows the entry at position_; if the tile has none, goes on to later tiles.
+  // Makes the entry at position_ the current one; if position_ is the tile's end, goes on to the next tile.
   void settle_forward() {
     valid_ = false;
     if (!status_.is_ok()) return;
@@ -246,7 +248,7 @@ class TableIterator final : public InternalIterator {
     if (valid_ && tile_ == last_tile_ && past_end(entry_.key)) valid_ = false;
   }
 
-  // Shows the entry before position_; if the tile has none, goes on to earlier tiles.
+  // Makes the entry before position_ the current one; if position_ is the tile's begin, goes on to the tile before.
   void settle_backward() {
     valid_ = false;
     if (!status_.is_ok()) return;
@@ -281,8 +283,8 @@ class TableIterator final : public InternalIterator {
   const TableIndex& index_;
   const TableIteratorOptions options_;
   Readahead readahead_;
-  std::uint32_t first_tile_ = 0, last_tile_ = 0;  // only these tiles and those between them are read
-  std::uint32_t start_tile_ = 0;                  // the last tile that can have keys before the lower bound
+  std::uint32_t first_tile_ = 0, last_tile_ = 0;  // the first and the last tile that are read
+  std::uint32_t start_tile_ = 0;                  // the last tile that can have keys below the lower bound
   bool empty_ = false;                            // true if no key is within the bounds
   bool forward_ = true;
 
@@ -292,7 +294,7 @@ class TableIterator final : public InternalIterator {
   std::vector<Slot> slots_;
   std::vector<std::uint8_t> order_;
   std::string key_;       // key of the current entry
-  std::string replaced_;  // block of a page that lies in the metadata file
+  std::string replaced_;  // block of a replaced page, which lies in the metadata file
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Point reads in one table: filter, fences and pages. Also reads pages and large values that an earlier lookup missed.
+// Point reads in one table: filter, fences and pages. Also reads the pages and large values that an earlier lookup did not find
+// in memory.
 #include "table/table_lookup.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-// A thread's read buffers, for one read. They are freed after an unusually large page.
+// Lends a thread's buffers for one read. After an unusually large page it frees them.
 class Scratch {
  public:
   struct Buffers {
@@ -181,7 +182,7 @@ Status TableLookup::copy_large(const LargeValueRef& ref, std::uint64_t offset, s
 }
 
 Status TableLookup::visit_large(const LargeValueRef& ref, const std::function<Status(Bytes, Compression)>& chunk) const {
-  bool read = true;  // false if `chunk` failed, which does not concern this table
+  bool read = true;  // false if `chunk` returned an error, which says nothing about this table
   const Status status = r_.large_file().visit(ref, [&](const CheckedBlock& block, const BlockPlace&) {
     Status taken = chunk(block.payload, block.compression);
     read = taken.is_ok();
@@ -246,7 +247,7 @@ struct Search {
     return Status::ok();
   }
 
-  // Searches a page. Returns true if it has a newer version than the pages before.
+  // Searches a page. Returns true if the page has a newer version than the pages searched before.
   bool take(const PageView& page) {
     bool seen = false, newer = false;
     if (!found) {
@@ -296,7 +297,8 @@ Lookup TableLookup::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, 
   }
   if (counters != nullptr && !filter.empty()) ++counters->filter_positives;
   Search search{this, r, *index, key, view_seq, misses, counters, entry, pin, known, !filter.empty()};
-  // Where the versions of a key fill several tiles, the first tile with a visible version has the newest one.
+  // The versions of a key may lie in several tiles, newest first. So the first tile with a visible version has the newest
+  // visible one.
   for (;; ++tile) {
     if (Status s = search.tile(tile, mask, tombstones); !s.is_ok()) [[unlikely]] {
       *status = std::move(s);
@@ -305,7 +307,7 @@ Lookup TableLookup::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, 
     if (search.found || search.missing || !index->any_continues || !index->goes_on(tile, key.key)) break;
   }
   if (search.missing) {
-    // With the pin, the fetch finds the pages' places in memory. Without it, it reads the index again.
+    // If the index stays pinned, the fetch finds the pages' offsets there. Otherwise the fetch may have to read the index again.
     auto kept = is_crowded() ? nullptr : pin_index_if_loaded();
     misses->keep_alive.push_back(kept != nullptr ? std::move(kept) : shared_from_this());
     return Lookup::kNotResident;

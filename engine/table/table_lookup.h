@@ -1,4 +1,4 @@
-// The reads of an open table: point lookups by filter, index and block cache, large values, and iterators.
+// Reads of an open table: point lookups by filter, index and block cache, large values, and iterators.
 #pragma once
 
 #include <algorithm>
@@ -30,11 +30,12 @@ struct ReadCounters {
   std::uint64_t pages_in_vain = 0;  ///< false positives: pages searched for a key that they do not have, with or without a filter
 };
 
-/// The most bytes that an iterator reads at once, and the bytes of readahead for all tables that are read side by side.
+/// The most bytes that an iterator reads at once, and the bytes of readahead for all tables that one merge or scan reads.
 inline constexpr std::size_t kMostReadahead = std::size_t{256} << 10;
 inline constexpr std::size_t kReadaheadBudget = std::size_t{32} << 20;
-/// Returns the readahead of each of `tables` tables, so that a merge of a thousand runs takes no more memory than one of a
-/// hundred. At least a page of the usual size: with less, each page would still be read as a whole.
+/// Returns the readahead of each of `tables` tables that share `budget`, so that a merge of a thousand runs takes no more
+/// memory than one of a hundred. Returns at least 4 KiB, a page of the usual size: with less, each page would still be read as
+/// a whole.
 constexpr std::size_t readahead_of_each(std::size_t tables, std::size_t budget = kReadaheadBudget) {
   return std::clamp(budget / std::max<std::size_t>(tables, 1), std::size_t{4} << 10, kMostReadahead);
 }
@@ -44,12 +45,12 @@ struct TableIteratorOptions {
   bool fill_cache = true;  ///< false: pages are read without the cache, with readahead (for compactions)
   ReadCounters* counters = nullptr;
   std::size_t readahead = kMostReadahead;  ///< the most bytes to read at once; a larger block is read as a whole
-  /// If set, the iterator never reads: it adds what is not in memory, and ends with kNotResident.
+  /// If not null, the iterator never reads: it adds missing pages to `misses`, and ends with kNotResident.
   MissSet* misses = nullptr;
   std::uint32_t pages_at_once = 1;  ///< with `misses`: the most pages to add at once (IteratorOptions::pages_at_once)
 };
 
-/// The PageMiss::page of a miss of the table's index and filter, instead of a page.
+/// The value of PageMiss::page if the table's index and filter are missing, not a page.
 inline constexpr std::uint32_t kIndexMiss = ~std::uint32_t{0};
 
 enum class Lookup : std::uint8_t { kAbsent, kFound, kNotResident, kError };
@@ -57,34 +58,34 @@ enum class Lookup : std::uint8_t { kAbsent, kFound, kNotResident, kError };
 /// The part of TableReader for reads. Lives as long as the reader. Thread-safe.
 class TableLookup : public std::enable_shared_from_this<TableLookup> {
  public:
-  /// Finds the newest version of `key` with seq <= view_seq. Requires an EpochGuard of the cache's epoch. The entry's views are
-  /// valid as long as the guard (or as *pin, which is set when the page had to be read); entry->key is the caller's key. With
-  /// `misses`, the call never reads: it adds the missing pages, or the index, to `misses` and returns kNotResident. When kError
-  /// is returned, *status has the error. A large value is never read: entry->large is set, and the caller calls
-  /// large_if_resident(), then read_large(), or adds a miss for the value. `known` is null, or the result of prefetch() under the
-  /// same guard.
+  /// Finds the newest version of `key` with seq <= view_seq. Requires an EpochGuard of the block cache's epoch. The entry's
+  /// views are valid as long as the guard; if the call had to read the page, it sets *pin, and they are valid as long as *pin.
+  /// entry->key is the caller's key. If `misses` is not null, the call never reads: it adds the missing pages, or the index, to
+  /// `misses` and returns kNotResident. If kError is returned, *status has the error. A large value is never read: entry->large
+  /// is set, and the caller calls large_if_resident(), then read_large(), or adds a miss for the value. `known` is null, or the
+  /// result of prefetch() under the same guard.
   Lookup get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
              ReadCounters* counters, Status* status, const LookupState* known = nullptr) const;
-  /// Returns the part of the filter that is now loaded; never null. The result stays valid and correct when another part is
-  /// loaded. Takes a short lock.
+  /// Returns the part of the filter that is now loaded; never null. The result stays valid and correct when the table loads or
+  /// drops slices. Takes a lock for a short time.
   [[nodiscard]] std::shared_ptr<const LoadedFilter> filter() const;
-  /// Checks only `filter`, which filter() returned. False means that the table has no point entry of the key. Range tombstones
-  /// are not checked. Requires a pin or an EpochGuard. Returns true if the index is not in memory.
+  /// Checks only `filter`, which filter() returned. Returns false if the table surely has no point entry of the key. Does not
+  /// check range tombstones. Returns true if the index is not in memory. Requires a pin or an EpochGuard.
   [[nodiscard]] bool may_contain(const LookupKey& key, const LoadedFilter& filter) const;
-  /// Returns false if the table has no collection of the key. True may be a false positive, and is the result while the index is
-  /// not in memory. Requires an EpochGuard or a pin.
+  /// Returns false if the table surely has no collection under the key. True may be a false positive, and is the result while
+  /// the index is not in memory. Requires an EpochGuard or a pin.
   [[nodiscard]] bool may_have_collection(const LookupKey& key) const;
   /// Starts the memory loads that may_have_collection() needs.
   void prefetch_collection(const LookupKey& key) const;
   /// Number of stages of prefetch().
   static constexpr int kPrefetchStages = 6;
-  /// Does one stage of a lookup. Each stage starts the memory loads of the next stage, or of get(). The stages load: 0 filter
-  /// rows, 1 fences, 2 the tile's row of the page table, 3 the cache's bucket of the page, 4 the page's head, 5 the entry. Stages
-  /// from 1 on require an EpochGuard and `state`, which stores results. Stage 1 returns false if the filter denies the key: get()
-  /// is then not needed.
+  /// Does one stage of a lookup. Each stage starts the memory loads of the next stage, or of get(). The stages load: 0 the
+  /// filter's rows, 1 the fences, 2 the tile's row of the page table, 3 the page's bucket of the block cache, 4 the page's
+  /// header, 5 the entry. Stages from 1 on require an EpochGuard and `state`, in which they store results. Returns false only
+  /// in stage 1, if the filter denies the key: get() is then not needed.
   bool prefetch(const LookupKey& key, int stage, LookupState* state) const;
-  /// Reads the page of a miss into the cache and pins it; for kIndexMiss, the index. Any thread; `counters`, if not null, belong
-  /// to the calling thread.
+  /// Reads the page of a miss into the block cache and pins it; for kIndexMiss, reads and pins the index. Any thread may call
+  /// this; `counters`, if not null, belong to the calling thread.
   Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page, ReadCounters* counters) const;
   /// Like fetch_page(), but returns null if the read would wait for the device (preadv2 RWF_NOWAIT).
   std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const;
@@ -99,15 +100,15 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   [[nodiscard]] PagePlace page_place(std::uint32_t page) const;
   /// Like fetch_page(), for a page whose block the caller has read.
   Result<std::shared_ptr<const void>> take_page(std::uint32_t page, Bytes block, ReadCounters* counters) const;
-  /// Returns a large value of this table. Reads it, unless another reader has it in memory.
+  /// Returns a large value of this table. Reads it, unless another caller still holds the result of an earlier read.
   Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
-  /// Returns the large value if another reader has it in memory, otherwise null. Takes a short lock.
+  /// Returns the large value if another caller still holds it, otherwise null. Takes a lock for a short time.
   [[nodiscard]] std::shared_ptr<const std::string> large_if_resident(const LargeValueRef& ref) const;
   /// Copies to.size() bytes of a large value, from `offset` on, to `to`. The bytes must be inside the value. Reads and checks the
   /// value's index and only the chunks with these bytes.
   Status copy_large(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const;
-  /// Calls `chunk` with each stored chunk of a large value in order, after verifying its checksum. For copying the value to
-  /// another table.
+  /// Calls `chunk` with the stored payload of each chunk of a large value, in order. Verifies each chunk's checksum first. For
+  /// copying the value to another table.
   Status visit_large(const LargeValueRef& ref, const std::function<Status(Bytes payload, Compression compression)>& chunk) const;
 
   /// Returns an iterator, which reads no page outside the bounds and keeps the table open.
@@ -117,7 +118,8 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   /// caller's EpochGuard. Other results are those of get().
   Lookup newest_cover(Bytes key, SeqNum view_seq, MissSet* misses, const FragmentedRangeTombstones::Cover** cover,
                       Status* status) const;
-  /// Returns true if a search that can be repeated must not pin the index, since too many are pinned (IndexCache::crowded).
+  /// Returns true if a search that can be repeated must not pin the index, since too many indexes are pinned
+  /// (IndexCache::crowded).
   [[nodiscard]] bool is_crowded() const;
   /// Adds a miss for the index to `misses`, unless the index is in memory or cannot be read.
   void add_index_miss(MissSet* misses) const;
@@ -125,7 +127,7 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   [[nodiscard]] std::shared_ptr<const void> pin_index_if_loaded() const;
   [[nodiscard]] const TableStats& stats() const;
   [[nodiscard]] const TableFiles& files() const;
-  /// Ok, or the reason why the table could not be opened.
+  /// Returns ok, or the reason why the table cannot be read.
   [[nodiscard]] const Status& unreadable() const;
 
  protected:

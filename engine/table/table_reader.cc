@@ -114,7 +114,7 @@ void TableReaderImpl::unpin() const {
   if (in_cache.listed.load(std::memory_order_acquire)) options.indexes->note_unpinned();
 }
 
-// Returns the reader; when the result is released, one pin ends. Requires that the caller has added that pin to `pins`.
+// Returns the reader with a pin, which ends when the result is released. The caller has already counted that pin in `pins`.
 std::shared_ptr<TableReader> TableReaderImpl::handle() const {
   auto owner = std::static_pointer_cast<TableReader>(reader->shared_from_this());
   TableReader* const raw = owner.get();
@@ -194,7 +194,7 @@ const TableIndex* TableReaderImpl::index_or_miss(MissSet* misses, Status* status
   }
   const auto held = pinned();
   if (!held.is_ok()) *status = held.status();
-  // When the pin ends, the index may be unloaded, but it is not freed before the caller's guard ends.
+  // The pin ends here. The index may then be unloaded, but it is not freed before the caller's EpochGuard ends.
   return held.is_ok() ? index.load(std::memory_order_acquire) : nullptr;
 }
 

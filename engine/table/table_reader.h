@@ -3,7 +3,7 @@
 //
 // The functions are in two base classes (facets). Code that only reads takes a facet, not the reader:
 //
-//   TableLookup      table_lookup.h      point reads, iterators, and the pages and large values that these lack
+//   TableLookup      table_lookup.h      point reads, iterators, and reading of missing pages and large values
 //   TableInspector   table_inspector.h   fences, sizes, metadata, verification
 #pragma once
 
@@ -21,7 +21,7 @@ namespace ebbtide {
 class IndexCache;  // table/index_cache.h
 class OpenFiles;   // io/open_files.h
 
-/// More than a filter has (LoadedFilter::kMaxSlices).
+/// "All slices": more than any filter has (LoadedFilter::kMaxSlices).
 inline constexpr std::uint32_t kAllSlices = 255;
 
 /// Receives the read errors of tables: damage, and errors of the device. Called by any thread; must not block.
@@ -38,7 +38,7 @@ struct TableReaderOptions {
   bool direct_io = false;
   std::uint32_t filter_slices = kAllSlices;  ///< load at most this many slices of the filter; 0 = none; see keep_slices()
   DamageSink* damage = nullptr;              ///< may be null; must outlive the readers
-  OpenFiles* open_files = nullptr;           ///< opens the files that the reader keeps open; null: fs opens them
+  OpenFiles* open_files = nullptr;           ///< opens the reader's files and limits how many are open; null: fs opens them
   IndexCache* indexes = nullptr;             ///< bounds the indexes in memory; null: indexes stay in memory
 };
 
@@ -49,20 +49,21 @@ struct SliceInfo {
   double rate = 1;               ///< false positive rate of this slice alone, for one page
 };
 
-/// Thread-safe. After open() only the parts that are in memory change: index and filter slices.
+/// Thread-safe. A table never changes; only the parts of it that are in memory (index and filter slices) do.
 class TableReader : public TableLookup, public TableInspector {
  public:
   /// Reads the whole metadata file and checks it. Errors of kind kCorruption name file and offset.
   static Result<std::shared_ptr<TableReader>> open(const TableReaderOptions& options, const TableFiles& files);
-  /// Opens a table without I/O: the files are read when the index is first needed, and checked then as open() does. If they are
-  /// damaged, the damage is reported, and the table is unreadable() from then on. `stats`: the statistics in the manifest.
+  /// Opens a table without I/O: the files are read when the index is first needed, and checked then, as open() does. If they
+  /// are damaged, the damage is reported to options.damage, and unreadable() returns it from then on. `stats`: the statistics
+  /// in the manifest.
   static std::shared_ptr<TableReader> lazy(const TableReaderOptions& options, const TableFiles& files, const TableStats& stats);
-  /// Makes a placeholder for a table that cannot be opened. Each lookup and iterator returns `why`. The filter of a placeholder
-  /// denies no key, and it has no pages. Does no I/O.
+  /// Makes a placeholder for a table that cannot be opened. Each lookup and iterator returns `why`. The placeholder has no
+  /// pages, and its filter denies no key. Does no I/O.
   static std::shared_ptr<TableReader> unreadable(const TableReaderOptions& options, const TableFiles& files,
                                                  const TableStats& stats, Status why);
-  /// Opens the same data file with a new metadata file that was just written. `metadata` is the content of the new file; it is
-  /// checked as if it had been read. Reads only the data file's header.
+  /// Opens the table's data file with a new metadata file that was just written. `metadata` is the content of the new file; it
+  /// is checked as if it had been read. The call reads only the data file's header.
   [[nodiscard]] Result<std::shared_ptr<TableReader>> redescribed(const TableFiles& files, Bytes metadata) const;
   ~TableReader();
 
@@ -70,14 +71,14 @@ class TableReader : public TableLookup, public TableInspector {
   using TableInspector::stats;
   using TableLookup::unreadable;
 
-  /// Returns the same table, with its index pinned in memory as long as the result lives. Reads the index if necessary. Errors
-  /// are those of open(), and kAborted if the files are missing after abandon().
+  /// Returns this table. Its index is pinned in memory as long as the result lives. Reads the index if necessary. Errors are
+  /// those of open(), and kAborted if the files are missing after abandon().
   [[nodiscard]] Result<std::shared_ptr<TableReader>> pinned() const;
   /// Like pinned(). If `misses` is not null, the call does no I/O: it adds a missing index to `misses` and returns kNotResident.
   [[nodiscard]] Result<std::shared_ptr<TableReader>> pinned(MissSet* misses) const;
   /// Like pinned(), but without I/O: returns null if the index is not in memory.
   [[nodiscard]] std::shared_ptr<TableReader> pinned_if_loaded() const;
-  /// Notes that the files may be unlinked from now on. Missing files are then no damage.
+  /// Call this before the files may be unlinked: from then on missing files are no damage.
   void abandon();
 
   /// All slices that the filter was built with. The first filter()->slices() of them are in memory. Empty before the index is
@@ -85,10 +86,10 @@ class TableReader : public TableLookup, public TableInspector {
   [[nodiscard]] const std::vector<SliceInfo>& slices() const;
   /// The number of slices that are in memory, or will be loaded with the index.
   [[nodiscard]] std::uint32_t kept_slices() const;
-  /// Keeps the first `count` slices in memory, or all if there are fewer; reads missing ones from the metadata file. If the index
-  /// is not in memory, they are read with it. If reading fails (kIoError, kCorruption), nothing changes. Returns the old filter,
-  /// or null if nothing changed. Readers may still use the old filter: keep it until all current EpochGuards have ended. One
-  /// thread at a time.
+  /// Keeps the first `count` slices in memory, or all if there are fewer; reads missing ones from the metadata file. If the
+  /// index is not in memory, the slices are read later, with the index. If reading fails (kIoError, kCorruption), nothing
+  /// changes. Returns the old filter, or null if nothing changed. Readers may still use the old filter: keep it until all
+  /// current EpochGuards have ended. One thread at a time may call this.
   Result<std::shared_ptr<const void>> keep_slices(std::uint32_t count);
 
  private:

@@ -37,12 +37,12 @@ struct TableReaderImpl {
   mutable std::atomic<std::uint32_t> tile_count{0};
   mutable std::atomic<std::uint32_t> h{0};  ///< 0 before the first load, which stores it last
 
-  // --- unloaded and loaded again: read without a lock, inside an epoch or under a pin
+  // --- unloaded and loaded again: read without a lock, under an EpochGuard or a pin
   mutable std::atomic<const TableIndex*> index{nullptr};
   mutable std::atomic<const LoadedFilter*> filter{nullptr};  ///< never null; while the index is not in memory, it denies no key
   mutable std::atomic<std::uint8_t> searches{0};             ///< 0 to 2; see searched() and take_hot()
 
-  std::atomic<std::uint32_t> wanted_slices{kAllSlices};  ///< while there is no index: changed under `mutex`
+  std::atomic<std::uint32_t> wanted_slices{kAllSlices};  ///< slices that the next load keeps; changed under `mutex`
   std::atomic<bool> abandoned{false};                    ///< the files may be unlinked: missing files are no damage
   mutable std::atomic<bool> failed{false};
   mutable Status why;  ///< if `failed`: the reason, then constant
@@ -52,11 +52,11 @@ struct TableReaderImpl {
   mutable std::shared_ptr<const TableIndex> index_owner GUARDED_BY(mutex);
   mutable std::shared_ptr<const LoadedFilter> filter_owner GUARDED_BY(mutex);
   mutable std::uint32_t pins GUARDED_BY(mutex) = 0;
-  // Large values that readers have in memory.
+  // Large values that callers of read_large() still hold.
   mutable std::vector<std::pair<std::uint64_t, std::weak_ptr<const std::string>>> large
       GUARDED_BY(mutex);  ///< pairs of offset and value
 
-  /// Guarded by the index cache's mutex.
+  /// The index cache's data about this table. The index cache's mutex guards it.
   struct InCache {
     std::list<const TableReaderImpl*>::iterator place{};
     std::uint64_t bytes = 0;
@@ -69,18 +69,19 @@ struct TableReaderImpl {
   TableReaderImpl(const TableReaderImpl&) = delete;
   TableReaderImpl& operator=(const TableReaderImpl&) = delete;
 
-  /// `bytes` is the content of the metadata file. Checks it and the data file, and puts index and filter into memory.
-  /// `described`, if not null, gets the file's statistics.
+  /// Checks `bytes`, the content of the metadata file, and the data file, and puts index and filter into memory. If `described`
+  /// is not null, sets it to the statistics in the metadata file.
   Status load(Bytes bytes, TableStats* described) const REQUIRES(loading);
   /// See TableReader::pinned().
   Result<std::shared_ptr<TableReader>> pinned() const EXCLUDES(loading, mutex);
   Result<std::shared_ptr<TableReader>> pinned(MissSet* misses) const EXCLUDES(loading, mutex);
   std::shared_ptr<TableReader> pinned_if_loaded() const EXCLUDES(mutex);
-  /// Like pinned_if_loaded(). If the index is not in memory, sets the number of filter slices that the next load keeps to
-  /// `count`. The call does both under one lock, so that a concurrent load either keeps `count` slices or has ended before.
+  /// Like pinned_if_loaded(). If the index is not in memory, sets wanted_slices to `count`. Does both under one lock, so that a
+  /// concurrent load either keeps `count` slices or has ended before.
   std::shared_ptr<TableReader> pinned_or_wanting(std::uint32_t count) EXCLUDES(mutex);
-  /// Returns the index for a search; the calling thread must hold an EpochGuard. Null if the index cannot be read (*status has
-  /// the error), or, with `misses`, if it is not in memory: then a miss was added and *status is ok.
+  /// Returns the index for a search, and reads it if it is not in memory. The calling thread must hold an EpochGuard. Returns
+  /// null if the index cannot be read; *status has the error. If `misses` is not null, the call does not read: if the index is
+  /// not in memory, it adds a miss and returns null, with *status ok.
   const TableIndex* index_for(MissSet* misses, Status* status) const {
     const TableIndex* const now = index.load(std::memory_order_acquire);
     if (now == nullptr) [[unlikely]]
@@ -91,14 +92,14 @@ struct TableReaderImpl {
   /// Returns the index. Requires that it stays in memory: the caller has a pin, or there is no index cache. The index of an
   /// unreadable table is empty.
   [[nodiscard]] const TableIndex& held() const;
-  /// Counts a search for CLOCK. The first search after a load caused the load, and does not make the table hot; the second does.
-  /// `ahead`: the search is a prefetch. A prefetch does not count as the first search, since get() counts too, unless the filter
-  /// denies the key.
+  /// Counts a search for the index cache's CLOCK. The first search after a load, which caused the load, does not make the table
+  /// hot; the second does. `ahead`: the search is a prefetch. It does not count as the first search, since the get() that
+  /// mostly follows does.
   void searched(bool ahead) const {
     const std::uint8_t now = searches.load(std::memory_order_relaxed);
     if (now == 1 || (now == 0 && !ahead)) searches.store(static_cast<std::uint8_t>(now + 1), std::memory_order_relaxed);
   }
-  /// Returns true if the table is hot, and marks it as not hot until its next search.
+  /// Returns true if the table is hot (it was searched lately), and makes it not hot until its next search.
   bool take_hot() const {
     std::uint8_t hot = 2;
     return searches.compare_exchange_strong(hot, 1, std::memory_order_relaxed);
@@ -109,7 +110,7 @@ struct TableReaderImpl {
   [[nodiscard]] std::uint64_t loaded_bytes() const EXCLUDES(mutex);
   /// Opens a file for as long as the reader lives.
   Result<std::unique_ptr<RandomAccessFile>> open_file(const std::string& path, const OpenOptions& how) const;
-  /// Handles an error of a load, reports it and returns it. After kCorruption each later read returns the same error.
+  /// Reports an error of a load, and returns it. After kCorruption each later read of the table returns the same error.
   Status fail(Status status) const;
 
   /// Decodes the content of the metadata file. Returns kCorruption if it is not the file that the manifest names.
@@ -139,14 +140,14 @@ struct TableReaderImpl {
     return page.replaced() ? metadata.get() : data.get();
   }
   [[nodiscard]] LargeValueFile large_file() const { return {data.get(), &data_path, files.data_file, unit, files.data_bytes}; }
-  /// Checks a page's block and decodes it. The result, a view of `block` or of `scratch`, has passed check_page().
+  /// Checks and decodes a page's block, and checks the page (check_page()). The result is a view of `block` or of `scratch`.
   Result<Bytes> decode_page(const PageInfo& page, Bytes block, std::string* scratch) const;
-  /// Returns a page from the cache, or reads it into the cache. With `may_wait` false, returns null if the read would wait for
-  /// the device.
+  /// Returns a page from the block cache, or reads it into the block cache. If `may_wait` is false, returns null if the read
+  /// would wait for the device.
   Result<std::shared_ptr<const CachedBlock>> load_page(const PageInfo& page, bool may_wait, ReadCounters* counters) const;
-  /// Checks and decodes a block that was read, and puts the page into the cache.
+  /// Checks and decodes a block that was read, and puts the page into the block cache.
   Result<std::shared_ptr<const CachedBlock>> take_block(const PageInfo& page, Bytes block, ReadCounters* counters) const;
-  /// Copies a decoded page into the cache. Without a cache, or if the page is too large for it, copies it into a separate block.
+  /// Copies a decoded page into the block cache. If there is no cache, or the page is too large for it, the result owns the copy.
   std::shared_ptr<const CachedBlock> keep_page(const PageInfo& page, Bytes decoded) const;
 
   /// Does the stages of TableLookup::prefetch() that search the block cache.
@@ -160,7 +161,7 @@ struct TableReaderImpl {
   void unpin() const EXCLUDES(mutex);
 };
 
-/// `pinned` keeps the index of `impl` in memory.
+/// Returns an iterator over the table. `pinned` keeps the index of `impl` in memory.
 std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableReader> pinned, const TableReaderImpl& impl,
                                                      const TableIteratorOptions& options);
 bool verify_table(const TableReaderImpl& impl, std::vector<Status>* errors, std::uint64_t* pages, std::uint64_t* entries,

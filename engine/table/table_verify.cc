@@ -21,7 +21,7 @@ class Verifier {
     if (!loaded.is_ok()) return error(loaded.status());
     m_ = std::move(loaded).value();
     if (!(m_.stats == r_.stats)) error("properties differ from the manifest's");
-    // LoadedFilter::load() also loads slices that the open table does not have in memory, so all slices are checked
+    // Loads all slices, also those that the open table does not have in memory, so that all are checked.
     filter_ = LoadedFilter::load(m_, LoadedFilter::kMaxSlices);
     counted_.applied_seq = m_.stats.applied_seq;
     for (const RangeTombstone& t : m_.range_tombstones) counted_.add_range_tombstone(t);
@@ -86,7 +86,7 @@ class Verifier {
     if (whole) order(t, views, entries);
   }
 
-  // Checks a page: its tags, its filter column and its row of the page table.
+  // Checks a page: its tags, its column in the filter, and its row of the page table.
   void page(std::size_t number, std::uint32_t column, const PageView& view) {
     const PageInfo& info = index_->pages[number];
     PageMeta counted;
@@ -159,8 +159,7 @@ class Verifier {
       error(first, "the tile's flag is wrong: do its keys have single versions?");
   }
 
-  // Compares the properties with the entries. If pages were dropped without being read, checks that the properties are bounds of
-  // the entries.
+  // Returns true if the properties match the entries. After a page drop, some properties need only be bounds (page_drop.h).
   [[nodiscard]] bool described() {
     if (!m_.has_drops()) return counted_ == m_.stats;
     const TableStats& stated = m_.stats;
@@ -190,8 +189,8 @@ class Verifier {
     return loose == stated;
   }
 
-  // Header, pages, large values and holes must fill the data file. Large values always count, since pages that refer to them are
-  // not dropped.
+  // Checks that header, pages, large values and holes fill the data file. The blocks of large values are all known, since pages
+  // that refer to large values are never dropped.
   void check_extents() {
     std::sort(extents_.begin(), extents_.end());
     std::uint64_t end = 0;

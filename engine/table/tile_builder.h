@@ -1,9 +1,9 @@
 // Collects the entries of one delete tile and decides which page each entry goes to.
 //
-// The tile takes entries in sort-key order until it is full. It does not split the versions of a key, unless they alone far
-// exceed its size. Its values are then put in delete-key order, unstamped values last, and cut into h parts of equal counts. Each
-// part, back in sort-key order, is a page. For h > 1 the tombstones make one more page: they outlive the values around them, so
-// among values they would prevent a page from being dropped.
+// The tile takes entries in sort-key order until it is full. All versions of a key go into one tile, unless they alone far
+// exceed its size. The tile's values are then sorted by delete key, values without a stamp last, and cut into h parts with
+// equal numbers of entries. Each part, sorted by sort key again, is a page. For h > 1 the tile's tombstones form one more page.
+// Tombstones stay longer than the values around them, so a page with tombstones among its values could not be dropped.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ebbtide {
 struct TilePages {
   std::vector<std::vector<std::uint32_t>> pages;  ///< in delete-key order; the page of tombstones is last
   bool last_is_tombstones = false;
-  std::vector<std::uint8_t> order;  ///< page number of each entry in sort-key order
+  std::vector<std::uint8_t> order;  ///< for each entry in sort-key order, the number of its page
 };
 
 /// One builder builds all tiles of a table, one after the other. Not thread-safe.
@@ -32,14 +32,14 @@ class TileBuilder {
   void clear();
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] const std::vector<PendingEntry>& entries() const { return entries_; }
-  /// True if no key has two versions in the tile.
+  /// Returns true if no key has two versions in the tile.
   [[nodiscard]] bool single_versions() const { return !repeated_; }
   [[nodiscard]] Bytes last_key() const { return entries_.back().entry.key; }
-  /// Approximate bytes of the tile's pages before compression.
+  /// Returns the approximate bytes of the tile's pages before compression.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_ - entries_.size() * prefix_bytes_; }
   /// Returns what bytes() would be if `entry` were added.
   [[nodiscard]] std::uint64_t bytes_with(const Entry& entry) const;
-  /// Distributes the entries to pages. Requires at least one entry. `page_bytes`: the bytes that a page should hold before
+  /// Distributes the entries over pages. Requires at least one entry. `page_bytes`: the intended bytes of a page before
   /// compression.
   void split(std::uint64_t page_bytes, TilePages* out) const;
 

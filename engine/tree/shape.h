@@ -82,8 +82,9 @@ struct TreeShape {
   std::vector<std::string> cursors;  ///< for each level, the key from which FileChoice::kRoundRobin goes on
   std::uint64_t flushes = 0;         ///< persisted number of flushes (t of static stacks, policy/stack_schedule.h)
   int levels = 0;                    ///< persisted number of levels (L of Garnering); 0 = the deepest level in use
-  std::uint64_t deadline_bytes = 0;  ///< measured number of bytes flushed within a delete deadline; 0 = unknown
-  Millis purge_before = 0;           ///< deletes born by this time are overdue, whatever their deadline (PURGE.NOW); 0 = none
+  /// Bytes flushed in a period as long as the shortest delete deadline of the tree, as measured; 0 = unknown.
+  std::uint64_t deadline_bytes = 0;
+  Millis purge_before = 0;  ///< deletes born by this time are overdue, whatever their deadline (PURGE.NOW); 0 = none
 
   /// Key ranges of quarantined files, disjoint and ascending. Set by leave_out_frozen(), which removes the files that overlap
   /// them. No plan may reach into or across these ranges.
