@@ -4,10 +4,10 @@
 // on each entry, and the survivors form a new page in the metadata file, which replaces the old page. The data file is not
 // changed. Its dead ranges (TableMetadata::dead_extents) are punched once no reader of an older metadata file is left.
 //
-// 1. Pages: a tile that still has entries keeps its dropped pages in the page table, with the flag kPageDropped. For the p-th
-//    column of the filter stands for the p-th page of every tile. The bits of a dropped page's keys stay in its column. If they
-//    lead a lookup to the dropped page, the lookup reads nothing there. A tile without entries is removed, and its pages become
-//    holes.
+// 1. Pages: a tile that still has entries keeps its dropped pages in the page table, with the flag kPageDropped. So its other
+//    pages keep their filter columns: the p-th column stands for the p-th page of every tile. The bits of a dropped page's keys
+//    stay in its column. If they lead a lookup to the dropped page, the lookup reads nothing there. A tile without entries is
+//    removed, and its pages become holes.
 // 2. Names: the separator of a removed tile is removed, too. If a tile stays but its first entry is dropped, the separator may be
 //    that entry's key. Likewise the table's bounds may be the keys of its first and last entry. The permutation shows this
 //    without reading a page, and the tile gets the flag kTileStale. A page must be read to replace such a key by another, so this

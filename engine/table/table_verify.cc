@@ -139,7 +139,7 @@ class Verifier {
       if (any_ && !version_before(last_key_, last_seq_, entry.key, entry.seq))
         error(first, "entries of the tile are out of order");
       if (i == 0 && same != ((tile.flags & kTileContinues) != 0))
-        error(first, "the tile's flag is wrong: does its first key continue the tile before?");
+        error(first, "the tile's flag for beginning with the last key of the tile before is wrong");
       if (entry.key < Bytes(m_.separators[t])) error(first, "a key lies before the tile's separator");
       if (t + 1 < m_.tiles.size() && entry.key >= Bytes(m_.separators[t + 1])) {
         if (entry.key != Bytes(m_.separators[t + 1]) || (m_.tiles[t + 1].flags & kTileContinues) == 0)
@@ -152,11 +152,11 @@ class Verifier {
       last_seq_ = entry.seq;
       any_ = true;
     }
-    if (unique != ((tile.flags & kTileUniqueKeys) != 0)) error(first, "the tile's flag is wrong: are its keys unique?");
+    if (unique != ((tile.flags & kTileUniqueKeys) != 0)) error(first, "the tile's flag for unique keys is wrong");
     // After a page drop, a tile may have single versions without this flag.
     const bool says_single = (tile.flags & kTileSingleVersions) != 0;
     if (says_single ? !(unique && single) : unique && single && !m_.has_drops())
-      error(first, "the tile's flag is wrong: do its keys have single versions?");
+      error(first, "the tile's flag for single versions is wrong");
   }
 
   // Returns true if the properties match the entries. After a page drop, some properties need only be bounds (page_drop.h).
