@@ -5,7 +5,7 @@
 //
 // A copy costs one reference per chunk. A change of a chunk copies the chunk if another list has it, too. So a version of a tree
 // with n files is copied in n / 256 steps, and a change of one file copies 256 pointers. Two versions that differ by one edit
-// differ in a few chunks. So callers can cache data computed from a chunk under the chunk's address.
+// differ in a few chunks. So callers can cache data computed from a chunk, with the chunk's address as key.
 //
 // `Sums` is data that is computed from the items of a chunk: minima, totals, an index. It must be default-constructible and have
 //   static Sums of(std::span<const T> items);

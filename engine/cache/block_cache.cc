@@ -30,8 +30,8 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kMaxShards = 16;
-constexpr std::uint64_t kMinShardBytes = std::uint64_t{1} << 20;  // in a smaller shard, pages would be too large to be kept
-constexpr std::uint64_t kLargestShare = 8;                        // one block takes at most 1 / n of a shard
+constexpr std::uint64_t kMinShardBytes = std::uint64_t{1} << 20;  // an eighth of a shard then has room for the largest page
+constexpr std::uint64_t kLargestShare = 8;                        // a block of more than an eighth of a shard is not kept
 constexpr std::size_t kSlots = 7;
 // The average number of blocks in a bucket at which the table grows. By Poisson(4), 5 % of the buckets then have an overflow
 // bucket.
@@ -159,7 +159,7 @@ struct Table {
         const std::uint64_t slot = place.load(std::memory_order_acquire);
         if (slot == 0 || (slot & ~kAddressMask) != tag) continue;
         auto* block = reinterpret_cast<Block*>(slot & kAddressMask);
-        prefetch_first_bytes(block);  // loaded together with the key in the header
+        prefetch_first_bytes(block);  // at the same time as the header with the key, which is compared next
         if (block->is(key)) return block;
       }
     }
@@ -211,7 +211,7 @@ struct alignas(64) Shard {
   std::atomic<Table*> table{nullptr};
 
   alignas(64) Mutex mutex;
-  Block* hand GUARDED_BY(mutex) = nullptr;  // the next candidate for eviction in the ring of all blocks
+  Block* hand GUARDED_BY(mutex) = nullptr;  // CLOCK's hand: the next candidate for eviction in the ring of all blocks
   std::size_t count GUARDED_BY(mutex) = 0;
   std::uint64_t resident GUARDED_BY(mutex) = 0;                 // sum of the charges of blocks in the table
   std::unordered_map<FileNum, Block*> files GUARDED_BY(mutex);  // for each file, its first block

@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kLeafRecords = 64;  // 2 KiB, which a change of one record copies and a search reads last
+constexpr std::size_t kLeafRecords = 64;  // a leaf then has 2 KiB, all of which a change of one record copies
 constexpr std::size_t kInnerParts = 32;
 // Adjacent nodes that together fill at most 1 / kSmall of a node become one.
 constexpr std::size_t kSmall = 2;

@@ -36,7 +36,7 @@ struct TombstoneSet::State {
   std::vector<std::shared_ptr<const Run>> runs;  // the oldest and largest first
   std::array<std::atomic<const RangeTombstone*>, kLogSlots> log{};
   std::atomic<std::size_t> logged{0};
-  std::size_t log_key_bytes = 0;  // for writers
+  std::size_t log_key_bytes = 0;  // bytes of the bounds in the log; only writers use it
 };
 
 TombstoneSet::TombstoneSet() = default;

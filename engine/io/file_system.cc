@@ -87,7 +87,7 @@ Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::
   // A crash may have left this file; its content has no meaning.
   if (fs.exists(half_made)) TRY(fs.unlink(half_made));
   Status status = write_and_sync(fs, half_made, content);
-  if (status.code() == Code::kExists) {  // a link to nothing, which does not count as existing
+  if (status.code() == Code::kExists) {  // the name is a symbolic link to nothing, for which exists() is false
     TRY(fs.unlink(half_made));
     status = write_and_sync(fs, half_made, content);
   }

@@ -153,7 +153,7 @@ MemoryFile MemoryFile::torn_copy(Random& random) const {
   return synced(std::move(bytes), std::move(sectors));
 }
 
-/// Writes a mix of old and new bytes: first new then old ones, first old then new ones, or eight bytes of each in turn.
+/// Writes a mix of a sector's old and new bytes: new ones then old ones, old ones then new ones, or alternately eight of each.
 void MemoryFile::tear_sector(Random& random, std::uint64_t sector, std::string* bytes) const {
   const std::string fresh = sector_of(data_, sector);
   const std::uint64_t start = sector * kSector;

@@ -33,7 +33,7 @@ struct Node {
   const bool directory;
   // Members of a file:
   MemoryFile file;
-  unsigned names = 0;    // number of volatile names
+  unsigned names = 0;    // number of names in the volatile maps
   unsigned handles = 0;  // number of open files
   bool locked = false;
   // Members of a directory:
@@ -208,7 +208,7 @@ class MemoryFileSystem::Disk {
     if (source.node == nullptr) return errno_status("rename", both, ENOENT);
     if (source.name.empty()) return errno_status("rename", both, EBUSY);
     TRY_ASSIGN(target, find("rename", to, both, source.node.get()));
-    if (target.node == source.node) return Status::ok();  // POSIX: two names of the same file both stay
+    if (target.node == source.node) return Status::ok();  // POSIX: a rename between two names of one file changes nothing
     if (target.node != nullptr) {
       if (target.node->directory != source.node->directory)
         return errno_status("rename", both, source.node->directory ? ENOTDIR : EISDIR);

@@ -351,7 +351,7 @@ class DatabaseLock final : public FileLock {
     }
     struct stat held {};
     struct stat named {};
-    if (::fstat(directory_->fd.get(), &held) != 0) return Status::ok();  // an error of the device, not another directory
+    if (::fstat(directory_->fd.get(), &held) != 0) return Status::ok();  // the device fails: this shows no other directory
     if (held.st_nlink == 0) {
       return Status::io_error(name + " was removed while the database used it; stop the server, restore a backup to this path, " +
                               "and start the server");
@@ -425,7 +425,7 @@ class DatabaseLock final : public FileLock {
   const std::shared_ptr<const HeldDirectory> directory_;
   const bool exclusive_;
   HeldDirectories& all_;
-  std::atomic<bool> taken_{false};  // true if another process may use the directory
+  std::atomic<bool> taken_{false};  // true if another process has locked the new file LOCK and may use the directory
 };
 
 class PosixFileSystem final : public FileSystem {

@@ -121,7 +121,7 @@ class UringQueue final : public ReadQueue {
       if (no_memory_) return false;
     }
     io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
-    if (entry == nullptr) return false;  // the kernel has not taken the entries in the ring
+    if (entry == nullptr) return false;  // the ring is full, since the kernel has not taken its entries
     slot.skip = skip;
     slot.length = wanted.length;
     slot.tag = wanted.tag;

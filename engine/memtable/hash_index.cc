@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kKeysPerBucket = 4;
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio: the multiplier if no seed was set
 constexpr unsigned kMinLog2 = 3, kMaxLog2 = 26;
-constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // tables of this size or more are mapped, not taken from the arena
+constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // tables of so many bytes or more are mapped, not in the arena
 // Bytes of a node that are prefetched: the key, and a first version with a value of 100 bytes.
 constexpr std::size_t kNodeAhead = 192;
 // A table grows when one bucket in 16 has an overflow bucket, which is at about four keys a bucket.

@@ -137,7 +137,7 @@ class Fade {
       if (std::none_of(slice->inputs.begin(), slice->inputs.end(), [&](const PlanInput& in) { return in.run == run.id; }))
         continue;
       for (const FileShape& file : files_in(run, slice->range)) {
-        target = {run.id, &file};  // the oldest run is the last
+        target = {run.id, &file};  // the last assignment counts: the target is in the oldest run
         const bool is_inside = hull(slice->range, file.range()) == slice->range;
         (is_inside ? inside : straddling) += file.bytes;
         if (!is_inside && (straddler.file == nullptr || straddler.file->bytes < file.bytes)) straddler = {run.id, &file};
@@ -180,7 +180,7 @@ Plan urgent(const TreeShape& shape, const Policy& policy, const FadeContext& con
 
 FadeWork fade_work(const TreeShape& shape, Millis now) {
   FadeWork work;
-  std::map<FileNum, std::pair<Millis, std::uint64_t>> due;  // by file: the earliest deadline for it, and its bytes
+  std::map<FileNum, std::pair<Millis, std::uint64_t>> due;  // for each file: the time by which it must be merged, and its bytes
   const auto add = [&](const FileShape& file, Millis deadline) {
     auto& entry = due.try_emplace(file.num, deadline, file.bytes).first->second;
     entry.first = std::min(entry.first, deadline);

@@ -25,7 +25,7 @@ class StepDown {
     if (level_ > 0 && has_surplus_run(last)) return std::nullopt;
     if (level_ == 0) take_level0(last);
     const std::size_t below = next_overlapping(shape_, last + 1, range_);
-    if (below == shape_.runs.size()) return std::nullopt;  // only level 0 has older files in the range
+    if (below == shape_.runs.size()) return std::nullopt;  // no run below level 0 has files in the range
     const std::optional<PlanTarget> rest = resting_place(below);
     if (level_ > 0) take_from_level(below, rest.has_value());
     if (rest) return merge_into(*rest);
@@ -53,7 +53,7 @@ class StepDown {
   /// Adds the file to the inputs. If run `below` is final in the range, adds all files of the run that overlap the most urgent
   /// target.
   void take_from_level(std::size_t below, bool rests) {
-    FileSpan files = files_in(shape_.runs[expired_.run], range_);  // the file alone
+    FileSpan files = files_in(shape_.runs[expired_.run], range_);  // so far only the file itself
     if (!rests && is_final_in(shape_, below, range_)) {
       files = files_in(shape_.runs[expired_.run], most_urgent_target(query_, expired_, below).range());
       range_ = hull(files.front().range(), files.back().range());

@@ -1,6 +1,6 @@
-// The two strategies by which a file's pending deletes go down: a step into the next older run, and a slice into the oldest run
-// that overlaps the file. Each is a function from values to a proposal; policy/fade.cc chooses among the proposals. This header
-// has the query and the lists of files that both use.
+// The two strategies that move a file's pending deletes into older runs: a step into the next older run, and a slice into the
+// oldest run that overlaps the file. Each is a function from values to a proposal; policy/fade.cc chooses among the proposals.
+// This header has the query and the lists of files that both use.
 #pragma once
 
 #include <cstddef>

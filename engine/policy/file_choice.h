@@ -1,4 +1,5 @@
-// Chooses the file of a full level that goes down next. The functions are pure and break every tie, so choices are repeatable.
+// Chooses the file of a full level that is merged into the next level. The functions are pure and break every tie, so choices
+// are repeatable.
 //
 //   round_robin       the first file at or past the level's cursor, else the level's first file
 //   least_overlap     SO of Lethe (section 4.1.4): the file with the fewest bytes of the next level rewritten per byte moved

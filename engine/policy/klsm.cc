@@ -32,7 +32,7 @@ struct KLsmPolicy::Level {
   bool busy = false;
 };
 
-/// The merge that a level needs: the whole level goes down (`down`), or its newest `merge` runs become one run.
+/// The merge that a level needs: the whole level is merged into the next one (`down`), or its newest `merge` runs become one run.
 struct KLsmPolicy::Step {
   bool down = false;
   std::size_t merge = 0;
@@ -80,7 +80,7 @@ std::vector<KLsmPolicy::Level> KLsmPolicy::levels_of(const TreeShape& shape) con
     level.bytes += bytes;
     level.busy |= is_busy(run);
   }
-  levels.emplace_back();  // an empty level, into which the last level can go down
+  levels.emplace_back();  // an empty level, into which the last level can be merged
   const auto arrivals = static_cast<std::size_t>(vectors_.size_ratio) - 1;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     levels[i].limit = static_cast<std::size_t>(run_limit(static_cast<int>(i), last_level));
@@ -128,7 +128,7 @@ Plan KLsmPolicy::merge_down(const TreeShape& shape, const std::vector<Level>& le
 Plan KLsmPolicy::next(const TreeShape& shape, const PolicyContext& context) const {
   const std::vector<Level> levels = levels_of(shape);
   const auto ratio = static_cast<std::uint64_t>(vectors_.size_ratio);
-  std::vector<std::pair<double, std::size_t>> due;  // the factor by which a level exceeds its limit, and the level
+  std::vector<std::pair<double, std::size_t>> due;  // pairs: the factor by which a level exceeds its limit, and the level
   for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
     const Level& level = levels[i];
     if (level.busy || !due_step(level, ratio).any()) continue;

@@ -14,10 +14,10 @@
 //
 // These rules hold while jobs run concurrently:
 //   1. a plan takes whole runs of which no file is busy;
-//   2. a level's runs go down together: while any of them is busy no other job takes runs of that level, so that one job at a
-//      time adds data to the next level;
-//   3. runs that are going down no longer count: data that arrives meanwhile opens a new, newer run;
-//   4. no data is merged into a level that must go down and can do so now.
+//   2. a level's runs are merged into the next level together. While any of them is busy, no other job takes runs of that level,
+//      so only one job at a time adds data to the next level;
+//   3. runs that are being merged into the next level no longer count: data that arrives meanwhile opens a new, newer run;
+//   4. no data is merged into a level that has its T-th unit and is not busy: that level is merged into the next one first.
 #pragma once
 
 #include <string>

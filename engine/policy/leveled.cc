@@ -41,7 +41,7 @@ std::vector<Level> levels_of(const TreeShape& shape) {
     level.idle_bytes += bytes - run.busy_bytes();
     level.busy |= run.is_busy();
   }
-  levels.emplace_back();  // an empty level, into which the last level can go down
+  levels.emplace_back();  // an empty level, into which files of the last level can be merged
   return levels;
 }
 
@@ -173,8 +173,8 @@ class Below {
   FileShapes::const_iterator at_{};
 };
 
-/// Returns the files of a run that could go down, with the bytes that they overlap. Leaves out files that choose_file() would
-/// not choose.
+/// Returns the files of a run that can be merged into the run below, with the bytes of that run that they overlap. Leaves out
+/// files that choose_file() would not choose.
 std::vector<FileCandidate> candidates_of(const RunShape& run, const RunShape* below, FileChoice choice) {
   std::uint64_t most_tombstones = 0;
   run.files.for_each_sums([&](const ShapeSums& sums) { most_tombstones = std::max(most_tombstones, sums.most_tombstones); });
@@ -222,7 +222,7 @@ Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int lev
   const Level& below = levels[static_cast<std::size_t>(level) + 1];
   const PlanTarget target{below.target(), level + 1};
   if (here.count() != 1 || (target.run == 0 && here.busy)) return {};
-  if (below.count() > 1) return {};  // the runs below are merged first
+  if (below.count() > 1) return {};  // the runs of the next level are merged into one first
   const RunShape* const run_below = below.with_files.empty() ? nullptr : below.with_files.front();
   const std::vector<FileCandidate> candidates = candidates_of(*here.with_files.front(), run_below, context.file_choice);
   const auto at = static_cast<std::size_t>(level);
@@ -343,7 +343,7 @@ std::uint64_t LeveledPolicy::debt_bytes(const TreeShape& shape) const {
     if (level < levels.size() && levels[level].count() > vectors_.run_limit(static_cast<int>(level))) debt += bytes_at(level);
     const double size = bytes_at(level) + arriving;
     arriving = std::max(0.0, size - capacity_bytes(shape, static_cast<int>(level)));
-    // The excess goes down, and each of its bytes is merged with bytes_at(level + 1) / size bytes of the next level.
+    // The excess is merged into the next level: each of its bytes with bytes_at(level + 1) / size bytes of that level.
     if (arriving > 0) debt += arriving * (1 + bytes_at(level + 1) / size);
   }
   return saturating(debt);
@@ -351,7 +351,7 @@ std::uint64_t LeveledPolicy::debt_bytes(const TreeShape& shape) const {
 
 std::string LeveledPolicy::check(const TreeShape& shape) const {
   const std::vector<Level> levels = levels_of(shape);
-  // The runs of level 0 go down once their number reaches the limit, so a level 0 at rest has fewer.
+  // The runs of level 0 are merged into level 1 once their number reaches the limit, so a level 0 at rest has fewer.
   if (levels[0].count() >= vectors_.run_limit(0)) return too_many_runs(0, levels[0].count(), vectors_.run_limit(0) - 1);
   for (std::size_t level = 1; level < levels.size(); ++level) {
     const int limit = vectors_.run_limit(static_cast<int>(level));

@@ -49,8 +49,8 @@ class Policy {
   /// Returns true for policies with a static schedule. Their plans depend on TreeShape::flushes, so the merge of one flush must
   /// end before the next flush.
   [[nodiscard]] virtual bool by_schedule() const { return false; }
-  /// Returns true if each level from 1 on is one run, and its files go down singly. FADE then moves files down singly, too
-  /// (fade.h).
+  /// Returns true if each level from 1 on is one run, and its files are merged into the next level one by one. FADE then does
+  /// so, too (fade.h).
   [[nodiscard]] virtual bool by_file() const { return false; }
   /// Returns the new value of TreeShape::levels. The caller stores it with this change of the shape or with the next one. Only
   /// Garnering has a persisted number of levels; the other policies reset it to 0.

@@ -144,8 +144,8 @@ class Rebuild {
   /// For each entry of a tile in sort-key order, the number of its page.
   struct Order {
     std::vector<std::uint8_t> pages{};
-    bool lost_first = false, lost_last = false;  ///< true if the first, or last, entry was removed; an entry that becomes a
-                                                 ///< tombstone keeps its key
+    /// True if the first, or last, entry was removed. An entry that became a tombstone still has its key.
+    bool lost_first = false, lost_last = false;
   };
   /// Returns the order of the tile's entries after the drop.
   [[nodiscard]] Order order_of(std::size_t t, Bytes packed, std::uint64_t entries) const {
@@ -290,7 +290,7 @@ class Rebuild {
       s->unbounded = false;
       s->largest = end_separator_;
       s->largest_exclusive = true;
-      outcome_.names_may_linger = true;  // the separator may be the first key of a removed tile
+      outcome_.names_may_linger = true;  // the separator may be a key of a removed tile
     }
     if (ranges.range_tombstones == 0) return;
     s->smallest = std::min(s->smallest, ranges.smallest);

@@ -182,7 +182,7 @@ Status TableLookup::copy_large(const LargeValueRef& ref, std::uint64_t offset, s
 }
 
 Status TableLookup::visit_large(const LargeValueRef& ref, const std::function<Status(Bytes, Compression)>& chunk) const {
-  bool read = true;  // false if `chunk` returned an error, which says nothing about this table
+  bool read = true;  // false if `chunk` returned an error: then this table is not damaged
   const Status status = r_.large_file().visit(ref, [&](const CheckedBlock& block, const BlockPlace&) {
     Status taken = chunk(block.payload, block.compression);
     read = taken.is_ok();

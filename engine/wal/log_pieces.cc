@@ -135,7 +135,7 @@ Status LogPieces::add(FileNum file, std::uint64_t offset, Bytes payload) {
     const auto same = [&](const PieceNote& have) { return have.tree == note.tree && have.min_expiry == note.min_expiry; };
     if (std::none_of(notes.begin(), notes.end(), same)) notes.push_back(note);
   }
-  if (piece.id.file < oldest_log_) return Status::ok();  // the batch's first pieces were removed, so tables have the batch
+  if (piece.id.file < oldest_log_) return Status::ok();  // the segment of piece 0 is not needed, so tables have the batch
   const std::uint64_t at = offset + kLogRecordHeaderBytes + (payload.size() - piece.bytes.size());
   if (!places_[piece.id].try_emplace(piece.index, Place{file, at, piece.bytes.size()}).second) {
     return Status::corruption("piece " + std::to_string(piece.index) + " of batch " + piece.id.to_text() + " appears twice");

@@ -80,8 +80,8 @@ class SegmentReader {
  private:
   struct Found {
     bool whole = false;
-    bool mark = false;            // the record is a mark or an end mark, which is not passed to the caller
-    FileNum next_file = kNoFile;  // the segment that the record names, if it is an end mark
+    bool mark = false;            // true if the record is a mark or an end mark, which is not passed to the caller
+    FileNum next_file = kNoFile;  // the segment that the record names; set if it is an end mark
     std::string fault{};          // the fault, if the record is not whole; "" at the end of the file
     std::uint64_t next = 0;       // offset of the next record, if this one is not whole but its length may be intact; otherwise 0
     // True if the record is not whole, and was durable without a mark that says so: a header, or a piece by its commit record.

@@ -58,8 +58,7 @@ struct LogVisitor {
   /// payload into memory.
   OnLongLogRecord on_long_record = {};
   bool direct = false;  ///< OpenOptions::direct
-  /// If set, called with a number of bytes each time that so many bytes were found to be zeros; the end of a segment may have
-  /// many.
+  /// If set, called while zeros at the end of a segment are read, with the number of bytes read since the call before.
   std::function<void(std::uint64_t bytes)> on_zeros = {};
 };
 /// Reads a segment, calls the functions of `visitor`, and returns how the segment ends. A segment no longer than its header has

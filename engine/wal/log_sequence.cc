@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr int kNamedFiles = 3;  // damaged files that one error names
+constexpr int kNamedFiles = 3;  // the most damaged files that one error message names
 
 std::string operations(SeqNum first, SeqNum next) {
   if (first == 0) return "operations up to " + std::to_string(next - 1);
