@@ -59,7 +59,7 @@ inline std::uint64_t key_word(Bytes key, std::size_t skip = 0) {
   const std::size_t left = key.size() > skip ? key.size() - skip : 0;
   if (left >= 8) return __builtin_bswap64(load_fixed<std::uint64_t>(key.data() + skip));
   if (left == 0) return 0;
-  // The remaining bytes are the end of the key's last eight bytes.
+  // Loads the key's last eight bytes at once; the wanted ones are the last `left` of them.
   if (key.size() >= 8) return __builtin_bswap64(load_fixed<std::uint64_t>(key.data() + key.size() - 8)) << (64 - 8 * left);
   std::uint64_t word = 0;
   std::memcpy(&word, key.data() + skip, left);

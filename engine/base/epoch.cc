@@ -114,8 +114,8 @@ Epoch::Slot* Epoch::slot() {
 void Epoch::enter() {
   Slot* s = slot();
   if (s->depth++ != 0) return;
-  // The store must be visible before any load of shared pointers. A writer that does not see it has not yet unlinked anything
-  // that this thread can see.
+  // The store must be visible before this thread loads shared pointers. If a writer does not see the store, then these loads
+  // see what the writer has unlinked before, and do not find its objects.
   s->epoch.store(global_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }

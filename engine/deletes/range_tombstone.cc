@@ -129,8 +129,8 @@ void FragmentedRangeTombstones::sweep(const std::vector<RangeTombstone>& pieces)
       });
 }
 
-// Node 1 is the root; 2k and 2k + 1 are below k; node (fragments + i) is fragment i. For any number of leaves, the nodes above a
-// leaf are found by halving its number.
+// Node 1 is the root; nodes 2k and 2k + 1 are the children of node k. With n fragments, node n + i is the leaf of fragment i.
+// This works for any n: the nodes above a leaf are found by halving its number again and again.
 void FragmentedRangeTombstones::build_tree() {
   const std::size_t leaves = fragments_.size();
   node_begin_.assign(2 * leaves + 1, 0);

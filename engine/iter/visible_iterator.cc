@@ -167,7 +167,7 @@ void VisibleIterator::find_forward() {
   end();
 }
 
-/// Skips the versions of key_ that are newer than the view; returns false if there are no others.
+/// Skips the versions of key_ that are newer than the view; returns false if key_ has no older version.
 bool VisibleIterator::skip_newer() {
   while (source_->entry().seq > options_.view_seq) {
     source_->next();

@@ -64,7 +64,7 @@ struct alignas(64) BTreeNode {
     }
     return 0;
   }
-  /// Returns the number of the first n words that are smaller than `word`.
+  /// Returns how many of the first n words are smaller than `word`.
   [[nodiscard]] std::size_t words_below(std::uint64_t word, std::size_t n) const {
     if (n == 0) return 0;
     std::size_t base = 0;

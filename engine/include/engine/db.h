@@ -42,7 +42,7 @@ struct StampedKeys {
     DeleteKey stamp;
   };
   std::vector<Key> keys;
-  bool more = false;   ///< the scan stopped before the last key: call scan_stamps again with from = `resume`
+  bool more = false;   ///< true if the scan stopped before the last key: call scan_stamps again with from = `resume`
   std::string resume;  ///< if `more`: the key to continue from; greater than the call's `from`
   std::uint64_t pages_read = 0;
 };

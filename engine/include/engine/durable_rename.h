@@ -1,4 +1,4 @@
-// Replaces a small file beside the database, durably.
+// Replaces a file durably, for small files that a program keeps beside the database.
 #pragma once
 
 #include <string>

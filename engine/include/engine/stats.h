@@ -25,7 +25,7 @@ struct FilterInfo {
   double expected = 1;                  ///< expected false positives per lookup of a key that a run does not have; 1 = no filter
   std::uint64_t denied = 0, in_vain = 0;   ///< searches of a run without the key, since open: ended by a filter; false positives
   std::uint64_t found = 0;                 ///< searches of a run, since open, that found the key
-  [[nodiscard]] double observed() const {  ///< the measured value for `expected`; 0 before the first lookup
+  [[nodiscard]] double observed() const {  ///< the measured value of `expected`; 0 if there were no false positives
     return in_vain == 0 ? 0 : static_cast<double>(in_vain) / static_cast<double>(denied + in_vain);
   }
 };
@@ -48,7 +48,7 @@ struct TreeInfo {
   TreeId tree = kNoTree;
   std::string policy;
   std::vector<RunInfo> runs;        ///< newest first
-  std::vector<FilterInfo> filters;  ///< one per level that has runs, ascending; levels below 7 are added to level 7
+  std::vector<FilterInfo> filters;  ///< one per level that has runs, ascending; deeper levels than 7 are added to level 7
   std::uint64_t memtable_bytes = 0, memtable_entries = 0, frozen_memtables = 0;
   std::uint64_t pending_compaction_bytes = 0;
   std::uint64_t records = 0;           ///< secondary range tombstones that may still cover an entry, including those in memtables

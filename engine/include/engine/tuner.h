@@ -99,7 +99,7 @@ Result<double> change_cost(const TunerQuestion& question, const TunerSettings& f
 
 // --- advice from a database's own history
 
-/// The mix of a workload, and how far it moves.
+/// The mix of a workload, and how much it varies.
 struct WorkloadSummary {
   OperationCounts total;          ///< sum of all windows
   bool enough = false;            ///< false: fewer than 1,000 operations, so that rho and divergence are unknown and 0

@@ -57,7 +57,7 @@ class WriteBatch {
 
   /// Optional fields of a put, beside key and value.
   struct PutOptions {
-    DeleteKey stamp = kNoStamp;  ///< stored only if the tree's stamp mode is explicit; other modes derive the stamp themselves
+    DeleteKey stamp = kNoStamp;  ///< stored only if the tree's stamp mode is explicit; in other modes the engine computes it
     Millis expiry = 0;           ///< absolute engine time; 0 = never
     /// kValue, kCompact or kHeader. If a header has an expiry, put() calls rely_on_expiry() with it, so that no header is
     /// committed after it has expired.
@@ -66,7 +66,7 @@ class WriteBatch {
     /// All older versions must then leave the files by the delete deadline, which counts from the batch's time.
     bool debt = false;
     /// True if the value is the key's previous value without some of its items. Such a put counts as a delete: it is committed
-    /// even while the disk is full.
+    /// even while the disk or the memory budget is full.
     bool shrinks = false;
     /// True if the key is that of an element of a large collection (engine/collection_keys.h). An element has no stamp in any
     /// mode, since a delete by stamp takes a collection by its header. Iterators pass over it, and it does not count as a key.
