@@ -57,6 +57,7 @@ FilterBits allocate_filters_per_key(std::span<const FilterRun> runs, double bits
                                     FilterCurve curve = FilterCurve::kBlocked);
 /// For comparison with Monkey: gives every entry the same number of bits (at most kMaxBitsPerKey).
 FilterBits allocate_uniform(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve = FilterCurve::kBlocked);
+
 /// Returns the sum of a_r h_r p_r, with `bits_per_entry` given for each run.
 double lookup_pages(std::span<const FilterRun> runs, std::span<const double> bits_per_entry, FilterCurve curve);
 

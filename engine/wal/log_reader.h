@@ -43,6 +43,7 @@ using OnLogDamage = std::function<Result<bool>(const LogDamage&)>;
 using OnLogRecord = std::function<Status(std::string payload, std::uint64_t offset)>;
 using OnLongLogRecord = std::function<Status(const LogPayload& payload, std::uint64_t offset)>;
 inline constexpr std::uint64_t kLongRecordBytes = std::uint64_t{4} << 20;
+
 /// The functions that read_log() calls. An error that one of them returns ends the reading and is returned.
 struct LogVisitor {
   /// Called with each whole record, in order. `offset` is the record's offset in the file.
@@ -61,12 +62,14 @@ struct LogVisitor {
   /// If set, called while zeros at the end of a segment are read, with the number of bytes read since the call before.
   std::function<void(std::uint64_t bytes)> on_zeros = {};
 };
+
 /// Reads a segment, calls the functions of `visitor`, and returns how the segment ends. A segment no longer than its header has
 /// no record. If the header of such a segment is bad, its creation was interrupted: the result is not clean and has no valid
 /// byte. Errors, whose messages name the segment: kCorruption if the header is bad and the file is longer than a header, or the
 /// header names another file. kUnsupported if a newer version wrote the segment; the message has both versions. kNotFound if
 /// there is no such segment.
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor);
+
 /// Returns the file number in the header of the segment `file`, which differs from `file` if the file is a copy of another
 /// segment. Returns kNoFile if the header is bad or cannot be read.
 FileNum log_owner(FileSystem& fs, const std::string& dir, FileNum file);
