@@ -30,7 +30,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kMaxShards = 16;
-constexpr std::uint64_t kMinShardBytes = std::uint64_t{1} << 20;  // an eighth of a shard then has room for the largest page
+constexpr std::uint64_t kMinShardBytes = std::uint64_t{1} << 20;  // an eighth of a shard then has room for a page of 64 KiB
 constexpr std::uint64_t kLargestShare = 8;                        // a block of more than an eighth of a shard is not kept
 constexpr std::size_t kSlots = 7;
 // The average number of blocks in a bucket at which the table grows. By Poisson(4), 5 % of the buckets then have an overflow

@@ -82,7 +82,8 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   /// Does one stage of a lookup. Each stage starts the memory loads of the next stage, or of get(). The stages load: 0 the
   /// filter's rows, 1 the fences, 2 the tile's row of the page table, 3 the page's bucket of the block cache, 4 the page's
   /// header, 5 the entry. Stages from 1 on require an EpochGuard and `state`, in which they store results. Returns false only
-  /// in stage 1, if the filter denies the key: get() is then not needed.
+  /// in stage 1, if the filter or the table's key prefix shows that the table has no version of the key: get() is then not
+  /// needed.
   bool prefetch(const LookupKey& key, int stage, LookupState* state) const;
   /// Reads the page of a miss into the block cache and pins it; for kIndexMiss, reads and pins the index. Any thread may call
   /// this; `counters`, if not null, belong to the calling thread.
