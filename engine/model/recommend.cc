@@ -203,7 +203,8 @@ std::optional<TunerAdvice> costs_now(const Workload& workload) {
 std::vector<std::pair<std::string, std::string>> database_config(DatabaseId database, const TunerAdvice& advice) {
   const std::string prefix = "databases." + std::to_string(database) + ".";
   std::vector<std::pair<std::string, std::string>> out = {{prefix + "policy.name", advice.policy.name}};
-  // Defaults are set, too: a policy of the same name keeps the parameters that are not set.
+  // Lists every parameter, also those at their default: if the policy has the same name, the server keeps the old values of
+  // parameters that are not listed.
   for (const PolicyParameterInfo& parameter : policy_parameters(advice.policy.name)) {
     const auto set = advice.policy.parameters.find(parameter.name);
     const double value = set == advice.policy.parameters.end() ? parameter.fallback : set->second;

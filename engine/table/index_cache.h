@@ -61,8 +61,9 @@ class IndexCache {
   friend struct TableReaderImpl;
   using Retired = std::vector<std::shared_ptr<const void>>;
 
-  // These add a table whose unit was loaded, note a new size of its unit, and remove a table. add() and resize() read the
-  // unit's size while they hold the mutex, since keep_slices() may replace the filter between load() and add().
+  // add() is called after a table's index and filters (its unit) were loaded, resize() when the unit's size has changed, and
+  // remove() when the table is closed. add() and resize() read the unit's size while they hold the mutex, since keep_slices() may
+  // replace the filter between load() and add().
   void add(const TableReaderImpl& table);
   void resize(const TableReaderImpl& table);
   void remove(const TableReaderImpl& table);

@@ -84,7 +84,7 @@ constexpr const char* kDeviceExamples =
     "  ebbtide-tune device /var/lib/ebbtide > device.yaml\n"
     "  ebbtide-tune advise --file device.yaml --file workload.yaml\n";
 constexpr const char* kWhatIfExamples =
-    "Each change is a question of its own. Example:\n"
+    "Each --change is evaluated separately. Example:\n"
     "  ebbtide-tune what-if --file workload.yaml --change memory=1GiB --change entries=1G --change workload=0.1,0.1,0.1,0.7\n";
 constexpr const char* kMonkeyExamples =
     "Example, with a limit on the cost of a write:\n"

@@ -47,7 +47,7 @@ class CommitDelay {
  private:
   std::uint64_t longest_ns_;
   std::uint64_t expected_ = 0, limit_ns_ = 0;
-  std::uint64_t backoff_ = 0;  // number of syncs that follow without a delay, after a delay that did not pay
+  std::uint64_t backoff_ = 0;  // number of syncs that follow without a delay, after a delay that made no group larger
   std::uint64_t skip_ = 0;     // the number of these syncs that are left
 };
 

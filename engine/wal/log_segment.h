@@ -79,8 +79,8 @@ class LogSegments {
   std::deque<LogSegment> segments_;
 };
 
-/// Returns one time for each note of each segment, in the same order: the oldest birth of a delete of the note's tree in that
-/// segment or a later one; 0 = there is none. A value that has expired by `now` counts as a delete.
+/// Returns, for each segment and each tree that it notes (LogSegment::notes), the birth of the tree's oldest delete in this segment
+/// or a later one; 0 = none. The order is that of the notes. A value that has expired by `now` counts as a delete.
 std::vector<std::vector<Millis>> log_debts(const std::vector<LogSegment>& segments, Millis now);
 
 }  // namespace ebbtide

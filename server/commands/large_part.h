@@ -26,7 +26,7 @@ struct ElementRange {
   std::uint64_t skip = 0, limit = ~std::uint64_t{0};
 };
 
-/// The most elements that a walk visits on an event loop, about a millisecond of work. A longer walk leaves its loop.
+/// The maximum number of elements that a walk visits on an event loop, about a millisecond of work. A longer walk leaves its loop.
 inline constexpr std::uint64_t kMostWalked = 4096;
 
 /// Makes dispatch run the command again, off its loop.
@@ -75,7 +75,7 @@ class LargePart {
 
   /// Adds the elements of a range, in the order of their names.
   Status walk(const ElementRange& range);
-  /// Adds the elements at these places of the ordered class (store/collection/large.h). The places are ascending and below the
+  /// Adds the elements with these ranks (0 = first) in the order of replies (ordered_class()). The ranks ascend and are below the
   /// header's count.
   Status walk_to(std::span<const std::size_t> places);
   /// Adds up to `count` elements, by name, from `from` on, and ends after about `bytes`. Returns the key of the next element, if

@@ -188,7 +188,8 @@ constexpr CommandSpec kPurge[] = {
      .run = purge_status,
      .since = "0.1.0",
      .complexity = "O(N) where N is the number of files.",
-     .summary = "Shows whether the data that a ticket's deletes removed has left the files, its deadline, and what is left.",
+     .summary = "Shows whether a ticket's deleted data has left the files, the ticket's deadline, and the files and bytes that "
+                "are left.",
      .group = Group::kExtension,
      .arguments = kTicketArguments},
     {.name = "purge.wait",

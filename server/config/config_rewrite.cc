@@ -136,7 +136,8 @@ class Editor {
 
  private:
   Status refuse(const ConfigKey& key) const {
-    return Status::invalid_argument(file_ + ": " + key.name + " is written in a way that cannot be edited; edit it by hand");
+    return Status::invalid_argument(file_ + ": " + key.name +
+                                    " is written in a form that CONFIG REWRITE cannot change; change the file by hand");
   }
 
   std::size_t offset(const YAML::Mark& mark) const {
@@ -304,7 +305,8 @@ Result<std::string> rewrite_config(const std::string& text, const std::string& f
     for (const std::string& name : key_names(after, config)) {
       const ConfigKeyPtr key = find_config_key(name);
       if (key->get(after) != key->get(config)) {
-        return Status::invalid_argument(file + ": " + name + " is written in a way that cannot be edited; edit it by hand");
+        return Status::invalid_argument(file + ": " + name +
+                                        " is written in a form that CONFIG REWRITE cannot change; change the file by hand");
       }
     }
     return editor.text();

@@ -84,7 +84,7 @@ struct LongWrite final : OffLoopWork {
     marks = std::move(next_marks);
     marks_are_exact = next_are_exact;
   }
-  /// Frees the keys; they will be collected again.
+  /// Discards the collected keys, marks and stripes, to free their memory. The next run collects them again.
   void forget_collected();
 
  private:

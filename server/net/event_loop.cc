@@ -661,8 +661,8 @@ void EventLoop::run_pass() {
       c.last_command_ms = now_ms_;
       const bool had_rank_0 = c.rank == 0;
       c.take_back(std::span(pass_).subspan(part.first, part.count));
-      // Passes begin with short inputs and with long inputs in turns. A short connection that this pass has cut off stays short
-      // if the pass began with long inputs, or if few of its commands are left.
+      // order_working() alternates: one pass begins with short inputs, the next with long ones. A connection of rank 0 whose
+      // commands this pass did not finish keeps its rank if long inputs went first, or if few of its commands are left.
       if (c.rank == 1 && had_rank_0 && (!short_first_ || c.pending.size() <= kFewCommands)) c.rank = 0;
       cut_ |= c.rank != 0 || (c.has_pending() && !c.waiting);
       const std::uint32_t retry_ms = c.waiting ? c.pending.front().retry_ms : 0;

@@ -68,7 +68,7 @@ class PendingWrites {
     std::map<std::string, Entry, std::less<>> entries;
     bool collections = false;                                     ///< true if `entries` has or had a collection
     std::vector<KeyRange> deleted;                                ///< deleted ranges of the base
-    std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps;  ///< deleted ranges of stamps [lo, hi) of the base
+    std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps;  ///< stamp ranges [lo, hi) that are deleted in the base
     StampMode mode{};                                             ///< stamp mode of the database
     [[nodiscard]] bool hides(Bytes key) const;                    ///< true if the base's entry of `key` is hidden
     [[nodiscard]] bool hides_stamp(DeleteKey stamp) const;        ///< true if base entries with that stamp are hidden

@@ -144,7 +144,8 @@ void RankIndexes::collect_changes(const WriteBatch& batch, Changes* changes) {
     for (auto& each : changes->collections) {
       if (each.id == id) last = &each;
     }
-    if (last == nullptr) last = &changes->collections.emplace_back(Changes::OfCollection{.id = id});
+    if (last == nullptr) last = &changes->collections.emplace_back();
+    last->id = id;
     return last;
   };
   std::size_t cursor = 0;

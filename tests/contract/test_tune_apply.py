@@ -95,7 +95,7 @@ def test_advice_for_settings_that_have_changed_since_is_not_applied(loaded):
     assert (applied["policy.name"], applied["policy.size_ratio"]) not in (old, ("leveling", "20"))
 
 
-def test_database_is_an_argument(loaded):
+def test_tune_apply_with_db_argument_changes_that_database_only(loaded):
     client = loaded.client(db=3)
     fill(client)
     before = settings(client)

@@ -69,18 +69,20 @@ void HolePuncher::punch(TreeId tree) {
   }
   const std::shared_ptr<const TablesView> tables = env_.writable() ? env_.tables(tree) : nullptr;
   if (tables == nullptr) return punch_later(tree);
-  std::map<FileNum, FileMetaPtr> dead;  // by metadata file; from the current version
+  // Files of the current version with dead bytes that are not punched yet, by the number of the metadata file.
+  std::map<FileNum, FileMetaPtr> with_dead_bytes;
   for (const Run& run : tables->version->runs) {
     for (const FileMetaPtr& file : run.files) {
-      if (file->dead_bytes > file->punched_bytes && left_out.count(file->data_file) == 0) dead[file->metadata_file] = file;
+      if (file->dead_bytes > file->punched_bytes && left_out.count(file->data_file) == 0)
+        with_dead_bytes[file->metadata_file] = file;
     }
   }
   Punched done;
   bool later = false;
   for (const RunView& run : tables->runs) {
     for (const OpenTablePtr& table : run.tables()) {
-      const auto at = dead.find(table->meta->metadata_file);
-      if (at == dead.end() || !table->reader->unreadable().is_ok()) continue;
+      const auto at = with_dead_bytes.find(table->meta->metadata_file);
+      if (at == with_dead_bytes.end() || !table->reader->unreadable().is_ok()) continue;
       const FileMeta& file = *at->second;
       Result<bool> punched = false;
       if (table->data->read_only_by(table->reader.get())) {

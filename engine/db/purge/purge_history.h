@@ -50,9 +50,9 @@ class PersistTimes {
                                                      86'400'000, 172'800'000, 604'800'000, 2'592'000'000};
 
   using ByTree = std::map<TreeId, Millis>;
-  /// Adds a survey at engine time `now`: deletes born before a tree's floor are purged. `births`: for each tree, the oldest
-  /// pending delete in memtables, tables and log. (A floor need not be the birth of a delete.) Trees without a floor are purged
-  /// completely.
+  /// Adds the result of a survey at engine time `now`. `floors`: for each tree, the time before which all its deletes were found
+  /// purged. A tree without a floor has no pending delete. `births`: for each tree, the birth of its oldest pending delete in
+  /// memtables, tables and log; a floor can differ from it.
   void note(const ByTree& births, const ByTree& floors, Millis now);
   /// Returns the histogram of purge times in seconds.
   [[nodiscard]] HistogramInfo info() const;

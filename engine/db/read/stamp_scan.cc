@@ -24,7 +24,7 @@ namespace {
 
 /// Units of work that count as much as reading one page: entries of a memtable, or tiles of which only the fences are examined.
 constexpr std::uint64_t kEntriesPerPage = 100, kTilesPerPage = 10'000;
-/// Most entries of a memtable that an estimate examines. The share of them that is in the range is assumed for the other entries.
+/// The maximum number of memtable entries that an estimate examines. It assumes the same share of matches for the others.
 constexpr std::uint64_t kMaxWalked = 100'000;
 
 struct StampRange {

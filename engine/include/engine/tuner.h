@@ -101,9 +101,10 @@ Result<double> change_cost(const TunerQuestion& question, const TunerSettings& f
 
 /// The mix of a workload, and how much it varies.
 struct WorkloadSummary {
-  OperationCounts total;          ///< sum of all windows
-  bool enough = false;            ///< false: fewer than 1,000 operations, so that rho and divergence are unknown and 0
-  OperationFigures mean;          ///< shares; the mean of all windows if `enough`, each at least 1 %; else the shares of `total`
+  OperationCounts total;  ///< sum of all windows
+  bool enough = false;    ///< false: fewer than 1,000 operations, so that rho and divergence are unknown and 0
+  /// Share of each kind of operation. If `enough`: the mean over all windows, with each share at least 1 %; else that of `total`.
+  OperationFigures mean;
   double rho = 0;                 ///< the largest divergence of a window from the mean, in nats (section 6.2)
   double divergence = 0;          ///< of the newest windows, which have 1,000 operations or more, from the mean, in nats
   double entries_per_range = 0;   ///< entries that a range read passes on average

@@ -189,7 +189,7 @@ void write_changes(ElementWriter& to, SortedSet before, SortedSet after);
 /// The difference between two states of a list.
 struct ListDifference {
   std::size_t same_at_head = 0, same_at_tail = 0;  ///< elements at the ends that stay
-  /// True if the elements at the tail keep their positions, and those at the head get others; otherwise the other way round.
+  /// True if elements at the head get new positions. False: those at the tail do, unless the number of elements stays the same.
   bool moves_head = false;
 
   /// Finds the longest equal ends. If the number of elements changes, the elements at the shorter equal end get other positions.

@@ -5,11 +5,11 @@
 //
 // The index divides the elements, in the order of their names, into segments, and counts those of each. The rank of an element is
 // the sum of the segments before its own, plus its place there, which a walk from the boundary finds. A new index has one
-// segment; whoever walks over a segment splits it. Segments are in groups, whose sums keep a look-up short: about a microsecond
+// segment; readers that walk over a segment split it. Segments are in groups, whose sums keep a look-up short: about a microsecond
 // for ten million elements.
 //
-// The index is only in memory. It says nothing of the elements but their number, so it is exact for one state of the collection,
-// and whoever changes an element must call add() or remove().
+// The index is only in memory. It is exact for one state of the collection, so a writer that adds or removes an element must call
+// add() or remove().
 #pragma once
 
 #include <cstddef>

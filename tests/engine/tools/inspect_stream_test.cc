@@ -142,7 +142,7 @@ TEST_CASE("stream is cut: nothing is left", "[tools][stream]") {
   CHECK_FALSE(fs->exists("copy"));
 }
 
-TEST_CASE("stream has a flipped bit: nothing is left", "[tools][stream]") {
+TEST_CASE("stream has a flipped bit: receive fails and leaves no directory, unless the bit has no effect", "[tools][stream]") {
   const auto fs = sample();
   const std::string stream = sent(*fs);
   for (std::size_t at = 0; at < stream.size(); at += 1 + stream.size() / 97) {

@@ -194,7 +194,7 @@ TEST_CASE(
   CHECK(t.push("q1999").empty());
 }
 
-TEST_CASE("databases are swapped: each queue of both wakes a client") {
+TEST_CASE("databases are swapped: each queue of both databases wakes its first client") {
   Fixture t;
   auto a = t.wait(1, {"q"}, 0), b = t.wait(2, {"r"}, 1), c = t.wait(3, {"q"}, 2);
   WriteBatch batch;

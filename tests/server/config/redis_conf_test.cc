@@ -49,7 +49,7 @@ TEST_CASE("directive has a key here: it sets the key, with Redis's units and nam
   CHECK(config.password == "a \"b\" A");
 }
 
-TEST_CASE("directive has no key here: it is in a comment with its line and the reason") {
+TEST_CASE("directive of Redis has no key in Ebbtide: the YAML has it as a comment with its line number and the reason") {
   const std::string yaml =
       yaml_of("# a comment\n\nsave 900 1\nmaxmemory-policy allkeys-lru\nhash-max-listpack-entries 128\nfrobnicate yes\n");
   CHECK(has(yaml, "# line 3: save 900 1: BGSAVE makes backups"));

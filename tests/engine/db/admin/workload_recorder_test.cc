@@ -167,7 +167,7 @@ TEST_CASE("file cannot be written: one warning says so, and a later write has ev
   CHECK(reads_of(bed.recorder->windows(0)) == 35);
 }
 
-TEST_CASE("database takes no writes: the file is not written meanwhile") {
+TEST_CASE("database is read-only: the file WORKLOAD is not written until the database is writable") {
   Bed bed;
   bed.writable = false;
   bed.count(0, 1);

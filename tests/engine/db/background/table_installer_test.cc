@@ -170,7 +170,7 @@ TEST_CASE("tables are installed: readers get them and lose the flushed memtables
   CHECK(bed.fit_later == std::vector<TreeId>{1});
 }
 
-TEST_CASE("tables are installed during replay: no fence is requested, and filters are fitted at the next install") {
+TEST_CASE("tables are installed during log replay: no wait for visible deletes, and filters are fitted at the next install") {
   Bed bed;
   bed.show(bed.view(), 3);
   bed.flush();

@@ -152,7 +152,7 @@ TEST_CASE("files are undamaged: the scrub reads every table within its interval,
   CHECK_FALSE(h.events.heard("scrub"));
 }
 
-TEST_CASE("files are damaged: the scrub names them, and nothing else stops") {
+TEST_CASE("files are damaged: the scrub reports each one, and reads and writes go on") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
