@@ -8,6 +8,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <map>
 
 #include "base/clock.h"
 #include "tools/inspect.h"
@@ -121,6 +122,121 @@ class TableCommand {
   ebbtide::EntriesQuery query_;
 };
 
+/// The arguments of all commands.
+struct Arguments {
+  std::string path, target, format = "text", deadline = "0s";
+  bool values = false, json_flag = false, link = false, write = false, include = false;
+  ebbtide::DeletesQuery query;
+  TableCommand table;
+
+  [[nodiscard]] bool json() const { return json_flag || format == "json"; }
+};
+
+int run_deletes(ebbtide::FileSystem& fs, Arguments& a) {
+  const auto parsed = ebbtide::parse_duration(a.deadline);
+  if (!parsed.is_ok()) {
+    std::fprintf(stderr, "--deadline: %s\n", std::string(parsed.status().message()).c_str());
+    return 2;
+  }
+  a.query.deadline = *parsed;
+  a.query.wall_ms = ebbtide::system_clock()->wall_ms();
+  return print(inspect_deletes(fs, a.path, a.query), a.json());
+}
+
+/// The subcommands. Each has its options and the function that runs it.
+class Commands {
+ public:
+  explicit Commands(CLI::App& app) : app_(app) {
+    app.require_subcommand(1);
+    add_printing();
+    add_copying();
+    add_mending();
+  }
+  /// Runs the command that was parsed. Returns the exit status.
+  int run(ebbtide::FileSystem& fs) { return runs_.at(app_.get_subcommands().front())(fs, a_); }
+
+ private:
+  using Run = int (*)(ebbtide::FileSystem& fs, Arguments& a);
+
+  CLI::App* add(const char* name, const char* about, const char* path_about, Run run) {
+    CLI::App* const sub = app_.add_subcommand(name, about);
+    sub->add_option("PATH", a_.path, path_about)->required();
+    sub->add_option("--format", a_.format, "print text or json")->check(CLI::IsMember({"text", "json"}));
+    sub->add_flag("--json", a_.json_flag, "short for --format json");
+    runs_[sub] = run;
+    return sub;
+  }
+
+  void add_printing() {
+    add("tree", "Prints trees, runs and files", "data directory",
+        [](ebbtide::FileSystem& fs, Arguments& a) { return print(inspect_tree(fs, a.path), a.json()); });
+    CLI::App* const deletes =
+        add("deletes", "Prints pending deletes with their ages and deadlines", "data directory", run_deletes);
+    deletes->add_option("--deadline", a_.deadline, "use this deadline, such as 24h, instead of the deadline in the manifest");
+    deletes->add_option("--files", a_.query.files, "list this number of files of each tree");
+    CLI::App* const wal =
+        add("wal", "Prints batches and operations of the log", "segment NNNNNN.wal, or data directory",
+            [](ebbtide::FileSystem& fs, Arguments& a) { return print(inspect_wal(fs, a.path, a.values), a.json()); });
+    wal->add_flag("--values", a_.values, "print values too, not only their lengths");
+    CLI::App* const table = add("table", "Prints properties, tiles and pages of a table, and with --entries its entries",
+                                "NNNNNN.data or NNNNNN.meta",
+                                [](ebbtide::FileSystem& fs, Arguments& a) { return a.table.run(fs, a.path, a.json()); });
+    a_.table.add_options(table);
+    add("manifest", "Prints the edits of a manifest", "MANIFEST-NNNNNN, or data directory",
+        [](ebbtide::FileSystem& fs, Arguments& a) { return print(inspect_manifest(fs, a.path), a.json()); });
+    add("verify", "Checks every file against its checksums and the manifest", "data directory",
+        [](ebbtide::FileSystem& fs, Arguments& a) { return print(inspect_verify(fs, a.path), a.json()); });
+    add("versions", "Prints the format versions of the files, and the first release that opens them", "data directory, or backup",
+        [](ebbtide::FileSystem& fs, Arguments& a) { return print(inspect_versions(fs, a.path), a.json()); });
+  }
+
+  void add_copying() {
+    CLI::App* const restore =
+        add("restore", "Verifies a backup and makes a data directory from it", "backup, or - for a stream from standard input",
+            [](ebbtide::FileSystem& fs, Arguments& a) {
+              return print(a.path == kStream ? receive(fs, a.target) : copy_database(fs, a.path, a.target, a.link), a.json());
+            });
+    CLI::App* const backup =
+        add("backup", "Makes a backup of a stopped server (for a running one use BGSAVE)",
+            "data directory, or a backup of BGSAVE", [](ebbtide::FileSystem& fs, Arguments& a) {
+              return a.target == kStream ? run_send(fs, a.path) : print(copy_database(fs, a.path, a.target, a.link), a.json());
+            });
+    restore->add_option("TO", a_.target, "data directory, new or empty")->required();
+    backup->add_option("TO", a_.target, "backup, new or empty; or - for standard output: a tar archive, compressed by zstd")
+        ->required();
+    for (CLI::App* const sub : {restore, backup}) {
+      sub->add_flag("--link", a_.link, "make hard links of tables instead of copies, if the file system can");
+    }
+  }
+
+  void add_mending() {
+    CLI::App* const repair = add("repair", "Prints the steps that repair a directory that does not open, without losing data",
+                                 "data directory of a stopped server", [](ebbtide::FileSystem& fs, Arguments& a) {
+                                   return print(inspect_repair(fs, a.path, a.write), a.json());
+                                 });
+    repair->add_flag("--write", a_.write, "carry out the steps");
+    CLI::App* const salvage =
+        add("salvage",
+            "Makes a new database of all readable data of a damaged database, and lists the lost parts by file, offset and keys. "
+            "Never writes to PATH.\n\n"
+            "A lost part may have had deletes. Keys that a lost part may have deleted go to OUT-possibly-deleted, a second "
+            "database:\n"
+            "  a lost page or table:  older versions of the keys in its range\n"
+            "  a lost part of the log:  every key whose newest version is older than the operations after the part, of each "
+            "database whose tables do not have all operations up to the end of the part\n"
+            "  a lost end of the log, or a lost manifest:  every key\n\n"
+            "Exit status: 0 all data was saved, 1 data was lost, 2 refused or failed, and nothing was written.",
+            "data directory of a stopped server, or backup",
+            [](ebbtide::FileSystem& fs, Arguments& a) { return run_salvage(fs, a.path, a.target, a.include, a.json()); });
+    salvage->add_option("OUT", a_.target, "data directory, new or empty")->required();
+    salvage->add_flag("--include-possibly-deleted", a_.include, "write everything to OUT: deleted keys and values may return");
+  }
+
+  CLI::App& app_;
+  Arguments a_;
+  std::map<const CLI::App*, Run> runs_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -128,58 +244,7 @@ int main(int argc, char** argv) {
       "Prints the contents of an Ebbtide data directory. Writes nothing, except backup, restore, salvage and repair "
       "--write.",
       "ebbtide-inspect");
-  app.require_subcommand(1);
-  std::string path, target, format = "text", deadline = "0s";
-  bool values = false, json_flag = false, link = false, write = false, include = false;
-  ebbtide::DeletesQuery query;
-  TableCommand table_command;
-  const auto command = [&](const char* name, const char* about, const char* path_about) {
-    CLI::App* sub = app.add_subcommand(name, about);
-    sub->add_option("PATH", path, path_about)->required();
-    sub->add_option("--format", format, "print text or json")->check(CLI::IsMember({"text", "json"}));
-    sub->add_flag("--json", json_flag, "short for --format json");
-    return sub;
-  };
-  const CLI::App* tree = command("tree", "Prints trees, runs and files", "data directory");
-  CLI::App* deletes = command("deletes", "Prints pending deletes with their ages and deadlines", "data directory");
-  deletes->add_option("--deadline", deadline, "use this deadline, such as 24h, instead of the deadline in the manifest");
-  deletes->add_option("--files", query.files, "list this number of files of each tree");
-  CLI::App* wal = command("wal", "Prints batches and operations of the log", "segment NNNNNN.wal, or data directory");
-  wal->add_flag("--values", values, "print values too, not only their lengths");
-  CLI::App* table = command("table", "Prints properties, tiles and pages of a table, and with --entries its entries",
-                            "NNNNNN.data or NNNNNN.meta");
-  table_command.add_options(table);
-  const CLI::App* manifest = command("manifest", "Prints the edits of a manifest", "MANIFEST-NNNNNN, or data directory");
-  command("verify", "Checks every file against its checksums and the manifest", "data directory");
-  const CLI::App* versions = command("versions", "Prints the format versions of the files, and the first release that opens them",
-                                     "data directory, or backup");
-  const auto copy = [&](const char* name, const char* about, const char* path_about, const char* target_about) {
-    CLI::App* sub = command(name, about, path_about);
-    sub->add_option("TO", target, target_about)->required();
-    sub->add_flag("--link", link, "make hard links of tables instead of copies, if the file system can");
-    return sub;
-  };
-  const CLI::App* restore = copy("restore", "Verifies a backup and makes a data directory from it",
-                                 "backup, or - for a stream from standard input", "data directory, new or empty");
-  const CLI::App* backup =
-      copy("backup", "Makes a backup of a stopped server (for a running one use BGSAVE)", "data directory, or a backup of BGSAVE",
-           "backup, new or empty; or - for standard output: a tar archive, compressed by zstd");
-  CLI::App* repair = command("repair", "Prints the steps that repair a directory that does not open, without losing data",
-                             "data directory of a stopped server");
-  repair->add_flag("--write", write, "carry out the steps");
-  CLI::App* salvage = command(
-      "salvage",
-      "Makes a new database of all readable data of a damaged database, and lists the lost parts by file, offset and keys. Never "
-      "writes to PATH.\n\n"
-      "A lost part may have had deletes. Keys that a lost part may have deleted go to OUT-possibly-deleted, a second database:\n"
-      "  a lost page or table:  older versions of the keys in its range\n"
-      "  a lost part of the log:  every key whose newest version is older than the operations after the part, of each database "
-      "whose tables do not have all operations up to the end of the part\n"
-      "  a lost end of the log, or a lost manifest:  every key\n\n"
-      "Exit status: 0 all data was saved, 1 data was lost, 2 refused or failed, and nothing was written.",
-      "data directory of a stopped server, or backup");
-  salvage->add_option("OUT", target, "data directory, new or empty")->required();
-  salvage->add_flag("--include-possibly-deleted", include, "write everything to OUT: deleted keys and values may return");
+  Commands commands(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -187,27 +252,5 @@ int main(int argc, char** argv) {
   }
   ebbtide::InspectProgress progress(*ebbtide::posix_file_system(), *ebbtide::system_clock(),
                                     [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
-  ebbtide::FileSystem& fs = ::isatty(STDERR_FILENO) != 0 ? progress : *ebbtide::posix_file_system();
-  const bool json = json_flag || format == "json";
-  if (deletes->parsed()) {
-    const auto parsed = ebbtide::parse_duration(deadline);
-    if (!parsed.is_ok()) {
-      std::fprintf(stderr, "--deadline: %s\n", std::string(parsed.status().message()).c_str());
-      return 2;
-    }
-    query.deadline = *parsed;
-    query.wall_ms = ebbtide::system_clock()->wall_ms();
-    return print(inspect_deletes(fs, path, query), json);
-  }
-  if (tree->parsed()) return print(inspect_tree(fs, path), json);
-  if (versions->parsed()) return print(inspect_versions(fs, path), json);
-  if (wal->parsed()) return print(inspect_wal(fs, path, values), json);
-  if (table->parsed()) return table_command.run(fs, path, json);
-  if (manifest->parsed()) return print(inspect_manifest(fs, path), json);
-  if (backup->parsed() && target == kStream) return run_send(fs, path);
-  if (restore->parsed() && path == kStream) return print(receive(fs, target), json);
-  if (restore->parsed() || backup->parsed()) return print(copy_database(fs, path, target, link), json);
-  if (salvage->parsed()) return run_salvage(fs, path, target, include, json);
-  if (repair->parsed()) return print(inspect_repair(fs, path, write), json);
-  return print(inspect_verify(fs, path), json);
+  return commands.run(::isatty(STDERR_FILENO) != 0 ? progress : *ebbtide::posix_file_system());
 }
