@@ -11,11 +11,7 @@ Stats DbImpl::stats() {
   Stats s;
   add_counters(reads_.counters, &s);
   if (fetcher_ != nullptr) s.pages_read += fetcher_->pages_read();
-  s.wal_bytes_written = log_->bytes_written();
-  s.wal_writes = log_->writes();
-  s.wal_syncs = log_->syncs();
-  s.wal_live_bytes = log_->live_bytes();
-  s.wal_oldest_record = log_->oldest_record();
+  add_log(*log_, &s);
   s.disk_used_ratio = disk_.used_ratio();
   s.flush_bytes_written = flush_job_.bytes_written();
   s.flushes = flush_job_.flushes();
@@ -35,17 +31,12 @@ Stats DbImpl::stats() {
   s.leases_revoked = leases_.revoked();
   s.scrub_bytes = scrubber_.bytes_read();
   s.scrub_errors = scrubber_.errors();
-  const OpenFiles::Counts files = open_files_->counts();
-  s.table_files = files.files;
-  s.table_files_open = files.open;
-  s.table_files_reopened = files.reopened;
+  add_files(open_files_->counts(), &s);
   s.bounds_broken = scheduler_.bounds_broken();
   s.oldest_snapshot = leases_.oldest_taken();
   add_missed(retention_.missed(), &s);
   s.dropped_trees = trees_.pending_drops();
   s.visible_seq = published_.visible_seq();
-  s.logged_seq = log_->logged_seq();
-  s.synced_seq = log_->synced_seq();
   s.engine_time = time_.now();
   s.clock_step_refused = time_.step_refused();
   s.delete_persist_seconds = purges_.persist_times();
@@ -126,8 +117,7 @@ Result<Workload> DbImpl::workload(DatabaseId database) {
   out.database = database;
   out.since_open = reads_.counters.operations(database);
   out.windows = workload_.windows(database);
-  const std::uint64_t hits = cache_->hits(), misses = cache_->misses();
-  if (hits + misses != 0) out.cache_miss_ratio = static_cast<double>(misses) / static_cast<double>(hits + misses);
+  out.cache_miss_ratio = miss_ratio(cache_->hits(), cache_->misses());
   TreePtr tree;
   {
     MutexLock lock(trees_.commit_mutex);
@@ -135,13 +125,7 @@ Result<Workload> DbImpl::workload(DatabaseId database) {
     tree = trees_.mapped(database);
   }
   const auto tables = tree == nullptr ? nullptr : trees_.live_tables(tree->id);
-  if (tables == nullptr) return out;
-  for (const Run& run : tables->version->runs) {
-    for (const FileMetaPtr& file : run.files) {
-      out.table_entries += file->stats.entries;
-      out.table_bytes += file->stats.key_bytes + file->stats.value_bytes;
-    }
-  }
+  if (tables != nullptr) measure_tables(*tables->version, &out);
   return out;
 }
 

@@ -169,6 +169,14 @@ Result<Millis> Db::expiring_keys(DatabaseId database, Millis after, Millis until
   return view.has_tree() ? ebbtide::expiring_keys(view, after, until, limit, out) : until;
 }
 
+void DbImpl::apply_deadlines() {
+  reaper_.hurry();  // its present pause follows from the old deadline
+  if (!trees_.deadlines_changed()) return;
+  MutexLock manifest(manifest_.mutex);
+  // If this fails, the next tick tries again or reports that the database is read-only.
+  (void)manifest_.commit_deadlines();
+}
+
 Status Db::reconfigure(const Settings& settings) {
   TRY(check_settings(settings));
   if (settings.databases != impl_->settings_.databases) {
@@ -184,13 +192,8 @@ Status Db::reconfigure(const Settings& settings) {
     MutexLock lock(impl_->trees_.commit_mutex);
     for (DatabaseId d = 0; d < settings.databases; ++d) impl_->trees_.change_settings(d, settings.tree_for(d));
   }
-  impl_->reaper_.hurry();  // its present pause follows from the old deadline
   impl_->writes_.measure();
-  if (impl_->trees_.deadlines_changed()) {
-    MutexLock manifest(impl_->manifest_.mutex);
-    // If this fails, the next tick tries again or reports that the database is read-only.
-    (void)impl_->manifest_.commit_deadlines();
-  }
+  impl_->apply_deadlines();
   return Status::ok();
 }
 
@@ -202,11 +205,7 @@ Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) 
     MutexLock commit_lock(impl_->trees_.commit_mutex);
     impl_->trees_.change_settings(database, settings);
   }
-  impl_->reaper_.hurry();
-  if (impl_->trees_.deadlines_changed()) {
-    MutexLock manifest(impl_->manifest_.mutex);
-    (void)impl_->manifest_.commit_deadlines();
-  }
+  impl_->apply_deadlines();
   return Status::ok();
 }
 

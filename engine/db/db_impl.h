@@ -119,6 +119,8 @@ struct DbImpl {
   void heal_lost_files();
 
   // db.cc
+  /// Called when settings of trees have changed: their deadlines take effect.
+  void apply_deadlines() EXCLUDES(manifest_.mutex);
   Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop);
   static StagedParts* parts_of(StagedBatch& staged) { return staged.impl_.get(); }
 
@@ -175,8 +177,19 @@ struct DbImpl {
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
   void say(Severity severity, const std::string& text);
   // recovery.cc
+  /// The database as open() finds it in the directory.
+  struct Recovered {
+    SeqNum last_seq = 0;
+    LogReplay::Replayed log;
+    VersionEdit damaged;              ///< quarantines tables
+    std::vector<std::string> unused;  ///< files to be removed once nothing can need them
+  };
   Status open_manifest();
   Status start_time();
+  void start_threads();
+  Status recover(Recovered* found) EXCLUDES(trees_.commit_mutex);
+  Status begin_writing(LogReplay::Replayed log, SeqNum last_seq) EXCLUDES(manifest_.mutex);
+  void schedule_pending_work();
   Status open_trees(const std::vector<std::string>& names, SeqNum* last_seq, VersionEdit* damaged) REQUIRES(trees_.commit_mutex);
   Status quarantine_damaged(const VersionEdit& damaged) EXCLUDES(trees_.commit_mutex);
   void compare_stamp_modes() REQUIRES(trees_.commit_mutex);

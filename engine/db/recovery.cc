@@ -166,47 +166,70 @@ Status DbImpl::open() {
   TRY(start_time());
   workload_.open();
   cache_ = std::make_unique<BlockCache>(settings_.memory_budget / 2, epoch_);
-  if (threads_) {
-    own_pool_ = std::make_unique<ThreadPool>(settings_.background_threads, "ebbtide-bg", 5);
-    flush_pool_ = std::make_unique<ThreadPool>(std::max(kMinFlushThreads, settings_.background_threads / 2), "ebbtide-flush", 5);
-    upkeep_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-upkeep", 5);
-    reaper_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-reaper", 5);
-    pool_ = own_pool_.get();
-  }
+  if (threads_) start_threads();
   const auto note_charged = [this] { budget_.note_charged(); };
   reads_.values = std::make_shared<LargeValues>(memory_, note_charged);
   fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0, memory_, note_charged, *reads_.values);
 
-  SeqNum last_seq = versions_->last_seq();
-  LogReplay::Replayed log;
-  VersionEdit damaged;              // quarantines tables
-  std::vector<std::string> unused;  // files to be removed once nothing can need them
+  Recovered found;
+  TRY(recover(&found));
+  published_.start(found.last_seq);
+  for (const std::string& name : found.unused) obsolete_files_.remove(name);
+  TRY(quarantine_damaged(found.damaged));
+  const FileNum skipped_in = found.log.skipped_in;
+  TRY(begin_writing(std::move(found.log), found.last_seq));
+  // Makes the removal of older files and of the old manifest durable, before a client can observe the new state.
+  TRY(fs_.sync_dir(settings_.dir));
+
+  writes_.measure();
   {
     MutexLock lock(trees_.commit_mutex);
-    TRY_ASSIGN(names, fs_.list(settings_.dir));
-    TRY(open_trees(names, &last_seq, &damaged));
-    unused = leftovers(names);
-    report_foreign_files(names);
-    auto replayed = replay_log();
-    // A manifest that was truncated in the middle of a record looks like one that a crash left.
-    if (const std::string& torn = versions_->torn_tail(); !replayed.is_ok() && !torn.empty()) {
-      return replayed.status().with_context(manifest_file_name(versions_->manifest_file()) +
-                                            " ends in an incomplete record, after a crash or a truncation (" + torn + ")");
-    }
-    if (!replayed.is_ok()) return replayed.status();
-    log = std::move(replayed).value();
-    unused.insert(unused.end(), log.unneeded.begin(), log.unneeded.end());
-    last_seq = std::max(last_seq, log.last_seq);
-    pipeline_.start(last_seq);
-    compare_stamp_modes();
-    trees_.settle();
+    if (trees_.mapping_changed()) manifest_.schedule_mapping();
   }
-  published_.start(last_seq);
-  for (const std::string& name : unused) obsolete_files_.remove(name);
-  TRY(quarantine_damaged(damaged));
+  // The contents of the skipped part are unknown, so the part is removed as if a deadline required the removal.
+  if (skipped_in != kNoFile) {
+    log_retirer_.retire_until(skipped_in);
+    retention_.request_clean_up(false);
+  }
+  schedule_pending_work();
+  return Status::ok();
+}
 
-  // Commits two things before the first write. One is a mark, since engine time could not advance without a mark until the first
-  // tick. The other is the first and last segment of the log, so that the loss of either is noticed.
+void DbImpl::start_threads() {
+  own_pool_ = std::make_unique<ThreadPool>(settings_.background_threads, "ebbtide-bg", 5);
+  flush_pool_ = std::make_unique<ThreadPool>(std::max(kMinFlushThreads, settings_.background_threads / 2), "ebbtide-flush", 5);
+  upkeep_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-upkeep", 5);
+  reaper_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-reaper", 5);
+  pool_ = own_pool_.get();
+}
+
+// Opens the trees of the manifest, and applies the log to them.
+Status DbImpl::recover(Recovered* found) {
+  found->last_seq = versions_->last_seq();
+  MutexLock lock(trees_.commit_mutex);
+  TRY_ASSIGN(names, fs_.list(settings_.dir));
+  TRY(open_trees(names, &found->last_seq, &found->damaged));
+  found->unused = leftovers(names);
+  report_foreign_files(names);
+  auto replayed = replay_log();
+  // A manifest that was truncated in the middle of a record looks like one that a crash left.
+  if (const std::string& torn = versions_->torn_tail(); !replayed.is_ok() && !torn.empty()) {
+    return replayed.status().with_context(manifest_file_name(versions_->manifest_file()) +
+                                          " ends in an incomplete record, after a crash or a truncation (" + torn + ")");
+  }
+  if (!replayed.is_ok()) return replayed.status();
+  found->log = std::move(replayed).value();
+  found->unused.insert(found->unused.end(), found->log.unneeded.begin(), found->log.unneeded.end());
+  found->last_seq = std::max(found->last_seq, found->log.last_seq);
+  pipeline_.start(found->last_seq);
+  compare_stamp_modes();
+  trees_.settle();
+  return Status::ok();
+}
+
+// Begins the log, and commits two things before the first write. One is a mark, since engine time could not advance without a mark
+// until the first tick. The other is the first and last segment of the log, so that the loss of either is noticed.
+Status DbImpl::begin_writing(LogReplay::Replayed log, SeqNum last_seq) {
   VersionEdit edit;
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
   edit.boot_mark = time_.boot_mark(*edit.time_mark);
@@ -221,20 +244,10 @@ Status DbImpl::open() {
     written = manifest_.commit(std::move(edit));
     if (written.is_ok()) time_.set_mark(versions_->time_mark());
   }
-  if (!written.is_ok()) TRY(serve_reads_only(written));
-  // Makes the removal of older files and of the old manifest durable, before a client can observe the new state.
-  TRY(fs_.sync_dir(settings_.dir));
+  return written.is_ok() ? written : serve_reads_only(written);
+}
 
-  writes_.measure();
-  {
-    MutexLock lock(trees_.commit_mutex);
-    if (trees_.mapping_changed()) manifest_.schedule_mapping();
-  }
-  // The contents of the skipped part are unknown, so the part is removed as if a deadline required the removal.
-  if (log.skipped_in != kNoFile) {
-    log_retirer_.retire_until(log.skipped_in);
-    retention_.request_clean_up(false);
-  }
+void DbImpl::schedule_pending_work() {
   deadline_keeper_.tick(tree_loads());  // overdue deletes come first
   for (const TreePtr& tree : trees_.live_trees()) {
     flush_scheduler_.schedule(tree);
@@ -242,7 +255,6 @@ Status DbImpl::open() {
     hole_puncher_.schedule(tree->id);
     scheduler_.schedule(tree);
   }
-  return Status::ok();
 }
 
 // Creates and locks the directory, and reads the manifest; creates a manifest if there is no database yet.

@@ -74,6 +74,22 @@ void add_stalls(const WriteController& writes, Stats* s) {
   s->write_stalled = writes.stopped();
 }
 
+void add_log(const GroupCommit& log, Stats* s) {
+  s->wal_bytes_written = log.bytes_written();
+  s->wal_writes = log.writes();
+  s->wal_syncs = log.syncs();
+  s->wal_live_bytes = log.live_bytes();
+  s->wal_oldest_record = log.oldest_record();
+  s->logged_seq = log.logged_seq();
+  s->synced_seq = log.synced_seq();
+}
+
+void add_files(const OpenFiles::Counts& files, Stats* s) {
+  s->table_files = files.files;
+  s->table_files_open = files.open;
+  s->table_files_reopened = files.reopened;
+}
+
 void add_missed(const MissedDeadlines& missed, Stats* s) {
   s->deadlines_missed_down = missed.count(MissReason::kDown);
   s->deadlines_missed_clock = missed.count(MissReason::kClock);

@@ -12,15 +12,20 @@
 #include "db/trees/counters.h"
 #include "db/trees/tree.h"
 #include "db/write/write_controller.h"
+#include "io/open_files.h"
+#include "wal/group_commit.h"
 
 namespace ebbtide {
 
 /// Sets gets, writes, iterators, pages and filters, summed over all threads.
 void add_counters(const Counters& counters, Stats* s);
+/// Sets the bytes, writes and syncs of the log, and how far it is.
+void add_log(const GroupCommit& log, Stats* s);
 void add_compactions(const CompactionTotals& totals, Stats* s);
 /// Sets the bytes charged by kind. Sets memtable_bytes to the charged values of memtables, to which add_trees() adds.
 void add_charges(const MemoryAccount& account, Stats* s);
 void add_stalls(const WriteController& writes, Stats* s);
+void add_files(const OpenFiles::Counts& files, Stats* s);
 void add_missed(const MissedDeadlines& missed, Stats* s);
 /// Sets memory, tables and garbage of trees. Must be called after add_charges(). Estimates the bytes that no reader can see: each
 /// tombstone counts as an entry of average size.

@@ -105,6 +105,20 @@ void describe_tree(const TreeFacts& tree, TreeInfo* info) {
   info->pending_compaction_bytes = tree.policy.debt_bytes(shape);
 }
 
+void measure_tables(const Version& version, Workload* out) {
+  out->table_entries = out->table_bytes = 0;
+  for (const Run& run : version.runs) {
+    for (const FileMetaPtr& file : run.files) {
+      out->table_entries += file->stats.entries;
+      out->table_bytes += file->stats.key_bytes + file->stats.value_bytes;
+    }
+  }
+}
+
+double miss_ratio(std::uint64_t hits, std::uint64_t misses) {
+  return hits + misses == 0 ? 1 : static_cast<double>(misses) / static_cast<double>(hits + misses);
+}
+
 void list_damage(DatabaseId database, const TablesView& tables, std::vector<std::string>* lines) {
   for (const FileMetaPtr& file : tables.quarantined) {
     lines->push_back("database " + std::to_string(database) + ": " + file->damage);

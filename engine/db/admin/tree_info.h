@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <engine/stats.h>
+#include <engine/workload.h>
 #include "db/trees/tree_lookups.h"
 #include "db/trees/tree_view.h"
 #include "deletes/deadline.h"
@@ -28,6 +29,12 @@ struct TreeFacts {
 
 /// Fills in all members of `info` except database and pages_per_tile. Pure function.
 void describe_tree(const TreeFacts& tree, TreeInfo* info);
+
+/// Sets the entries and bytes of all tables. Pure function.
+void measure_tables(const Version& version, Workload* out);
+
+/// Returns the part of the lookups in a cache that were misses; 1 without lookups. Pure function.
+[[nodiscard]] double miss_ratio(std::uint64_t hits, std::uint64_t misses);
 
 /// Appends one line for each quarantined file of the database, with its damage. Pure function.
 void list_damage(DatabaseId database, const TablesView& tables, std::vector<std::string>* lines);

@@ -119,3 +119,21 @@ TEST_CASE("several databases have quarantined files: each file is listed with it
   list_damage(3, *tables, &lines);
   CHECK(lines == std::vector<std::string>{"database 3: bad page"});
 }
+
+TEST_CASE("workload of a tree has the entries and bytes of all its tables") {
+  Bed bed;
+  Workload workload;
+  measure_tables(*bed.files.version, &workload);
+  CHECK((workload.table_entries == 4 && workload.table_bytes == 4 * (2 + 800)));
+  Source source;
+  source.entries.push_back(entry("more", ++bed.files.context.visible_seq));
+  bed.files.flush(source);
+  measure_tables(*bed.files.version, &workload);
+  CHECK((workload.table_entries == 5 && workload.table_bytes == 4 * (2 + 800) + 4 + 800));
+}
+
+TEST_CASE("cache without lookups has a miss ratio of 1, as if every page came from the device") {
+  CHECK(miss_ratio(0, 0) == 1);
+  CHECK(miss_ratio(3, 1) == 0.25);
+  CHECK(miss_ratio(5, 0) == 0);
+}
