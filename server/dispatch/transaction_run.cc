@@ -216,9 +216,44 @@ Status TransactionRun::check_rights(const QueuedCommand& queued, Ctx& ctx, AclVe
   return note_check(ctx, budget, checked.has_value());
 }
 
+Status TransactionRun::run_handler(const QueuedCommand& queued, Ctx& ctx, AclVerdict* verdict) {
+  const CommandSpec& spec = *queued.command->spec;
+  const DatabaseId selected = session_.database;
+  const bool runs_script = spec.has(kRunsScript);
+  if (runs_script) {
+    script_ = &ctx;
+    declared_.clear();
+    for (const LookupKey& key : queued.keys) declared_.insert(key.hash);
+    declared_in_ = selected;
+  }
+  Status status = check_rights(queued, ctx, verdict);
+  if (status.is_ok()) status = ctx.work(client_ != nullptr && spec.walks() ? kWalkBytes : 0);
+  if (status.is_ok()) status = verdict->allowed() ? spec.run(ctx) : permission_lost(*verdict);
+  if (runs_script) {
+    script_ = nullptr;
+    session_.database = selected;  // as in Redis, SELECT in a script ends with the script
+  }
+  return status;
+}
+
+void TransactionRun::keep_writes(const QueuedCommand& queued, DatabaseId database, void (*after_commit)(Ctx&)) {
+  Part& part = parts.back();
+  const bool ends_part = after_commit != nullptr;
+  if (ends_part) part.first_op = pass_ops();
+  append_own();
+  writes_->apply_new();
+  if (!ends_part) return;
+  part.last = &queued;
+  part.after_commit = after_commit;
+  part.database = database;
+  part.ops_end = pass_ops();
+  begin_part();
+}
+
 Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& view) {
   const std::uint64_t start = env_.control->mono_nanos();
   const CommandSpec& spec = *queued.command->spec;
+  const bool runs_script = spec.has(kRunsScript);
   Part& part = parts.back();
   own_.clear();
   Reply reply(&part.out, current_protocol());
@@ -236,26 +271,12 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   ctx.work_left = work_left;
   ctx.other_view = &other_view_;
   ctx.reply_charged = part.out.memory();
-  const DatabaseId selected = session_.database;
-  const bool runs_script = spec.has(kRunsScript);
-  if (runs_script) {
-    exec.calls = this;
-    script_ = &ctx;
-    declared_.clear();
-    for (const LookupKey& key : queued.keys) declared_.insert(key.hash);
-    declared_in_ = selected;
-  }
+  if (runs_script) exec.calls = this;
   if (notes_reads && spec.has(kReadOnly)) env_.observers->tracking.note_reads(client_id, queued.keys);
   PresentKeys had;
   TRY(note_present(ctx, &had));
   AclVerdict verdict;
-  Status status = check_rights(queued, ctx, &verdict);
-  if (status.is_ok()) status = ctx.work(client_ != nullptr && spec.walks() ? kWalkBytes : 0);
-  if (status.is_ok()) status = verdict.allowed() ? spec.run(ctx) : permission_lost(verdict);
-  if (runs_script) {
-    script_ = nullptr;
-    session_.database = selected;  // as in Redis, SELECT in a script ends with the script
-  }
+  Status status = run_handler(queued, ctx, &verdict);
   if (status.is_ok() && client_ != nullptr && spec.keys.first == 0 && !spec.walks() && !runs_script) {
     status = ctx.work(kDescribedByteWork * (part.out.end() - mark.out.position));
   }
@@ -279,19 +300,7 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   }
   if (runs_script && status.is_ok()) error = std::move(script_error);
   observe_later(queued, view.database(), std::move(had), !status.is_ok());
-  if (status.is_ok()) {
-    const bool ends_part = ctx.after_commit != nullptr;
-    if (ends_part) part.first_op = pass_ops();
-    append(own_, &batch_);
-    writes_->apply_new();
-    if (ends_part) {
-      part.last = &queued;
-      part.after_commit = ctx.after_commit;
-      part.database = view.database();
-      part.ops_end = pass_ops();
-      begin_part();
-    }
-  }
+  if (status.is_ok()) keep_writes(queued, view.database(), ctx.after_commit);
   if (is_script) {
     script_error = std::move(error);
     ctx.charge.release();

@@ -109,6 +109,10 @@ class TransactionRun final : private ScriptCalls {
   }
   Status look_ahead(const ReadView& view);
   Status run_queued(const QueuedCommand& queued, const ReadView& view);
+  /// Runs the command's handler, unless its user has lost the right to it.
+  Status run_handler(const QueuedCommand& queued, Ctx& ctx, AclVerdict* verdict);
+  /// Adds the writes of a command that has succeeded to the batch. A command with `after_commit` ends its part of the replies.
+  void keep_writes(const QueuedCommand& queued, DatabaseId database, void (*after_commit)(Ctx&));
   // script_calls.cc
   Status call(std::span<const Bytes> arguments, const ScriptCall& options, OutputBuffer* out) override;
   Status may_run(std::span<const Bytes> arguments, bool* allowed) override;

@@ -159,8 +159,17 @@ class Collector final : public prometheus::Collectable {
   }
 
   void engine() const {
+    writes_and_merges();
+    engine_operations();
+    stalls_and_deadlines();
+    engine_state();
+    engine_memory();
+    engine_files();
+    ratios();
+  }
+
+  void writes_and_merges() const {
     const Stats& e = *s_.engine;
-    const auto seconds = [](std::uint64_t micros) { return static_cast<double>(micros) / 1e6; };
     counter("user_bytes_written_total", "Bytes of keys and values written by users.", e.user_bytes_written);
     counter("wal_bytes_written_total", "Bytes written to the log.", e.wal_bytes_written);
     counter("wal_writes_total", "Writes to the log.", e.wal_writes);
@@ -182,6 +191,10 @@ class Collector final : public prometheus::Collectable {
       add(merged, static_cast<double>(r.bytes_read), {{"reason", r.reason}, {"direction", "read"}});
       add(merged, static_cast<double>(r.bytes_written), {{"reason", r.reason}, {"direction", "write"}});
     }
+  }
+
+  void engine_operations() const {
+    const Stats& e = *s_.engine;
     counter("engine_gets_total", "Point reads of the engine.", e.gets);
     counter("engine_writes_total", "Operations written.", e.writes);
     counter("secondary_range_deletes_total", "Deletes by stamp.", e.secondary_deletes);
@@ -194,6 +207,11 @@ class Collector final : public prometheus::Collectable {
     many("filter_results_total", "Look-ups that a filter answered with no (negative), and false positives.", kCounter,
          {{{{"result", "negative"}}, e.filter_negatives}, {{{"result", "false_positive"}}, e.filter_false_positives}});
     histogram("runs_probed_per_get", "Runs whose tables or filters a point read checked.", e.runs_probed);
+  }
+
+  void stalls_and_deadlines() const {
+    const Stats& e = *s_.engine;
+    const auto seconds = [](std::uint64_t micros) { return static_cast<double>(micros) / 1e6; };
     auto& stalls = family("write_stall_seconds_total", "Time that writes were delayed or stopped.", kCounter);
     add(stalls, seconds(e.stall_micros_memtable), {{"reason", "memtable"}});
     add(stalls, seconds(e.stall_micros_runs), {{"reason", "runs"}});
@@ -218,16 +236,21 @@ class Collector final : public prometheus::Collectable {
          {{{{"kind", "deleted"}}, e.garbage_deleted},
           {{{"kind", "dropped_pages"}}, e.garbage_dropped_pages},
           {{{"kind", "leaving"}}, e.garbage_leaving}});
-    const auto age = [&](Millis since) {
-      return static_cast<double>(since == 0 ? 0 : e.engine_time - std::min(since, e.engine_time)) / 1000;
-    };
-    gauge("wal_oldest_record_age_seconds", "Age of the oldest record in the log's files.", age(e.wal_oldest_record));
+  }
+
+  void engine_state() const {
+    const Stats& e = *s_.engine;
+    gauge("wal_oldest_record_age_seconds", "Age of the oldest record in the log's files.", seconds_since(e.wal_oldest_record));
     gauge("write_stalled", "1 while writes are delayed or stopped.", std::uint64_t{e.write_stalled ? 1u : 0u});
     gauge("clock_step_refused",
           "1 while the wall clock is more than a day ahead of engine time, which deadlines and expiries use.",
           std::uint64_t{e.clock_step_refused ? 1u : 0u});
     gauge("read_only", "1 while writes are refused.", std::uint64_t{e.read_only ? 1u : 0u});
     gauge("compactions_running", "Merges under way.", e.compactions_running);
+  }
+
+  void engine_memory() const {
+    const Stats& e = *s_.engine;
     gauge("memory_budget_bytes", "The memory budget.", e.memory_budget);
     many("memory_bytes", "Memory by owner.", kGauge,
          {{{{"owner", "memtable"}}, e.memtable_bytes},
@@ -245,11 +268,15 @@ class Collector final : public prometheus::Collectable {
     counter("index_loads_total", "Times that a table's index came into memory, because the table was written or searched.",
             e.index_loads);
     counter("index_unloads_total", "Times that a table's index left memory to make room.", e.index_unloads);
+  }
+
+  void engine_files() const {
+    const Stats& e = *s_.engine;
     many("disk_bytes", "Disk space by kind of file.", kGauge,
          {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
     gauge("disk_used_ratio", "Used part of the disk or of storage.max_disk_bytes, whichever is fuller.", e.disk_used_ratio);
     gauge("snapshots", "Open views (leases), each of which keeps the files that it reads.", e.snapshots);
-    gauge("snapshot_oldest_age_seconds", "Age of the oldest open view (lease).", age(e.oldest_snapshot));
+    gauge("snapshot_oldest_age_seconds", "Age of the oldest open view (lease).", seconds_since(e.oldest_snapshot));
     gauge("table_files", "Files of tables that are in use.", e.table_files);
     gauge("table_files_open", "Files of tables that are open: at most storage.max_open_files.", e.table_files_open);
     counter("table_files_reopened_total", "Times that a read had to open the file of its table again.", e.table_files_reopened);
@@ -258,6 +285,10 @@ class Collector final : public prometheus::Collectable {
     counter("merge_bounds_broken_total",
             "Times that a tree was outside the bounds of its merge policy with no merge to do: a bug.", e.bounds_broken);
     counter("snapshots_revoked_total", "Open views (leases) that were revoked to meet a delete deadline.", e.leases_revoked);
+  }
+
+  void ratios() const {
+    const Stats& e = *s_.engine;
     const double user = static_cast<double>(e.user_bytes_written);
     if (user > 0) {
       gauge("write_amplification_ratio", "Bytes written to disk for each byte written by users, since the start.",
@@ -271,10 +302,35 @@ class Collector final : public prometheus::Collectable {
          {{{{"kind", "visible"}}, e.visible_seq}, {{{"kind", "logged"}}, e.logged_seq}, {{{"kind", "synced"}}, e.synced_seq}});
   }
 
+  /// Returns the age of a thing of that engine time; 0 if there is none.
+  [[nodiscard]] double seconds_since(Millis since) const {
+    const Millis now = s_.engine->engine_time;
+    return static_cast<double>(since == 0 ? 0 : now - std::min(since, now)) / 1000;
+  }
+
   struct Level {
     std::uint64_t runs = 0, files = 0, bytes = 0, entries = 0, tombstones = 0, range_tombstones = 0, filter_bits = 0;
     Millis oldest_tombstone = 0;
   };
+
+  static std::map<int, Level> levels_of(const TreeInfo& tree) {
+    std::map<int, Level> levels;
+    for (const RunInfo& run : tree.runs) {
+      Level& l = levels[run.level];
+      ++l.runs;
+      l.files += run.files;
+      l.bytes += run.bytes;
+      l.entries += run.entries;
+      l.tombstones += run.tombstones;
+      l.range_tombstones += run.range_tombstones;
+      l.filter_bits += run.filter_bits;
+      if (run.oldest_tombstone_birth != 0) {
+        l.oldest_tombstone =
+            l.oldest_tombstone == 0 ? run.oldest_tombstone_birth : std::min(l.oldest_tombstone, run.oldest_tombstone_birth);
+      }
+    }
+    return levels;
+  }
 
   void deletes_and_shape() const {
     auto& runs = family("level_runs", "Sorted runs.", kGauge);
@@ -301,25 +357,10 @@ class Collector final : public prometheus::Collectable {
     auto& budgets = family("delete_io_budget_bytes_per_second",
                            "I/O limit of merges for delete deadlines; databases without a limit are left out.", kGauge);
     auto& quarantined = family("quarantined_files", "Tables that are damaged or missing: TREE.INFO names them.", kGauge);
-    const Millis now = s_.engine->engine_time;
     for (const TreeInfo& tree : s_.trees) {
       const std::string db = std::to_string(tree.database);
       add(quarantined, static_cast<double>(tree.quarantined.size()), {{"db", db}});
-      std::map<int, Level> levels;
-      for (const RunInfo& run : tree.runs) {
-        Level& l = levels[run.level];
-        ++l.runs;
-        l.files += run.files;
-        l.bytes += run.bytes;
-        l.entries += run.entries;
-        l.tombstones += run.tombstones;
-        l.range_tombstones += run.range_tombstones;
-        l.filter_bits += run.filter_bits;
-        if (run.oldest_tombstone_birth != 0) {
-          l.oldest_tombstone =
-              l.oldest_tombstone == 0 ? run.oldest_tombstone_birth : std::min(l.oldest_tombstone, run.oldest_tombstone_birth);
-        }
-      }
+      const std::map<int, Level> levels = levels_of(tree);
       for (const auto& [number, l] : levels) {
         const Labels labels = {{"db", db}, {"level", std::to_string(number)}};
         add(runs, static_cast<double>(l.runs), labels);
@@ -332,8 +373,7 @@ class Collector final : public prometheus::Collectable {
         range.push_back({"kind", "range"});
         add(tombstones, static_cast<double>(l.tombstones), point);
         add(tombstones, static_cast<double>(l.range_tombstones), range);
-        const Millis age = l.oldest_tombstone == 0 ? 0 : now - std::min(now, l.oldest_tombstone);
-        add(oldest, static_cast<double>(age) / 1000, labels);
+        add(oldest, seconds_since(l.oldest_tombstone), labels);
       }
       for (const FilterInfo& filter : tree.filters) {
         Labels expected = {{"db", db}, {"level", std::to_string(filter.level)}, {"kind", "expected"}};

@@ -597,6 +597,21 @@ void EventLoop::relieve(Connection& c) {
 void EventLoop::run_pass() {
   if (working_.empty()) return;
   if (gated_.empty()) logging_seq_ = 0;  // the client that waited has disconnected
+  collect_pass();
+  const PassTimes times = run_commands();
+  const std::uint64_t newest = return_commands();
+  pass_.clear();
+  if (!times.wrote) return;
+  if (newest <= gate_->durable_seq()) {
+    sink_->logged(times.logged_ns - times.ran_ns);
+  } else if (logging_seq_ == 0 && !gated_.empty()) {
+    logging_seq_ = newest;
+    logging_since_ns_ = times.ran_ns;
+  }
+}
+
+// Fills the pass with the commands of the connections whose turn it is, in order.
+void EventLoop::collect_pass() {
   pass_.clear();
   parts_.clear();
   std::size_t quiet = 0;
@@ -630,17 +645,19 @@ void EventLoop::run_pass() {
     parts_.push_back({c, first, pass_.size() - first});
   }
   working_.clear();
-  bool wrote = false;
-  std::uint64_t ran_ns = 0, logged_ns = 0;
-  std::uint64_t newest = 0;
+}
+
+// Runs the pass and writes the log. Then the part of the round begins that sends.
+EventLoop::PassTimes EventLoop::run_commands() {
+  PassTimes times;
   if (!pass_.empty()) {
     sink_->run_pass(pass_);
     if (gate_ != nullptr) {
-      ran_ns = env_->mono_ns();
-      wrote = gate_->end_of_pass();
+      times.ran_ns = env_->mono_ns();
+      times.wrote = gate_->end_of_pass();
     }
-    logged_ns = env_->mono_ns();
-    const std::uint64_t nanos = logged_ns - now_ns_;  // time since the beginning of the round
+    times.logged_ns = env_->mono_ns();
+    const std::uint64_t nanos = times.logged_ns - now_ns_;  // time since the beginning of the round
     counters_.passes.add(1);
     counters_.commands.add(pass_.size());
     counters_.pass_nanos.add(nanos);
@@ -649,10 +666,17 @@ void EventLoop::run_pass() {
     counters_.pass_bucket[bucket].add(1);
     if (sink_->charges_replies()) [[unlikely]]
       take_over_charges();
-    begin_part(logged_ns);
+    begin_part(times.logged_ns);
   } else if (late_) {
     begin_part(env_->mono_ns());
   }
+  return times;
+}
+
+// Gives the commands that are not finished back to their connections and sends the replies of the others. Returns the newest
+// operation that a reply shows.
+std::uint64_t EventLoop::return_commands() {
+  std::uint64_t newest = 0;
   for (const Part& part : parts_) {
     Connection& c = *part.connection;
     if (c.dead) continue;
@@ -671,14 +695,7 @@ void EventLoop::run_pass() {
     }
     settle(c);
   }
-  pass_.clear();
-  if (!wrote) return;
-  if (newest <= gate_->durable_seq()) {
-    sink_->logged(logged_ns - ran_ns);
-  } else if (logging_seq_ == 0 && !gated_.empty()) {
-    logging_seq_ = newest;
-    logging_since_ns_ = ran_ns;
-  }
+  return newest;
 }
 
 // Orders the connections after a pass that had no time for all: by rank, so that those with short input come first, and among

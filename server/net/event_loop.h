@@ -100,6 +100,14 @@ class EventLoop final : public ClientLoop {
   /// Returns true once the client's TLS handshake is done.
   bool shake_hands(Connection& c);
   void run_pass();
+  void collect_pass();
+  /// When the commands of a pass had run and when their log was written, by the monotonic clock.
+  struct PassTimes {
+    std::uint64_t ran_ns = 0, logged_ns = 0;
+    bool wrote = false;  ///< the pass wrote to the log
+  };
+  PassTimes run_commands();
+  std::uint64_t return_commands();
   void settle(Connection& c);
   void settle_failure(Connection& c);
   void flush(Connection& c);

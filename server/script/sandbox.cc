@@ -362,15 +362,10 @@ void clear_script_global(lua_State* lua, const char* name) {
   set_script_global(lua, name);
 }
 
-void open_sandbox(lua_State* lua) {
-  lua_newtable(lua);
-  lua_setfield(lua, LUA_REGISTRYINDEX, kProxies);
-  open_library(lua, luaopen_base, "");
-  open_library(lua, luaopen_table, LUA_TABLIBNAME);
-  open_library(lua, luaopen_string, LUA_STRLIBNAME);
-  open_library(lua, luaopen_math, LUA_MATHLIBNAME);
-  open_library(lua, luaopen_os, LUA_OSLIBNAME);
-  // The globals of scripts: only names that are listed here.
+namespace {
+
+/// Makes the globals of scripts: only names that are listed here.
+void make_globals(lua_State* lua) {
   static constexpr const char* kBase[] = {"_VERSION", "assert", "error",    "gcinfo",   "getmetatable", "ipairs",
                                           "rawequal", "select", "tonumber", "tostring", "type"};
   lua_newtable(lua);
@@ -393,7 +388,10 @@ void open_sandbox(lua_State* lua) {
   lua_setfield(lua, -2, "pairs");
   set(lua, "__redis__err__handler", script_error_handler);
   lua_setfield(lua, LUA_REGISTRYINDEX, kGlobals);
+}
 
+/// Adds the libraries of Lua, as far as scripts may use them.
+void add_standard_libraries(lua_State* lua) {
   lua_getglobal(lua, LUA_TABLIBNAME);
   for (const char* name : {"insert", "remove"}) wrap(lua, name, guard_table);
   wrap(lua, "sort", sandbox_sort);
@@ -413,13 +411,10 @@ void open_sandbox(lua_State* lua) {
   add_library(lua, LUA_OSLIBNAME);
   lua_getglobal(lua, LUA_COLIBNAME);
   add_library(lua, LUA_COLIBNAME);
-  open_redis(lua);
-  open_bit(lua);
-  open_cjson(lua);
-  open_cmsgpack(lua);
-  open_struct(lua);
+}
 
-  // Strings find their methods through the proxy, and their metatable shows nothing else.
+/// Makes strings find their methods through the proxy. Their metatable shows nothing else.
+void set_string_methods(lua_State* lua) {
   lua_pushliteral(lua, "");
   lua_getmetatable(lua, -1);
   lua_getfield(lua, LUA_REGISTRYINDEX, kGlobals);
@@ -429,7 +424,10 @@ void open_sandbox(lua_State* lua) {
   lua_pushboolean(lua, 0);
   lua_setfield(lua, -2, "__metatable");
   lua_pop(lua, 2);
+}
 
+/// Replaces the globals of the interpreter by a proxy of those of scripts, which scripts cannot change.
+void protect_globals(lua_State* lua) {
   lua_getfield(lua, LUA_REGISTRYINDEX, kGlobals);
   lua_pushvalue(lua, -1);
   make_proxy(lua, true);
@@ -437,6 +435,27 @@ void open_sandbox(lua_State* lua) {
   lua_setfield(lua, -3, "_G");
   lua_replace(lua, LUA_GLOBALSINDEX);
   lua_pop(lua, 1);
+}
+
+}  // namespace
+
+void open_sandbox(lua_State* lua) {
+  lua_newtable(lua);
+  lua_setfield(lua, LUA_REGISTRYINDEX, kProxies);
+  open_library(lua, luaopen_base, "");
+  open_library(lua, luaopen_table, LUA_TABLIBNAME);
+  open_library(lua, luaopen_string, LUA_STRLIBNAME);
+  open_library(lua, luaopen_math, LUA_MATHLIBNAME);
+  open_library(lua, luaopen_os, LUA_OSLIBNAME);
+  make_globals(lua);
+  add_standard_libraries(lua);
+  open_redis(lua);
+  open_bit(lua);
+  open_cjson(lua);
+  open_cmsgpack(lua);
+  open_struct(lua);
+  set_string_methods(lua);
+  protect_globals(lua);
 }
 
 }  // namespace ebbtide

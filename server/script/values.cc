@@ -29,113 +29,133 @@ void wrap_in_table(lua_State* lua, const char* name) {
   lua_setfield(lua, -2, name);
 }
 
+/// Takes the bytes of a bulk string whose length is `line`.
+Bytes take_bulk(Bytes* text, Bytes line) {
+  const auto n = static_cast<std::size_t>(number_of(line));
+  const Bytes value = text->substr(0, n);
+  text->remove_prefix(n + 2);
+  return value;
+}
+
+// These push one value of a reply and return the rest of the text after it.
+
+Bytes push_value(lua_State* lua, Bytes text, int depth);
+
+/// Pushes a value of one line. Returns false if a value of this type has more lines.
+bool push_line(lua_State* lua, char type, Bytes line) {
+  switch (type) {
+    case '+':
+      push(lua, line);
+      wrap_in_table(lua, "ok");
+      return true;
+    case '-':
+      push(lua, line);
+      wrap_in_table(lua, "err");
+      return true;
+    case ':':
+      lua_pushnumber(lua, static_cast<lua_Number>(number_of(line)));
+      return true;
+    case '_':
+      lua_pushnil(lua);
+      return true;
+    case '#':
+      lua_pushboolean(lua, line == "t" ? 1 : 0);
+      return true;
+    case ',':
+      lua_pushnumber(lua, std::strtod(std::string(line).c_str(), nullptr));
+      wrap_in_table(lua, "double");
+      return true;
+    case '(':
+      push(lua, line);
+      wrap_in_table(lua, "big_number");
+      return true;
+    default:
+      return false;
+  }
+}
+
+void push_verbatim(lua_State* lua, Bytes value) {
+  lua_createtable(lua, 0, 2);
+  push(lua, value.substr(0, 3));
+  lua_setfield(lua, -2, "format");
+  push(lua, value.substr(std::min<std::size_t>(4, value.size())));
+  lua_setfield(lua, -2, "string");
+  wrap_in_table(lua, "verbatim_string");
+}
+
+Bytes push_array(lua_State* lua, Bytes text, std::int64_t n, int depth) {
+  lua_createtable(lua, static_cast<int>(n), 0);
+  for (int i = 1; i <= n; ++i) {
+    text = push_value(lua, text, depth + 1);
+    lua_rawseti(lua, -2, i);
+  }
+  return text;
+}
+
+Bytes push_map(lua_State* lua, Bytes text, std::int64_t n, int depth) {
+  lua_createtable(lua, 0, static_cast<int>(n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    text = push_value(lua, text, depth + 1);
+    text = push_value(lua, text, depth + 1);
+    if (lua_isnil(lua, -2)) {
+      lua_pop(lua, 2);
+    } else {
+      lua_rawset(lua, -3);
+    }
+  }
+  wrap_in_table(lua, "map");
+  return text;
+}
+
+Bytes push_set(lua_State* lua, Bytes text, std::int64_t n, int depth) {
+  lua_createtable(lua, 0, static_cast<int>(n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    text = push_value(lua, text, depth + 1);
+    if (lua_isnil(lua, -1)) {
+      lua_pop(lua, 1);
+      continue;
+    }
+    lua_pushboolean(lua, 1);
+    lua_rawset(lua, -3);
+  }
+  wrap_in_table(lua, "set");
+  return text;
+}
+
+Bytes skip_attribute(lua_State* lua, Bytes text, std::int64_t n, int depth) {
+  for (std::int64_t i = 0; i < 2 * n; ++i) {
+    text = push_value(lua, text, depth + 1);
+    lua_pop(lua, 1);
+  }
+  return text;
+}
+
 Bytes push_value(lua_State* lua, Bytes text, int depth) {
   luaL_checkstack(lua, 6, "reply nested too deep");
   if (depth > kDeepestReply) luaL_error(lua, "reply nested too deep");
   const char type = text.front();
   text.remove_prefix(1);
   const Bytes line = take_line(&text);
-  const auto bulk = [&text, line] {
-    const auto n = static_cast<std::size_t>(number_of(line));
-    const Bytes value = text.substr(0, n);
-    text.remove_prefix(n + 2);
-    return value;
-  };
+  if (push_line(lua, type, line)) return text;
+  const std::int64_t n = number_of(line);
+  const bool is_null = n < 0 && (type == '$' || type == '*' || type == '>');
+  if (is_null) return lua_pushboolean(lua, 0), text;
   switch (type) {
-    case '+':
-      push(lua, line);
-      wrap_in_table(lua, "ok");
-      return text;
-    case '-':
-      push(lua, line);
-      wrap_in_table(lua, "err");
-      return text;
-    case ':':
-      lua_pushnumber(lua, static_cast<lua_Number>(number_of(line)));
-      return text;
     case '$':
-      if (number_of(line) < 0) {
-        lua_pushboolean(lua, 0);
-      } else {
-        push(lua, bulk());
-      }
+      push(lua, take_bulk(&text, line));
       return text;
-    case '_':
-      lua_pushnil(lua);
+    case '=':
+      push_verbatim(lua, take_bulk(&text, line));
       return text;
-    case '#':
-      lua_pushboolean(lua, line == "t" ? 1 : 0);
-      return text;
-    case ',':
-      lua_pushnumber(lua, std::strtod(std::string(line).c_str(), nullptr));
-      wrap_in_table(lua, "double");
-      return text;
-    case '(':
-      push(lua, line);
-      wrap_in_table(lua, "big_number");
-      return text;
-    case '=': {
-      const Bytes value = bulk();
-      lua_createtable(lua, 0, 2);
-      push(lua, value.substr(0, 3));
-      lua_setfield(lua, -2, "format");
-      push(lua, value.substr(std::min<std::size_t>(4, value.size())));
-      lua_setfield(lua, -2, "string");
-      wrap_in_table(lua, "verbatim_string");
-      return text;
-    }
     case '*':
-    case '>': {
-      const std::int64_t n = number_of(line);
-      if (n < 0) {
-        lua_pushboolean(lua, 0);
-        return text;
-      }
-      lua_createtable(lua, static_cast<int>(n), 0);
-      for (int i = 1; i <= n; ++i) {
-        text = push_value(lua, text, depth + 1);
-        lua_rawseti(lua, -2, i);
-      }
-      return text;
-    }
-    case '%': {
-      const std::int64_t n = number_of(line);
-      lua_createtable(lua, 0, static_cast<int>(n));
-      for (std::int64_t i = 0; i < n; ++i) {
-        text = push_value(lua, text, depth + 1);
-        text = push_value(lua, text, depth + 1);
-        if (lua_isnil(lua, -2)) {
-          lua_pop(lua, 2);
-        } else {
-          lua_rawset(lua, -3);
-        }
-      }
-      wrap_in_table(lua, "map");
-      return text;
-    }
-    case '~': {
-      const std::int64_t n = number_of(line);
-      lua_createtable(lua, 0, static_cast<int>(n));
-      for (std::int64_t i = 0; i < n; ++i) {
-        text = push_value(lua, text, depth + 1);
-        if (lua_isnil(lua, -1)) {
-          lua_pop(lua, 1);
-          continue;
-        }
-        lua_pushboolean(lua, 1);
-        lua_rawset(lua, -3);
-      }
-      wrap_in_table(lua, "set");
-      return text;
-    }
-    case '|': {  // an attribute is skipped
-      const std::int64_t n = number_of(line);
-      for (std::int64_t i = 0; i < 2 * n; ++i) {
-        text = push_value(lua, text, depth + 1);
-        lua_pop(lua, 1);
-      }
-      return push_value(lua, text, depth);
-    }
+    case '>':
+      return push_array(lua, text, n, depth);
+    case '%':
+      return push_map(lua, text, n, depth);
+    case '~':
+      return push_set(lua, text, n, depth);
+    case '|':
+      return push_value(lua, skip_attribute(lua, text, n, depth), depth);
     default:
       luaL_error(lua, "unknown reply");
       return text;
@@ -223,6 +243,46 @@ Status write_pairs(lua_State* lua, ScriptRun& run, bool keys_only, std::string* 
   return Status::ok();
 }
 
+/// Writes the verbatim string whose table is on top of the stack. Returns false if the table is none.
+bool write_verbatim(lua_State* lua, Reply& reply) {
+  bool wrote = false;
+  if (raw_field(lua, "format") == LUA_TSTRING) {
+    const Bytes format = text_of(lua, -1);
+    lua_pushliteral(lua, "string");
+    lua_rawget(lua, -3);
+    if (lua_type(lua, -1) == LUA_TSTRING) {
+      std::string three = one_line(format.substr(0, 3));
+      three.resize(3, ' ');
+      reply.verbatim(three, text_of(lua, -1));
+      wrote = true;
+    }
+    lua_pop(lua, 1);
+  }
+  lua_pop(lua, 1);
+  return wrote;
+}
+
+/// Writes the elements of the table on top of the stack up to the first nil.
+Status write_array(lua_State* lua, ScriptRun& run, std::string* error) {
+  int n = 0;
+  while (true) {
+    lua_rawgeti(lua, -1, n + 1);
+    const bool ends = lua_isnil(lua, -1);
+    lua_pop(lua, 1);
+    if (ends) break;
+    ++n;
+  }
+  TRY(run.ctx->work(32 * static_cast<std::uint64_t>(n)));
+  run.ctx->reply.array(static_cast<std::size_t>(n));
+  for (int i = 1; i <= n; ++i) {
+    lua_rawgeti(lua, -1, i);
+    TRY(write_any(lua, run, error));
+  }
+  return Status::ok();
+}
+
+/// Writes the table on top of the stack. Its first field of these names and types says what it stands for; without one it is an
+/// array.
 Status write_table(lua_State* lua, ScriptRun& run, std::string* error) {
   Reply& reply = run.ctx->reply;
   if (raw_field(lua, "err") == LUA_TSTRING) {
@@ -262,38 +322,12 @@ Status write_table(lua_State* lua, ScriptRun& run, std::string* error) {
     return Status::ok();
   }
   lua_pop(lua, 1);
-  if (raw_field(lua, "verbatim_string") == LUA_TTABLE) {
-    if (raw_field(lua, "format") == LUA_TSTRING) {
-      const Bytes format = text_of(lua, -1);
-      lua_pushliteral(lua, "string");
-      lua_rawget(lua, -3);
-      if (lua_type(lua, -1) == LUA_TSTRING) {
-        std::string three = one_line(format.substr(0, 3));
-        three.resize(3, ' ');
-        reply.verbatim(three, text_of(lua, -1));
-        lua_pop(lua, 3);
-        return Status::ok();
-      }
-      lua_pop(lua, 1);
-    }
+  if (raw_field(lua, "verbatim_string") == LUA_TTABLE && write_verbatim(lua, reply)) {
     lua_pop(lua, 1);
+    return Status::ok();
   }
   lua_pop(lua, 1);
-  int n = 0;
-  while (true) {
-    lua_rawgeti(lua, -1, n + 1);
-    const bool ends = lua_isnil(lua, -1);
-    lua_pop(lua, 1);
-    if (ends) break;
-    ++n;
-  }
-  TRY(run.ctx->work(32 * static_cast<std::uint64_t>(n)));
-  reply.array(static_cast<std::size_t>(n));
-  for (int i = 1; i <= n; ++i) {
-    lua_rawgeti(lua, -1, i);
-    TRY(write_any(lua, run, error));
-  }
-  return Status::ok();
+  return write_array(lua, run, error);
 }
 
 }  // namespace
