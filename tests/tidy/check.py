@@ -4,6 +4,7 @@
     raw_calls   files, sockets, clocks, randomness and threads are used only where they live (RULES below)
     planted     every bug of engine/base/planted_bug.h is where the table in tests/README.md says, and the test named there finds it
     decisions   pages in engine/docs/decisions/ are numbered without gaps, have one form, and stand in the index
+    lengths     no function has more than 70 lines (lengths.py)
     words       comments, test names, messages and documents are plain English as far as a program sees it (words.py)
     mirror      tests/engine/io/x_test.cc tests engine/io/x.h or x.cc; tests of several files together stand in a folder scenarios/
     hygiene     no file over 1 MB, no left-overs (of a merge, too), #pragma once in headers, no tabs or trailing blanks in code, no machine's paths
@@ -19,6 +20,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import lengths
 import words
 
 SOURCES = (".h", ".cc")
@@ -359,6 +361,10 @@ def check_words(root):
     return words.check_words(root, project_files(root))
 
 
+def check_lengths(root):
+    return lengths.check_lengths(root, code_files(root), without_comments_and_strings)
+
+
 # --- mirror
 
 
@@ -377,6 +383,7 @@ CHECKS = {
     "raw_calls": check_raw_calls,
     "planted": check_planted,
     "decisions": check_decisions,
+    "lengths": check_lengths,
     "words": check_words,
     "mirror": check_mirror,
     "hygiene": check_hygiene,
