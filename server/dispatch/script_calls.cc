@@ -193,6 +193,7 @@ Status TransactionRun::run_call(const QueuedCommand& queued, const ScriptCall& o
   observe_later(queued, view.database(), std::move(had), !status.is_ok());
   if (status.is_ok() && !own_.empty()) {
     append_own();
+    own_.clear();  // the command EVAL itself has no operations
     writes_->apply_new();
   }
   called_counts.hits += ctx.counts.hits;

@@ -190,7 +190,7 @@ TEST_CASE("random members of a large set: all are chosen, and a command visits f
     server("SADD s" + command);
     command.clear();
   }
-  server("SRANDMEMBER s -3000");  // its walk makes the index
+  for (int i = 0; i < 20; ++i) server("SRANDMEMBER s");  // their walks make the index
   CHECK(steps(server, "SRANDMEMBER s") < 600);
   std::set<std::string> popped;
   for (int i = 0; i < 5'000; ++i) popped.insert(server("SPOP s"));
