@@ -83,7 +83,9 @@ TEST_CASE("large collection is overwritten twice in a pass: its elements are del
   for (int i = 0; i < 2'000; ++i) fields += " f" + std::to_string(i) + " v";
   REQUIRE(server("HSET h" + fields) == "(integer) 2000");
   Pass pass(server, {{1, "SET a 1"}, {1, "SET h 2"}, {2, "SET h 3"}, {2, "SET c 4"}});
+  const SeqNum before = server.db->visible_seq();
   pass.run();
+  CHECK(server.db->visible_seq() - before == 5);  // the elements are deleted once
   CHECK(pass.replies(1) == "OK\nOK");
   CHECK(pass.replies(2) == "OK\nOK");
   CHECK(server("MGET a h c", 3) == R"(["1", "3", "4"])");
