@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "db/background/planners.h"
-#include "engine/compaction/files.h"
-#include "engine/db/background/tables.h"
+#include "engine/db/background/planner_beds.h"
 #include "policy/fade.h"
 
 using namespace ebbtide;
@@ -100,73 +99,7 @@ TEST_CASE("planner finds its input outdated: no other planner is tried") {
   CHECK_FALSE(notes.broken_bounds);  // the policy was not called
 }
 
-namespace {
-
-// A tree of only metadata, which is enough for planners that open no table.
-struct Metadata {
-  JobRegistry jobs;
-  std::shared_ptr<Version> version = std::make_shared<Version>();
-  PlannerInput input;
-  PlannerNotes notes;
-
-  Metadata() {
-    version->next_run = 10;
-    input.policy = make_policy({}).value();
-    input.jobs = &jobs;
-    input.now = 10'000;
-  }
-  std::shared_ptr<FileMeta> add(RunId run, int level, FileNum num, const std::string& first, const std::string& last) {
-    if (version->runs.empty() || version->runs.back().id != run) version->runs.push_back({run, level, {}});
-    auto file = std::make_shared<FileMeta>(*make_file(num, first, last));
-    version->runs.back().files.push_back(file);
-    return file;
-  }
-  const PlannerInput& look() {
-    auto tables = std::make_shared<TablesView>();
-    tables->version = version;
-    input.tables = tables;
-    input.shape = version->shape(1000, 1000, 0, input.now, [](FileNum) { return false; });
-    input.whole = input.shape;
-    return input;
-  }
-};
-
-}  // namespace
-
-TEST_CASE("dead bytes are pending: their table is rewritten at half of the margin, or earlier if they cannot be punched") {
-  Metadata tree;
-  const auto file = tree.add(1, 1, 7, "a", "c");
-  tree.input.deadlines = DeadlineRule(8000);
-  tree.input.margin = 2000;
-  file->dead_bytes = 50;
-  file->dead_birth = 10'000;
-  const Plan rewrite{.action = Rewrite{1, 7}, .reason = Reason::kDropped};
-  tree.input.now = 16'999;  // the deadline is at 18,000
-  CHECK(planner::late_rewrite(tree.look(), &tree.notes).empty());
-  CHECK(planner::rewrite(tree.look(), &tree.notes).empty());
-  tree.input.not_punched = {7};
-  CHECK(planner::late_rewrite(tree.look(), &tree.notes).empty());
-  CHECK(planner::rewrite(tree.look(), &tree.notes) == rewrite);
-  tree.input.not_punched = {};
-  tree.input.can_punch = false;
-  CHECK(planner::rewrite(tree.look(), &tree.notes) == rewrite);
-  tree.input.can_punch = true;
-  tree.input.now = 17'000;
-  CHECK(planner::late_rewrite(tree.look(), &tree.notes) == rewrite);
-  file->damage = "damaged";
-  CHECK(planner::late_rewrite(tree.look(), &tree.notes).empty());
-}
-
-TEST_CASE("running job has the file: it is not rewritten") {
-  Metadata tree;
-  const auto file = tree.add(1, 1, 7, "a", "c");
-  file->dead_bytes = 50;
-  tree.input.can_punch = false;
-  REQUIRE(tree.jobs.start({.action = Rewrite{1, 7}}, *tree.version));
-  CHECK(planner::rewrite(tree.look(), &tree.notes).empty());
-}
-
-TEST_CASE("file reaches out of a quarantined file's range: it is cut there, unless the input lacks the quarantined files") {
+TEST_CASE("file reaches out of a quarantined range: it is cut, unless the input has no whole shape") {
   Metadata tree;
   tree.add(1, 0, 7, "a", "z");
   tree.add(2, 1, 8, "d", "f")->damage = "damaged";
@@ -206,33 +139,6 @@ TEST_CASE("policy has no plan: the planner notes if the tree breaks its bounds")
   CHECK(tree.notes.broken_bounds->empty());
 }
 
-namespace {
-
-// Real tables of stamped keys.
-struct Tables {
-  TreeFixture tree{1};
-  ObsoleteSink sink = [](const ObsoleteFiles&) {};
-  JobRegistry jobs;
-  PlannerInput input;
-  PlannerNotes notes;
-
-  Tables() {
-    tree.context.settings.pages_per_tile = 1;
-    tree.context.settings.compression = tree.context.settings.compression_last_level = Compression::kNone;
-    input.policy = make_policy({}).value();
-    input.jobs = &jobs;
-    input.look_for_pages = true;
-  }
-  const PlannerInput& look() {
-    input.tables = open_tables(tree, &sink);
-    input.visible_seq = tree.context.visible_seq;
-    input.now = tree.context.now;
-    return input;
-  }
-};
-
-}  // namespace
-
 TEST_CASE("newer range tombstone covers a file: it is dropped unread") {
   Tables all;
   Source older, newer;
@@ -265,86 +171,4 @@ TEST_CASE("indexes of tables are not in memory: the planner asks to read them, a
   all.input.reads = {0, 1};
   CHECK_FALSE(planner::file_drop(all.input, &all.notes).empty());
   CHECK_FALSE(all.notes.wants_to_read);
-}
-
-TEST_CASE("page drop lacks the indexes of some tables: it searches again after a second, or when it may read them") {
-  Tables all;
-  Source stamped, record;
-  for (int i = 0; i < 16; ++i) stamped.entries.push_back(entry("k" + std::to_string(10 + i), static_cast<SeqNum>(1 + i), 5));
-  record.records = {{0, 10, 17, 1000}};
-  all.tree.context.visible_seq = 16;
-  all.tree.flush(stamped);
-  all.tree.context.visible_seq = 17;
-  all.tree.flush(record);
-  all.tree.env.open_table = [&all](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {
-    return TableReader::lazy({&all.tree.fs, nullptr, "db", false}, files_of(meta), meta.stats);
-  };
-  CHECK(planner::page_drop(all.look(), &all.notes).empty());
-  CHECK(all.notes.wants_to_read);
-  REQUIRE(all.notes.next_page_look);
-  CHECK(*all.notes.next_page_look == all.input.now + 1000);
-  all.notes = {};
-  all.input.reads = {0, 1};
-  CHECK_FALSE(planner::page_drop(all.input, &all.notes).empty());
-}
-
-TEST_CASE(
-    "delete by stamp covers pages: they are dropped (whole files if punching is impossible); without a result, it is repeated") {
-  Tables all;
-  Source stamped;
-  for (int i = 0; i < 16; ++i)
-    stamped.entries.push_back(entry("k" + std::to_string(10 + i), static_cast<SeqNum>(1 + i), i < 8 ? 5 : 50));
-  all.tree.context.visible_seq = 16;
-  all.tree.flush(stamped);
-  CHECK(planner::page_drop(all.look(), &all.notes).empty());
-  REQUIRE(all.notes.next_page_look);
-  CHECK(*all.notes.next_page_look == 0);
-  all.notes = {};
-
-  Source record;
-  record.records = {{0, 10, 17, 1000}};
-  all.tree.context.visible_seq = 17;
-  all.tree.flush(record);
-  all.input.purge_before = 2000;  // deletes born before this are overdue, so any cost is accepted
-  const Plan plan = planner::page_drop(all.look(), &all.notes);
-  REQUIRE(std::holds_alternative<Drop>(plan.action));
-  CHECK(std::get<Drop>(plan.action).pages.front().whole.size() == 8);
-  CHECK_FALSE(all.notes.next_page_look);
-
-  all.input.look_for_pages = false;
-  CHECK(planner::page_drop(all.look(), &all.notes).empty());
-  all.input.look_for_pages = true;
-  all.input.can_punch = false;
-  CHECK(planner::page_drop(all.look(), &all.notes).empty());
-}
-
-TEST_CASE("names of purged keys linger in a file: they are removed before their deadline, unless an older delete is pending") {
-  Tables all;
-  Source source;
-  source.entries = {entry("b", 1), entry("c", 2)};
-  all.tree.context.visible_seq = 2;
-  all.tree.flush(source);
-  const auto look = [&](Millis lingering, Millis now, Millis pending = 0) -> const PlannerInput& {
-    auto version = std::make_shared<Version>(*all.tree.version);
-    auto file = std::make_shared<FileMeta>(*version->runs.front().files.front());
-    file->lingering_birth = lingering;
-    file->stats.oldest_tombstone = pending;
-    version->runs.front().files.replace(version->runs.front().files.begin(), std::move(file));
-    version->by_number.clear();
-    all.tree.version = std::move(version);
-    all.tree.context.now = now;
-    return all.look();
-  };
-  all.input.deadlines = DeadlineRule(8000);
-  all.input.margin = 2000;
-  CHECK(planner::names(look(0, 90'000), &all.notes).empty());
-  CHECK(planner::names(look(1000, 1500), &all.notes).empty());
-  const Plan plan = planner::names(look(1000, 9000), &all.notes);
-  REQUIRE(std::holds_alternative<Drop>(plan.action));
-  CHECK(std::get<Drop>(plan.action).pages.size() == 1);
-  CHECK(planner::names(look(1000, 9000, 500), &all.notes).empty());
-  all.input.purge_before = 1000;  // PURGE.NOW sets this time
-  CHECK_FALSE(planner::names(look(1000, 1500), &all.notes).empty());
-  REQUIRE(all.jobs.start(plan, *all.tree.version));
-  CHECK(planner::names(look(1000, 9000), &all.notes).empty());
 }
