@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <engine/collection_keys.h>
 #include "compaction/table_files.h"
 #include "db/read/view_parts.h"
 #include "engine/table/table_fixture.h"
@@ -41,6 +42,14 @@ class ReadFixture {
 
   void put(const std::string& key, const std::string& value, PutFields fields = {}) {
     Owned entry{key, value, {}};
+    entry.fields.expiry = fields.expiry;
+    entry.fields.delete_key = fields.stamp;
+    add(std::move(entry));
+  }
+  /// Puts the header of a large collection.
+  void put_header(const std::string& key, Generation generation, PutFields fields = {}) {
+    Owned entry{key, header_start(1, 0, generation), {}};
+    entry.fields.kind = EntryKind::kHeader;
     entry.fields.expiry = fields.expiry;
     entry.fields.delete_key = fields.stamp;
     add(std::move(entry));
