@@ -24,6 +24,8 @@ std::span<const CommandSpec> hash_commands();          ///< hashes.cc
 std::span<const CommandSpec> field_expiry_commands();  ///< field_expiry.cc: fields of hashes that expire
 std::span<const CommandSpec> set_commands();           ///< sets.cc
 std::span<const CommandSpec> sorted_set_commands();    ///< zsets.cc
+std::span<const CommandSpec> zset_range_commands();    ///< zset_ranges.cc: ZRANGE and other ranges of sorted sets
+std::span<const CommandSpec> zset_combine_commands();  ///< zset_combinations.cc: ZUNION, ZINTER, ZDIFF
 std::span<const CommandSpec> geo_commands();           ///< geo.cc: places in sorted sets
 std::span<const CommandSpec> list_commands();          ///< lists.cc
 std::span<const CommandSpec> key_commands();           ///< keys.cc
