@@ -4,30 +4,25 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <random>
-#include <set>
 
 #include <engine/seeded_hash.h>
 #include <engine/verify_checkpoint.h>
 #include <asio/post.hpp>
 
-#include "admin/basic_auth.h"
 #include "commands/config_access.h"
 #include "commands/families.h"
-#include "config/exposure.h"
+#include "config/start_report.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/script_cache.h"
-#include "dispatch/session.h"
 #include "log/failure_log.h"
 #include "machine/directory_access.h"
 #include "machine/machine.h"
-#include "resp/block_pool.h"
 #include "resp/freed_memory.h"
+#include "server_settings.h"
 
 namespace ebbtide {
 namespace {
@@ -37,9 +32,8 @@ constexpr unsigned kShortThreads = 4, kLongThreads = 2;
 constexpr std::uint64_t kLoadingPart = 8;
 /// If the database opens within this time, no client gets -LOADING, since connections are not accepted before.
 constexpr std::chrono::milliseconds kQuickOpen{250};
-constexpr std::uint64_t kExpirySliceNanos = 5'000'000;  // on the thread that accepts connections
-constexpr std::uint64_t kIdCheckMs = 10'000;            // a check reads a file of one line
-constexpr std::uint64_t kStartMs = 120'000;  // the time that the service manager waits for each further step of a start
+constexpr std::uint64_t kIdCheckMs = 10'000;  // a check reads a file of one line
+constexpr std::uint64_t kStartMs = 120'000;   // the time that the service manager waits for each further step of a start
 
 // Returns the value of an environment variable that the service manager sets; "" if it is not set.
 std::string from_manager(const char* name) {
@@ -74,98 +68,12 @@ std::string make_run_id() {
   return id;
 }
 
-unsigned loop_count(const Config& config) {
-  return config.threads != 0 ? static_cast<unsigned>(config.threads) : event_loops_for(usable_cores().count);
-}
-
-/// A memtable takes at most 1 / n of the budget. Between two measurements of the memory, full memtables wait for their flush
-/// beside the active one; larger memtables would exceed the budget by then.
-constexpr std::uint64_t kMemTablePart = 4;
-
-/// The part of the memory budget that free blocks of buffers may keep for all threads, and its bounds.
-constexpr std::uint64_t kFreeBlocksPart = 64;
-constexpr std::uint64_t kLeastFreeBlocks = std::uint64_t{1} << 20, kMostFreeBlocks = std::uint64_t{32} << 20;
-
-void share_blocks_within(std::uint64_t budget) {
-  set_shared_block_bytes(std::clamp(budget / kFreeBlocksPart, kLeastFreeBlocks, kMostFreeBlocks));
-}
-
-Settings resolved(const Config& config, std::uint64_t memory) {
-  Settings settings = config.engine;
-  settings.memory_budget = memory_budget_of(config, memory);
-  if (settings.background_threads == 0) settings.background_threads = merge_threads_for(usable_cores().count);
-  const auto limit = [most = settings.memory_budget / kMemTablePart](TreeSettings& tree) {
-    tree.memtable_size = std::min(tree.memtable_size, most);
-  };
-  limit(settings.tree);
-  for (auto& [database, tree] : settings.overrides) limit(tree);
-  settings.keep_workload = true;
-  return settings;
-}
-
 /// Returns the configuration without the users of the file. They change later, and Server::users() has them. Otherwise each copy
 /// of the configuration would copy them, and keep users that are deleted.
 Config without_users(Config config) {
   config.file_users = Users();
   return config;
 }
-
-// Calls a function on every loop, and waits until each loop has run it or has stopped.
-class EveryLoop {
- public:
-  template <typename F>
-  EveryLoop(const std::vector<std::unique_ptr<EventLoop>>& loops, F ask) {
-    auto state = std::make_shared<State>();
-    state->missing = loops.size();
-    for (const auto& loop : loops) {
-      auto ticket = std::make_shared<Ticket>(state);
-      loop->post([ticket, ask, l = loop.get()] { ask(*l); });
-    }
-    std::unique_lock lock(state->mutex);
-    state->changed.wait(lock, [&] { return state->missing == 0; });
-  }
-
- private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::size_t missing = 0;
-  };
-  // Counts its loop as finished when it is destroyed: its task has run, or was dropped because the loop has stopped.
-  struct Ticket {
-    explicit Ticket(std::shared_ptr<State> s) : state(std::move(s)) {}
-    ~Ticket() {
-      std::lock_guard lock(state->mutex);
-      --state->missing;
-      state->changed.notify_all();
-    }
-    std::shared_ptr<State> state;
-  };
-};
-
-// A sweep over the keys that expire within a minute. It runs on a thread for long work.
-class ExpirySweep final : public OffloadWork {
- public:
-  ExpirySweep(Db& db, ExpiryWatch& watch, DatabaseId databases, ExpiryWatch::Sweep sweep)
-      : db_(db), watch_(watch), databases_(databases), sweep_(sweep) {}
-
-  void run() override {
-    std::optional<Millis> until = sweep_.until;
-    for (DatabaseId database = 0; database < databases_ && until; ++database) {
-      std::vector<ExpiringKey> keys;
-      const auto reached = db_.expiring_keys(database, sweep_.after, *until, ExpiryWatch::kMaxKeys, &keys);
-      until = reached.is_ok() ? std::optional(*reached) : std::nullopt;
-      watch_.found(database, keys);
-    }
-    watch_.end_sweep(until);
-  }
-
- private:
-  Db& db_;
-  ExpiryWatch& watch_;
-  const DatabaseId databases_;
-  const ExpiryWatch::Sweep sweep_;
-};
 
 class Call final : public OffloadWork {
  public:
@@ -176,41 +84,7 @@ class Call final : public OffloadWork {
   const std::function<void()> f_;
 };
 
-TuningSettings tuning_settings(const Config& config) {
-  return {config.tuning_auto, config.tuning_window_ms, {config.tuning_rho, config.expected_workload()}};
-}
-
-bool matches(Client& client, const ClientFilter& filter) {
-  if (!filter.ids.empty() && !std::binary_search(filter.ids.begin(), filter.ids.end(), client.id)) return false;
-  if (!filter.addr.empty() && filter.addr != client.address) return false;
-  if (!filter.laddr.empty() && filter.laddr != client.local_address) return false;
-  if (!filter.user.empty() && filter.user != user_of(session_of(client))) return false;
-  if (!filter.type.empty() && filter.type != (client.subscriber ? "pubsub" : "normal")) return false;
-  return filter.except_id == 0 || filter.except_id != client.id;
-}
-
 }  // namespace
-
-NetSettings Server::net_settings(const Config& config) const {
-  NetSettings net;
-  net.max_clients = std::min(config.max_clients, client_cap_.load());
-  net.max_strangers = config.unauthenticated_clients;
-  net.auth_timeout_ms = static_cast<std::int64_t>(config.authentication_timeout_ms);
-  net.idle_timeout_ms = static_cast<std::int64_t>(config.timeout_ms);
-  net.tcp_keepalive_ms = static_cast<std::int64_t>(config.tcp_keepalive_ms);
-  net.query_buffer_bytes = config.client_query_buffer_limit;
-  net.max_bulk_bytes = config.proto_max_bulk_len;
-  net.memory_budget = resolved(config, memory_.bytes).memory_budget;
-  const auto limits = [](const OutputBufferLimits& l) {
-    return OutputLimits{l.hard, l.soft, static_cast<std::int64_t>(l.soft_ms)};
-  };
-  net.output = limits(config.output_buffer);
-  net.subscriber_output = limits(config.pubsub_output_buffer);
-  net.password_required = password_required_;
-  net.protected_mode = config.protected_mode;
-  net.tcp_backlog = static_cast<int>(config.tcp_backlog);
-  return net;
-}
 
 Server::Server(Config config, std::string executable)
     : executable_(std::move(executable)),
@@ -218,7 +92,7 @@ Server::Server(Config config, std::string executable)
       start_micros_(unix_micros_now()),
       start_nanos_(mono_nanos_now()),
       memory_(usable_memory()),
-      engine_settings_(resolved(config, memory_.bytes)),
+      engine_settings_(resolved_settings(config, memory_.bytes)),
       log_(std::make_unique<ServerLog>(config.log_level, config.log_file, config.log_format)),
       service_manager_(from_manager("NOTIFY_SOCKET")),
       watchdog_ms_(watchdog_period_ms(from_manager("WATCHDOG_USEC"), from_manager("WATCHDOG_PID"), ::getpid())),
@@ -234,6 +108,19 @@ Server::Server(Config config, std::string executable)
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;
   net_env_.memory = &client_memory_;
+  connect_observers();
+  use_observer_settings(config, engine_settings_.memory_budget);
+  observers_.notifications.set_flags(parse_notify_flags(config.notify_keyspace_events).value_or(0));
+  net_env_.log = [this](NetLog level, const std::string& text) {
+    log_->write(level == NetLog::kWarning ? ServerLog::Level::kWarning
+                : level == NetLog::kInfo  ? ServerLog::Level::kInfo
+                                          : ServerLog::Level::kDebug,
+                text);
+  };
+}
+
+// Connects the observers with subscribers, loops and the memory account.
+void Server::connect_observers() {
   observers_.notifications.publish = [this](Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq) {
     pubsub_.publish(PubSub::Kind::kChannel, channel, message, here, seq);
   };
@@ -263,6 +150,7 @@ Server::Server(Config config, std::string executable)
       });
     }
   };
+  observers_.tracking.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
   for (SteppedCharge* memory :
        {&observers_.tracking.memory, &cursors_.memory, &observers_.slow_log.memory, &observers_.acl_log.memory}) {
     memory->charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
@@ -272,22 +160,6 @@ Server::Server(Config config, std::string executable)
     texts->charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
     texts->release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
   }
-  observers_.tracking.set_budget(resolved(config, memory_.bytes).memory_budget);
-  observers_.tracking.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
-  cursors_.set_budget(resolved(config, memory_.bytes).memory_budget);
-  observers_.slow_log.set_budget(resolved(config, memory_.bytes).memory_budget);
-  observers_.slow_log.configure(config.slowlog_slower_than_us, config.slowlog_max_len, config.slowlog_arguments);
-  observers_.acl_log.set_budget(resolved(config, memory_.bytes).memory_budget);
-  observers_.acl_log.set_limit(config.acl_log_max_len);
-  observers_.latency.set_threshold(config.latency_threshold_ms);
-  stats_.set_shown_percentiles(config.percentiles());
-  observers_.notifications.set_flags(parse_notify_flags(config.notify_keyspace_events).value_or(0));
-  net_env_.log = [this](NetLog level, const std::string& text) {
-    log_->write(level == NetLog::kWarning ? ServerLog::Level::kWarning
-                : level == NetLog::kInfo  ? ServerLog::Level::kInfo
-                                          : ServerLog::Level::kDebug,
-                text);
-  };
 }
 
 Server::~Server() { end(); }
@@ -340,7 +212,7 @@ int Server::run() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) signals_.add(signal);
   wait_for_signals();
   if (!start_listening() || !start_admin()) return 1;
-  banner();
+  report_start();
   // Most databases open at once. Clients that connect meanwhile wait in the socket's queue, and see no -LOADING.
   accept_timer_.expires_after(kQuickOpen);
   accept_timer_.async_wait([this](const asio::error_code& error) {
@@ -356,153 +228,21 @@ int Server::run() {
   return exit_status_;
 }
 
-bool Server::start_listening() {
-  const Config config = config_.get();
-  std::vector<EventLoop*> loops;
-  for (const auto& loop : loops_) loops.push_back(loop.get());
-  listener_ = std::make_unique<Listener>(io_, net_settings(config), &net_, &net_env_, std::move(loops));
-  std::string skipped;
-  for (const std::string& address : config.bind) {
-    bool unavailable = false;
-    const std::string why = listener_->listen(address, static_cast<std::uint16_t>(config.port), &unavailable);
-    if (why.empty()) continue;
-    if (!unavailable) {
-      const std::string remedy = remedy_for(why, config.engine.dir, file_limit_);
-      log_->write(ServerLog::Level::kError,
-                  why + (remedy.empty() ? ". Set another address or port: server.bind, server.port or --port" : "; " + remedy));
-      return false;
-    }
-    skipped = why;
-    log_->write(ServerLog::Level::kWarning, why);
+void Server::report_start() const {
+  StartFacts facts;
+  facts.version = EBBTIDE_VERSION;
+  facts.port = listener_->port();
+  facts.tls_port = listener_->tls_port();
+  facts.admin_port = admin_ == nullptr ? 0 : admin_->port();
+  facts.pid = ::getpid();
+  facts.loops = loops_.size();
+  facts.memory_bytes = memory_.bytes;
+  facts.memory_source = memory_.source;
+  facts.cores_source = usable_cores().source;
+  facts.password_required = password_required_;
+  for (const StartLine& line : start_report(config_.get(), engine_settings_, facts)) {
+    log_->write(line.warning ? ServerLog::Level::kWarning : ServerLog::Level::kInfo, line.text);
   }
-  if (!config.unixsocket.empty()) {
-    if (const std::string why = listener_->listen_unix(config.unixsocket, config.unixsocket_mode); !why.empty()) {
-      log_->write(ServerLog::Level::kError, why);
-      return false;
-    }
-  }
-  if (listener_->port() == 0) {
-    log_->write(ServerLog::Level::kError, "cannot listen on any address of server.bind");
-    return false;
-  }
-  return start_tls(config);
-}
-
-bool Server::start_tls(const Config& config) {
-  if (config.tls_port == 0) return true;
-  if (const Status status = load_tls(config); !status.is_ok()) {
-    log_->write(ServerLog::Level::kError, status.to_string());
-    return false;
-  }
-  for (const std::string& address : config.bind) {
-    bool unavailable = false;
-    const std::string why = listener_->listen(address, static_cast<std::uint16_t>(config.tls_port), &unavailable, true);
-    if (why.empty() || unavailable) continue;
-    log_->write(ServerLog::Level::kError, why + ". Set another address or port: server.bind or server.tls.port");
-    return false;
-  }
-  return true;
-}
-
-Status Server::load_tls(const Config& config) {
-  if (config.tls_port == 0) return Status::ok();
-  std::string why;
-  auto context = TlsContext::make(config.tls, &why);
-  if (context == nullptr) return Status::invalid_argument(why);
-  certificate_expires_at_ = context->expires_at();
-  if (context->expires_at() * 1'000'000 < static_cast<std::int64_t>(unix_micros())) {
-    log_->write(ServerLog::Level::kWarning, "the certificate in " + config.tls.cert_file + " has expired, so clients refuse it");
-  }
-  listener_->set_tls(std::move(context));
-  return Status::ok();
-}
-
-/// Reads the password and the certificate of the HTTP port from their files.
-Result<HttpAccess> Server::admin_access(const Config& config) const {
-  HttpAccess access;
-  if (!config.metrics_password_file.empty()) {
-    auto password = read_secret(config.metrics_password_file);
-    if (!password.is_ok()) return password.status().with_context("metrics.password_file");
-    access.credentials = basic_credentials(config.metrics_user, *password);
-  }
-  if (config.metrics_tls) {
-    TlsSettings tls = config.tls;
-    tls.auth_clients = TlsClients::kNo;
-    std::string why;
-    access.tls = TlsContext::make(tls, &why);
-    if (access.tls == nullptr) return Status::invalid_argument("metrics.tls: " + why);
-  }
-  return access;
-}
-
-void Server::reload_admin_access() {
-  if (admin_ == nullptr) return;
-  auto access = admin_access(config_.get());
-  if (access.is_ok()) return admin_->set_access(std::move(access).value());
-  log_->write(ServerLog::Level::kError,
-              "SIGHUP: " + access.status().to_string() + ". The HTTP port keeps its password and certificate");
-}
-
-bool Server::start_admin() {
-  const Config config = config_.get();
-  if (config.metrics_port == 0) return true;
-  AdminHandlers handlers{[this] { return metrics_text(snapshot()); }, [this] { return not_ready(); }};
-  if (config.console) handlers.console = [this](DatabaseId database) { return console(database); };
-  handlers.bad_request = [this](const std::string& text) {
-    if (const auto line = bad_http_.pass(text, static_cast<std::int64_t>(mono_nanos_now() / 1'000'000)))
-      log_->write(ServerLog::Level::kWarning, *line);
-  };
-  HttpLimits limits;
-  // If file descriptors are few, the HTTP port gets a small part of them; otherwise as many as it can use.
-  limits.connections = std::clamp<std::size_t>(file_limit_ / 16, 4, limits.connections);
-  admin_ = std::make_unique<AdminServer>(std::move(handlers), limits);
-  auto access = admin_access(config);
-  if (!access.is_ok()) {
-    log_->write(ServerLog::Level::kError, access.status().to_string());
-    return false;
-  }
-  admin_->set_access(std::move(access).value());
-  const std::string why = admin_->start(config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port));
-  if (why.empty()) return true;
-  log_->write(ServerLog::Level::kError, why);
-  return false;
-}
-
-void Server::banner() const {
-  const std::uint64_t budget = engine_settings_.memory_budget;
-  const std::string cache = engine_settings_.block_cache == 0 ? "the rest" : format_size(engine_settings_.block_cache);
-  log_->write(ServerLog::Level::kInfo,
-              "ebbtide " EBBTIDE_VERSION " starts: port " + std::to_string(listener_->port()) +
-                  (listener_->tls_port() == 0 ? "" : ", TLS port " + std::to_string(listener_->tls_port())) + ", dir " +
-                  engine_settings_.dir + (config_.get().unixsocket.empty() ? "" : ", unixsocket " + config_.get().unixsocket) +
-                  ", pid " + std::to_string(::getpid()) + ", " + std::to_string(loops_.size()) + " event loop" +
-                  (loops_.size() == 1 ? "" : "s") + ", memory budget " + std::to_string(budget >> 20) + "MiB (memtables of " +
-                  format_size(engine_settings_.tree.memtable_size) + ", page cache: " + cache + ")" +
-                  (admin_ == nullptr ? ""
-                                     : ", metrics" + std::string(config_.get().console ? " and console" : "") + " at port " +
-                                           std::to_string(admin_->port())));
-  const Config config = config_.get();
-  if (config.engine.memory_budget == 0) {
-    log_->write(ServerLog::Level::kInfo,
-                "storage.memory_budget " + std::to_string(budget >> 20) +
-                    " MiB: " + (budget > memory_.bytes / 2 ? "the minimum, since less than half of it is in " : "half of ") +
-                    memory_.source);
-  }
-  if (engine_settings_.tree.memtable_size < config.engine.tree.memtable_size) {
-    log_->write(ServerLog::Level::kInfo, "tree.memtable_size " + format_size(config.engine.tree.memtable_size) + ": " +
-                                             format_size(engine_settings_.tree.memtable_size) +
-                                             ", a quarter of the budget, is used");
-  }
-  if (config.threads == 0) {
-    log_->write(ServerLog::Level::kInfo,
-                "server.threads " + std::to_string(loops_.size()) + ": chosen for " + usable_cores().source);
-  }
-  if (config.engine.background_threads == 0) {
-    log_->write(ServerLog::Level::kInfo, "storage.background_threads " + std::to_string(engine_settings_.background_threads) +
-                                             ": a quarter of " + usable_cores().source + ", at least 1");
-  }
-  const Exposure exposure = exposure_of(config, password_required_, listener_->port());
-  if (!exposure.line.empty()) log_->write(exposure.warning ? ServerLog::Level::kWarning : ServerLog::Level::kInfo, exposure.line);
 }
 
 CommandEnv Server::command_env(Db* db) {
@@ -772,97 +512,6 @@ bool Server::failed() const { return !ready_.load(std::memory_order_relaxed)->wr
 std::uint64_t Server::unix_micros() const { return unix_micros_now(); }
 std::uint64_t Server::mono_nanos() const { return mono_nanos_now(); }
 
-void Server::config_get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const {
-  config_.get(patterns, items);
-}
-Status Server::config_set(std::span<const std::pair<Bytes, Bytes>> items) { return config_.set(items); }
-Status Server::config_rewrite() {
-  std::string warning;
-  const Status status = config_.rewrite(&warning);
-  if (!warning.empty()) log_->write(ServerLog::Level::kWarning, warning);
-  return status;
-}
-
-Config Server::effective(Config config) const {
-  config.max_clients = std::min(config.max_clients, client_cap_.load());
-  return config;
-}
-
-Settings Server::settings_of(const Config& config) const {
-  Settings settings = resolved(config, memory_.bytes);
-  if (settings.max_open_files == 0) settings.max_open_files = share_files(file_limit_, config.max_clients).tables;
-  return settings;
-}
-
-Status Server::apply_config(const Config& before, const Config& after) {
-  Db* db = ready_.load();
-  // Changes that can be refused are made first, then the others.
-  FileShares files = share_files(file_limit_, after.max_clients);
-  if (after.max_clients != before.max_clients && files.clients < after.max_clients) {
-    file_limit_ = raise_file_limit(file_limit_for(after.max_clients));
-    files = share_files(file_limit_, after.max_clients);
-    if (files.clients < after.max_clients) {
-      return Status::invalid_argument("the limit of open files allows " + std::to_string(files.clients) + " clients");
-    }
-  }
-  if (!(after.tls == before.tls)) {
-    TRY_ASSIGN(access, admin_access(after));
-    TRY(load_tls(after));
-    if (admin_ != nullptr) admin_->set_access(std::move(access));
-  }
-  std::optional<Users> changed_users;
-  if (after.secret() != before.secret()) {
-    TRY_ASSIGN(changed, users()->with_changed_password(after.secret()));
-    changed_users = std::move(changed);
-  }
-  const Settings settings = settings_of(after);
-  if (db == nullptr) {
-    configured_while_loading_ = true;
-  } else {
-    TRY(db->reconfigure(settings));
-  }
-  client_cap_ = files.clients;
-  client_memory_.set_budget(settings.memory_budget);
-  observers_.tracking.set_budget(settings.memory_budget);
-  observers_.slow_log.set_budget(settings.memory_budget);
-  observers_.acl_log.set_budget(settings.memory_budget);
-  cursors_.set_budget(settings.memory_budget);
-  set_failure_log_budget(settings.memory_budget);
-  share_blocks_within(settings.memory_budget);
-  observers_.slow_log.configure(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);
-  observers_.acl_log.set_limit(after.acl_log_max_len);
-  observers_.latency.set_threshold(after.latency_threshold_ms);
-  stats_.set_shown_percentiles(after.percentiles());
-  if (db != nullptr) auto_tuning_->configure(tuning_settings(after));
-  if (after.notify_keyspace_events != before.notify_keyspace_events) {
-    observers_.notifications.set_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
-    if (db != nullptr) observers_.refresh_expiries(db->now());  // a key may expire before the timer runs
-  }
-  if (changed_users) set_users(std::move(*changed_users));
-  if (after.log_level != before.log_level) log_->set_level(after.log_level);
-  use_net_settings(after);
-  return Status::ok();
-}
-
-void Server::use_net_settings(const Config& config) {
-  const NetSettings net = net_settings(config);
-  listener_->set_settings(
-      net);  // first: connections accepted under the old settings have reached their loop before it gets the new settings
-  for (const auto& loop : loops_) loop->set_settings(net);
-}
-
-Server::Debugging Server::debugging() const {
-  switch (config_.get().debug_commands) {
-    case DebugCommands::kNo:
-      return Debugging::kNo;
-    case DebugCommands::kLocal:
-      return Debugging::kLocal;
-    case DebugCommands::kYes:
-      return Debugging::kYes;
-  }
-  return Debugging::kNo;
-}
-
 void Server::log_message(const std::string& text) { log_->write(ServerLog::Level::kWarning, text); }
 
 void Server::log_change(const std::string& text) { log_->write(ServerLog::Level::kInfo, text); }
@@ -931,19 +580,8 @@ void Server::keep_id() {
 
 // Works in slices, since this thread also accepts connections.
 void Server::report_expiries() {
-  const Slice slice([end = mono_nanos_now() + kExpirySliceNanos] { return mono_nanos_now() >= end; });
-  reporting_expiries_ = true;
-  std::set<std::pair<DatabaseId, std::string>> hashes;  // those whose fields have expired: each gets one event in a slice
-  while (expired_events_.send(slice) && !slice.over()) {
-    const auto key = observers_.expiries.take_first_due(db_->now());
-    if (!key) {
-      reporting_expiries_ = false;
-      return;
-    }
-    if (const auto hash = ExpiryWatch::hash_of_field(key->key); hash && !hashes.emplace(key->database, *hash).second) continue;
-    observers_.expired(key->database, key->key, nullptr, &expired_events_);
-  }
-  asio::post(io_, [this] { report_expiries(); });
+  reporting_expiries_ = expiry_reports_.report_some();
+  if (reporting_expiries_) asio::post(io_, [this] { report_expiries(); });
 }
 
 void Server::end_pause(std::uint64_t number) {
@@ -961,60 +599,6 @@ std::string Server::random_secret(std::size_t bits) {
   }
   digits.resize((bits + 3) / 4);
   return digits;
-}
-
-// --- clients
-
-Status Server::client_list(const ClientFilter& filter, const std::function<Status(std::string lines)>& add) {
-  constexpr std::size_t kAtOnce = 128;  // the lines that a loop makes between two of its rounds
-  std::mutex mutex;
-  std::vector<std::uint64_t> ids = filter.ids;
-  if (ids.empty()) {
-    on_every_loop([&](EventLoop& loop) {
-      std::vector<std::uint64_t> here;
-      loop.for_each([&](Client& client) { here.push_back(client.id); });
-      std::lock_guard lock(mutex);
-      ids.insert(ids.end(), here.begin(), here.end());
-    });
-  }
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  const auto now_ms = static_cast<std::int64_t>(unix_micros_now() / 1000);
-  for (std::span<const std::uint64_t> rest = ids; !rest.empty();) {
-    const auto part = rest.first(std::min(rest.size(), kAtOnce));
-    rest = rest.subspan(part.size());
-    std::map<std::uint64_t, std::string> lines;
-    on_every_loop([&](EventLoop& loop) {
-      for (const std::uint64_t id : part) {
-        Client* const client = loop.find(id);
-        if (client == nullptr || !matches(*client, filter)) continue;
-        std::string line = describe_client(*client, now_ms, blocked_.has(id)) + "\n";
-        std::lock_guard lock(mutex);
-        lines.emplace(id, std::move(line));
-      }
-    });
-    std::string text;
-    for (const auto& line : lines) text += line.second;
-    TRY(add(std::move(text)));
-  }
-  return Status::ok();
-}
-
-void Server::on_every_loop(const std::function<void(EventLoop&)>& f) {
-  EveryLoop(loops_, [&f](EventLoop& loop) { f(loop); });
-}
-
-std::uint64_t Server::kill_clients(const ClientFilter& filter, std::uint64_t self_id) {
-  std::atomic<std::uint64_t> killed{0};
-  EveryLoop(loops_, [&](EventLoop& loop) {
-    loop.for_each([&](Client& client) {
-      if (!matches(client, filter)) return;
-      (client.id == self_id ? client.close_after_command : client.close_now) = true;
-      if (client.id != self_id) loop.touch(&client);
-      ++killed;
-    });
-  });
-  return killed;
 }
 
 }  // namespace ebbtide

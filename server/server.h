@@ -35,6 +35,7 @@
 #include "config/live_config.h"
 #include "dispatch/blocked_clients.h"
 #include "dispatch/command_env.h"
+#include "dispatch/expiry_reports.h"
 #include "dispatch/intents.h"
 #include "dispatch/key_locks.h"
 #include "dispatch/offload.h"
@@ -118,7 +119,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
     std::array<std::uint64_t, 4> denials{};  ///< denied commands, by AclDenial
   };
 
+  void connect_observers();
   void end_pause(std::uint64_t number);  ///< does nothing if a newer pause has begun
+  /// Runs ten times a second on the main thread.
   void watch_expiries();
   void keep_id();
   /// Publishes the expirations that are due, for a few milliseconds at a time.
@@ -128,7 +131,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   bool start_tls(const Config& config);
   bool start_admin();
   void reload_admin_access();
-  void banner() const;
+  void report_start() const;
   /// Returns the environment of commands. `db` is null while the database is being opened.
   [[nodiscard]] CommandEnv command_env(Db* db);
   void open_database();
@@ -151,6 +154,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] Settings settings_of(const Config& config) const;
   Status apply_config(const Config& before, const Config& after);
   void use_net_settings(const Config& config);
+  /// For what observes commands, and for counts of commands.
+  void use_observer_settings(const Config& config, std::uint64_t memory_budget);
   /// Reads certificate and key again, for new connections. Does nothing if TLS is off.
   Status load_tls(const Config& config);
   Result<HttpAccess> admin_access(const Config& config) const;
@@ -224,8 +229,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   // Used on the main thread. `ready_` publishes `db_` to the other threads.
   asio::io_context io_{1};
   asio::signal_set signals_{io_};
-  bool reporting_expiries_ = false;       ///< report_expiries() is under way
-  Notifications::Outbox expired_events_;  ///< events of the latest expiration that are not sent yet
+  bool reporting_expiries_ = false;  ///< report_expiries() is under way
+  ExpiryReports expiry_reports_{{&observers_, [this] { return db_->now(); }, [this] { return mono_nanos(); }}};
   asio::steady_timer expiry_timer_{
       io_};  ///< checks for expired keys ten times a second, while a client listens to `expired` events
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE

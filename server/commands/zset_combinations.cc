@@ -49,7 +49,7 @@ Status read_entries(Ctx& ctx, std::span<const LookupKey> keys, SourceEntries* en
     const Status status = read_whole(ctx, &*each);
     if (ctx.too_long) return status;
     resident &= !status.is_not_resident();
-    // The loop continues, since the pages that all keys miss are read together.
+    // The loop continues, so that the missing pages of all keys are read together.
     if (!resident) continue;
     TRY(status);
     TRY(source_type(*each).status());

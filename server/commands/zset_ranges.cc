@@ -43,7 +43,7 @@ Result<LexRange> lex_range(Bytes min, Bytes max) {
   return LexRange{*low, *high};
 }
 
-/// Parses the options behind the range, which begins with argument `min`. `stores`: ZRANGESTORE, which has no WITHSCORES.
+/// Parses the options after the range, which begins with argument `min`. `stores`: ZRANGESTORE, which has no WITHSCORES.
 Status parse_range_options(const Ctx& ctx, std::size_t min, bool stores, RangeRequest* request) {
   for (ArgCursor cursor(ctx.args, min + 2); !cursor.done();) {
     if (!stores && cursor.take_word("WITHSCORES")) {
@@ -82,7 +82,7 @@ Status parse_range(const Ctx& ctx, std::size_t min, bool stores, RangeRequest* r
     request->stop = stop;
     return Status::ok();
   }
-  // A range that is walked from its end is given as max, min.
+  // The arguments of a range that is read from its end are max and min, in this order.
   const Bytes low = ctx.arg(request->reverse() ? min + 1 : min), high = ctx.arg(request->reverse() ? min : min + 1);
   if (request->by == RangeBy::kScore) {
     TRY_ASSIGN(scores, score_range(low, high));

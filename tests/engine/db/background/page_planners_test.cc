@@ -9,7 +9,7 @@
 using namespace ebbtide;
 using namespace ebbtide::testing;
 
-TEST_CASE("dead bytes are late: they are rewritten at half of the margin; before that only if they cannot be punched") {
+TEST_CASE("dead bytes are pending: their table is rewritten at half of the margin, or earlier if they cannot be punched") {
   Metadata tree;
   const auto file = tree.add(1, 1, 7, "a", "c");
   tree.input.deadlines = DeadlineRule(8000);
@@ -42,7 +42,7 @@ TEST_CASE("running job has the file: it is not rewritten") {
   CHECK(planner::rewrite(tree.look(), &tree.notes).empty());
 }
 
-TEST_CASE("page drop cannot see all tables: it searches again after a second, or when it may read") {
+TEST_CASE("page drop lacks the indexes of some tables: it searches again after a second, or when it may read them") {
   Tables all;
   Source stamped, record;
   for (int i = 0; i < 16; ++i) stamped.entries.push_back(entry("k" + std::to_string(10 + i), static_cast<SeqNum>(1 + i), 5));
@@ -64,7 +64,7 @@ TEST_CASE("page drop cannot see all tables: it searches again after a second, or
 }
 
 TEST_CASE(
-    "record covers pages: they are dropped (only whole files if punching is impossible); a search without result is repeated") {
+    "delete by stamp covers pages: they are dropped (whole files if punching is impossible); without a result, it is repeated") {
   Tables all;
   Source stamped;
   for (int i = 0; i < 16; ++i)
@@ -93,7 +93,7 @@ TEST_CASE(
   CHECK(planner::page_drop(all.look(), &all.notes).empty());
 }
 
-TEST_CASE("names linger in a file: they are purged a margin before their deadline, unless an older delete is pending in it") {
+TEST_CASE("names of purged keys linger in a file: they are removed before their deadline, unless an older delete is pending") {
   Tables all;
   Source source;
   source.entries = {entry("b", 1), entry("c", 2)};

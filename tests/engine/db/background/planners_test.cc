@@ -99,7 +99,7 @@ TEST_CASE("planner finds its input outdated: no other planner is tried") {
   CHECK_FALSE(notes.broken_bounds);  // the policy was not called
 }
 
-TEST_CASE("file reaches out of a quarantined range: it is cut, unless the input has no whole shape") {
+TEST_CASE("file reaches out of a quarantined file's range: it is cut there, unless the input lacks the quarantined files") {
   Metadata tree;
   tree.add(1, 0, 7, "a", "z");
   tree.add(2, 1, 8, "d", "f")->damage = "damaged";

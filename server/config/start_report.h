@@ -1,0 +1,34 @@
+// The log lines that a start writes: which ports, memory and threads the server uses, and why.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <engine/options.h>
+
+#include "config/config.h"
+
+namespace ebbtide {
+
+/// What the configuration does not have.
+struct StartFacts {
+  std::string version;
+  unsigned port = 0, tls_port = 0, admin_port = 0;  ///< 0: the server does not listen on it
+  int pid = 0;
+  std::size_t loops = 0;           ///< event loops
+  std::uint64_t memory_bytes = 0;  ///< of the machine or the control group
+  std::string memory_source;       ///< what sets these bytes, for people
+  std::string cores_source;        ///< what sets the number of processors
+  bool password_required = false;
+};
+
+struct StartLine {
+  bool warning = false;
+  std::string text;
+};
+
+/// Returns the lines, without the line feed. `engine`: the settings in effect. A pure function.
+std::vector<StartLine> start_report(const Config& config, const Settings& engine, const StartFacts& facts);
+
+}  // namespace ebbtide

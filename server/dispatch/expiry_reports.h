@@ -1,0 +1,50 @@
+// Reports expirations to clients when their time has come, on a thread that runs no loop; and the sweep that finds the keys that
+// expire next (expiry_watch.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include <engine/db.h>
+
+#include "dispatch/expiry_watch.h"
+#include "dispatch/notifications.h"
+#include "dispatch/observers.h"
+#include "dispatch/offload.h"
+
+namespace ebbtide {
+
+/// Publishes the expirations that are due, for a few milliseconds at a time. Used by one thread.
+class ExpiryReports {
+ public:
+  struct Env {
+    Observers* observers = nullptr;
+    std::function<Millis()> now;  ///< engine time
+    std::function<std::uint64_t()> mono_nanos;
+  };
+
+  explicit ExpiryReports(Env env) : env_(std::move(env)) {}
+
+  /// Works for one slice. Returns true if it must be called again soon, since expirations or parts of an event are left.
+  bool report_some();
+
+ private:
+  const Env env_;
+  Notifications::Outbox outbox_;  // events of the latest expiration that are not sent yet
+};
+
+/// A sweep over the keys that expire up to the watch's next horizon. It runs on a thread for long work.
+class ExpirySweep final : public OffloadWork {
+ public:
+  ExpirySweep(Db& db, ExpiryWatch& watch, DatabaseId databases, ExpiryWatch::Sweep sweep)
+      : db_(db), watch_(watch), databases_(databases), sweep_(sweep) {}
+  void run() override;
+
+ private:
+  Db& db_;
+  ExpiryWatch& watch_;
+  const DatabaseId databases_;
+  const ExpiryWatch::Sweep sweep_;
+};
+
+}  // namespace ebbtide
