@@ -454,7 +454,7 @@ AutoTuning::Env Server::tuning_env() {
     }
     return out;
   };
-  env.workload = [this](DatabaseId database) { return db_->workload(database); };
+  env.workload = [this](DatabaseId database) { return tuning_board_.workload(*db_, database); };
   env.config = config_access(*this);
   env.writable = [this] { return db_->write_status(); };
   env.log = [this](bool warning, const std::string& text) {

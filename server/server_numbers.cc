@@ -28,7 +28,7 @@ std::vector<MetricsSnapshot::DatabaseWorkload> workloads_of(Db& db, const std::v
                                                             const TuningBoard& board) {
   std::vector<MetricsSnapshot::DatabaseWorkload> out;
   for (const TreeInfo& tree : trees) {
-    const auto workload = db.workload(tree.database);
+    const auto workload = board.workload(db, tree.database);
     if (!workload.is_ok()) continue;
     MetricsSnapshot::DatabaseWorkload& one = out.emplace_back();
     one.database = tree.database;
@@ -269,6 +269,7 @@ std::optional<std::string> Server::console(DatabaseId database) const {
   s.trees = trees_of(*db, engine_settings_.databases);
   if (auto map = db->tree_map(database, kConsoleCells); map.is_ok()) s.map = std::move(map).value();
   add_tickets(*db, &s);
+  if (const auto workload = db->workload(database); workload.is_ok()) s.workload = summarize(workload->windows);
   if (const auto state = tuning_board_.state(database)) s.tuning = state->decision.why;
   return console_json(s);
 }

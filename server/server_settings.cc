@@ -36,7 +36,7 @@ Settings resolved_settings(const Config& config, std::uint64_t memory) {
 }
 
 TuningSettings tuning_settings(const Config& config) {
-  return {config.tuning_auto, config.tuning_window_ms, {config.tuning_rho, config.expected_workload()}};
+  return {config.tuning_auto, config.tuning_window_ms, {config.tuning_rho, config.expected_workload()}, config.tuning_device};
 }
 
 void share_blocks_within(std::uint64_t budget) {

@@ -42,22 +42,27 @@ void WriteBatch::begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree) {
   store_fixed(head + 2, tree);
   rep_.append(head, sizeof head);
   store_fixed<std::uint32_t>(rep_.data() + kCountAt, ++count_);
-  if (kind <= OpKind::kRangeTombstone) note_written(tree);
+  if (kind <= OpKind::kRangeTombstone) note_written(tree, !has_value(kind) || (flags & kHasDebt) != 0);
 }
 
-void WriteBatch::note_written(DatabaseId database) {
+void WriteBatch::note_written(DatabaseId database, bool deletes) {
   if (written_.operations == 0 || written_.database == database) [[likely]] {
     written_.database = database;
     ++written_.operations;
+    written_.deletes += deletes ? 1 : 0;
     return;
   }
+  Written& other = also_written(database);
+  ++other.operations;
+  other.deletes += deletes ? 1 : 0;
+}
+
+WriteBatch::Written& WriteBatch::also_written(DatabaseId database) {
   for (Written& other : also_written_) {
-    if (other.database == database) {
-      ++other.operations;
-      return;
-    }
+    if (other.database == database) return other;
   }
-  also_written_.push_back({database, 1});
+  also_written_.push_back({.database = database});
+  return also_written_.back();
 }
 
 void WriteBatch::put_key(Bytes key) {
@@ -125,6 +130,7 @@ void WriteBatch::delete_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) 
   ASSERT(hi <= kDeleteKeyEnd);
   if (lo >= hi) return;
   ++secondary_deletes_;
+  ++also_written(database).stamp_deletes;
   begin_op(OpKind::kSecondaryDelete, 0, database);
   put_u64(&rep_, lo);
   put_u64(&rep_, hi);

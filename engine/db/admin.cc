@@ -124,8 +124,15 @@ Result<Workload> DbImpl::workload(DatabaseId database) {
     out.settings = trees_.settings_of(database);
     tree = trees_.mapped(database);
   }
+  if (out.settings.pages_per_tile != 0) out.pages_per_tile = out.settings.pages_per_tile;
   const auto tables = tree == nullptr ? nullptr : trees_.live_tables(tree->id);
-  if (tables != nullptr) measure_tables(*tables->version, &out);
+  if (tables == nullptr) return out;
+  {
+    MutexLock lock(trees_.state_mutex);
+    out.pages_per_tile = table_settings(*tree).pages_per_tile;
+    out.measured_pages_per_tile = tree->tile_size.pages();
+  }
+  measure_tables(*tables->version, &out);
   return out;
 }
 

@@ -24,13 +24,18 @@ Result<TuneRequest> request_of(const TunerQuestion& question) {
   request.system.range_selectivity = question.range_selectivity;
   request.system.miss_ratios = question.miss_ratios;
   request.system.filter_curve = FilterCurve::kBlocked;
+  request.system.deletes = {.share = question.delete_share,
+                            .writes_per_deadline = question.writes_per_deadline,
+                            .entries_per_file = question.entries_per_file,
+                            .secondary_per_operation = question.stamp_deletes};
+  if (question.pages_per_tile != 0) request.tile_pages = question.pages_per_tile;
   request.mix = per_operation(question.workload);
   TRY(check_mix(request.mix));
   if (!(question.rho >= 0) || std::isinf(question.rho))
     return Status::invalid_argument("rho is " + number_text(question.rho) + "; allowed: 0 or more");
   request.rho = question.rho;
   if (question.rho > 0) request.mix = with_smallest_share(request.mix);
-  request.size_ratio_max = std::min(request.size_ratio_max, engine_size_ratio_max());
+  request.size_ratio_max = engine_size_ratio_max();
   request.smallest_buffer_bits = std::min(request.smallest_buffer_bits, request.system.memory_bits / 2);
   request.limits.transient_space = question.max_transient_space;
   request.limits.longest_merge_bytes = question.max_merge_bytes;
@@ -50,8 +55,10 @@ TunerAdvice advice_of(const Advice& advice) {
   TunerAdvice out;
   out.layout = layout_name(advice.tuning.layout);
   out.costs = figures_of(advice.report.costs);
+  out.delete_work = advice.report.delete_work;
+  out.stamp_delete_cost = advice.report.secondary_delete;
   out.mean_cost = advice.mean;
-  out.worst_cost = advice.worst.cost;
+  out.worst_cost = advice.score;
   out.worst_workload = figures_of(advice.worst.mix);
   out.write_amplification = advice.report.write_amplification;
   out.longest_merge_bytes = advice.report.longest_merge_bytes;
@@ -63,8 +70,9 @@ TunerAdvice advice_of(const Advice& advice) {
 Result<Tuning> checked_tuning(const TuneRequest& request, const TunerSettings& settings) {
   TRY(validate(settings.policy));
   TRY(check_system(request.system));
-  const auto tuning = tuning_of(request.system, settings.policy, settings.memtable_bytes, settings.filter_bits_per_key);
+  auto tuning = tuning_of(request.system, settings.policy, settings.memtable_bytes, settings.filter_bits_per_key);
   if (!tuning) return Status::unsupported("the model has no formula for the policy " + settings.policy.name);
+  tuning->tile_pages = settings.pages_per_tile;
   TRY(check_tuning(*tuning));
   return *tuning;
 }
@@ -86,6 +94,7 @@ Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question) {
     one.policy = settings.policy;
     one.memtable_bytes = settings.memtable_bytes;
     one.filter_bits_per_key = settings.filter_bits_per_key;
+    one.pages_per_tile = settings.pages_per_tile;
     out.push_back(std::move(one));
   }
   if (out.empty()) return refused;
@@ -99,6 +108,7 @@ Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettin
   out.policy = settings.policy;
   out.memtable_bytes = settings.memtable_bytes;
   out.filter_bits_per_key = settings.filter_bits_per_key;
+  out.pages_per_tile = settings.pages_per_tile;
   return out;
 }
 
@@ -107,7 +117,9 @@ Result<double> change_cost(const TunerQuestion& question, const TunerSettings& f
   TRY_ASSIGN(before, checked_tuning(request, from));
   TRY_ASSIGN(after, checked_tuning(request, to));
   double entries = entries_moved(request.system, before, after);
-  if (to.filter_bits_per_key > from.filter_bits_per_key + kSameBits) entries = std::max(entries, request.system.entries);
+  const bool new_files =
+      to.filter_bits_per_key > from.filter_bits_per_key + kSameBits || to.pages_per_tile != from.pages_per_tile;
+  if (new_files) entries = std::max(entries, request.system.entries);
   return merge_cost(request.system, entries);
 }
 

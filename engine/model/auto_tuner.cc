@@ -14,22 +14,27 @@ namespace {
 
 /// A question whose mix diverges less from the last one, in nats, and whose data differ by less than a part, has the same answer.
 constexpr double kSameMix = 0.002, kSameData = 0.02;
+/// The same for the numbers of deletes and the writes within a deadline, which differ much from window to window.
+constexpr double kSameDeletes = 0.25;
 
-TunerSettings settings_of(const TunerAdvice& advice) {
-  return {advice.policy, advice.memtable_bytes, advice.filter_bits_per_key};
-}
-
-/// Filters of a fixed size have fewer bits per key as the data grow, which is no change of settings.
+/// Filters of a fixed size have fewer bits per key as the data grow, which is no change of settings. Tiles do not count: `auto`
+/// changes them by itself.
 bool same_settings(const TunerSettings& a, const TunerSettings& b) {
   return a.policy == b.policy && a.memtable_bytes == b.memtable_bytes &&
          std::abs(a.filter_bits_per_key - b.filter_bits_per_key) < kSameBits;
 }
 
 bool same_question(const TunerQuestion& a, const TunerQuestion& b) {
-  const auto near = [](double x, double y) { return std::abs(x - y) <= kSameData * std::max(std::abs(x), std::abs(y)); };
+  const auto within = [](double x, double y, double part) {
+    return std::abs(x - y) <= part * std::max(std::abs(x), std::abs(y));
+  };
+  const auto near = [&](double x, double y) { return within(x, y, kSameData); };
   return a.rho == b.rho && a.page_bytes == b.page_bytes && near(a.entries, b.entries) && near(a.entry_bytes, b.entry_bytes) &&
          near(a.memory_bytes, b.memory_bytes) && near(a.range_selectivity, b.range_selectivity) &&
-         near(a.miss_ratios.front(), b.miss_ratios.front()) &&
+         near(a.miss_ratios.front(), b.miss_ratios.front()) && a.write_asymmetry == b.write_asymmetry &&
+         a.sequential_cost == b.sequential_cost && a.pages_per_tile == b.pages_per_tile &&
+         within(a.delete_share, b.delete_share, kSameDeletes) && within(a.stamp_deletes, b.stamp_deletes, kSameDeletes) &&
+         within(a.writes_per_deadline, b.writes_per_deadline, kSameDeletes) && near(a.entries_per_file, b.entries_per_file) &&
          kl_divergence(with_smallest_share(per_operation(a.workload)), with_smallest_share(per_operation(b.workload))) < kSameMix;
 }
 
@@ -90,6 +95,7 @@ AutoTuner::Decision AutoTuner::end_window(Millis start, Millis now, const Worklo
   const TunerSettings settings = settings_now(workload);
   if (!settings_ || (!adopt_ && !same_settings(settings, *settings_))) start_again(settings, start);
   settings_ = settings;
+  base_.pages_per_tile = settings.pages_per_tile;  // the way back leaves tiles as they are
   adopt_ = false;
   waiting_ += counts;
   if (!waiting_since_) waiting_since_ = start;
@@ -110,11 +116,13 @@ AutoTuner::Decision AutoTuner::end_window(Millis start, Millis now, const Worklo
       inputs_of(window, {.rho = options.rho, .workload = options.expected.value_or(out.mix), .memory_bytes = memory});
   out.why = in.verdict;
   if (!out.why.empty()) return out;
+  TunerQuestion for_best = in.question;
+  for_best.pages_per_tile = in.tiles.pages;
   TunerQuestion at_mix = in.question;
   at_mix.workload = out.mix;
   at_mix.rho = 0;
   const auto cost = costs_under(at_mix, settings), base_cost = costs_under(at_mix, base_);
-  auto best = best_for(in.question);
+  auto best = best_for(for_best);
   for (const Status& status : {cost.status(), base_cost.status(), best.status()}) {
     if (!status.is_ok()) return out.why = "no advice: " + std::string(status.message()), out;
   }
@@ -123,6 +131,7 @@ AutoTuner::Decision AutoTuner::end_window(Millis start, Millis now, const Worklo
   own_ += out.cost_now * operations;
   base_pages_ += last_base_cost_ * operations;
   choose(at_mix, std::move(best).value(), *base_cost);
+  if (!candidate_->is_base) candidate_->advice.measures_tiles = in.tiles.measured;
   const double to_base = change_cost(at_mix, settings, base_).value();
   const double exposed = largest_loss(*cost, *base_cost) * operations;
   if (must_return(now, (out.cost_now - last_base_cost_) * operations, to_base + exposed)) {
@@ -148,6 +157,7 @@ AutoTuner::Decision AutoTuner::end_window(Millis start, Millis now, const Worklo
 // The candidate of the last window stays if it is nearly as good as the best settings for this one. Otherwise settings would
 // follow every small move of the mix, and no advice would be given twice.
 void AutoTuner::choose(const TunerQuestion& at_mix, TunerAdvice best, const TunerAdvice& base) {
+  const std::uint32_t tiles = best.pages_per_tile;
   auto costs = costs_under(at_mix, settings_of(best));
   const std::string layout = best.layout;
   Candidate next{
@@ -158,8 +168,9 @@ void AutoTuner::choose(const TunerQuestion& at_mix, TunerAdvice best, const Tune
     next.is_base = true;
   }
   if (candidate_) {
-    if (auto again = costs_under(at_mix, settings_of(candidate_->advice));
-        again.is_ok() && again->mean_cost <= (1 + kSameAdvice) * next.advice.mean_cost) {
+    TunerSettings kept = settings_of(candidate_->advice);
+    kept.pages_per_tile = candidate_->is_base ? base.pages_per_tile : tiles;
+    if (auto again = costs_under(at_mix, kept); again.is_ok() && again->mean_cost <= (1 + kSameAdvice) * next.advice.mean_cost) {
       again->layout = candidate_->advice.layout;
       candidate_->advice = std::move(again).value();
       ++candidate_->windows;

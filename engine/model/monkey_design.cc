@@ -41,6 +41,24 @@ bool keeps(const MonkeyDesign& design, const MonkeyBounds& bounds) {
   return design.point_read <= bounds.point_read && design.write <= bounds.write;
 }
 
+/// Checks the inputs, and returns the memory without the buffer's page.
+Result<double> most_filter_bits(const System& system, const PerOperation& mix) {
+  TRY(check_system(system));
+  TRY(check_mix(mix));
+  const double page = std::max(system.page_bytes * 8, system.memory_bits * 1e-9);  // rounding must leave a buffer
+  const double most = system.memory_bits - page;
+  if (!(most > 0))
+    return Status::invalid_argument("memory is " + number_text(system.memory_bits / 8) + " bytes; allowed: more than a page");
+  return most;
+}
+
+/// `any`: there were designs, within the bounds or not.
+Result<MonkeyDesign> found(const std::optional<MonkeyDesign>& best, bool any) {
+  if (!any) return Status::invalid_argument("the data fits into the memory, so there is nothing to design");
+  if (!best) return Status::invalid_argument("no design keeps the bounds");
+  return *best;
+}
+
 }  // namespace
 
 MonkeyDesign monkey_costs(const System& system, const PerOperation& mix, bool tiering, double size_ratio, double filter_bits) {
@@ -79,13 +97,26 @@ double monkey_filter_memory(const System& system, const PerOperation& mix, bool 
   return x;
 }
 
+Result<MonkeyDesign> monkey_navigation(const System& system, const PerOperation& mix, const MonkeyRange& range,
+                                       const MonkeyBounds& bounds) {
+  TRY_ASSIGN(most, most_filter_bits(system, mix));
+  std::optional<MonkeyDesign> best;
+  bool any = false;
+  for (const bool tiering : {false, true}) {
+    if (!(tiering ? range.tiering : range.leveling)) continue;
+    for (int t = range.size_ratio_min; t <= range.size_ratio_max; ++t) {
+      const double filters = std::min(most, monkey_filter_memory(system, mix, tiering, t));
+      if (!ratio_for_levels(system.data_bits() / (system.memory_bits - filters), 1)) continue;
+      any = true;
+      const MonkeyDesign design = monkey_costs(system, mix, tiering, t, filters);
+      if (keeps(design, bounds) && (!best || design.cost < best->cost)) best = design;
+    }
+  }
+  return found(best, any);
+}
+
 Result<MonkeyDesign> monkey_design(const System& system, const PerOperation& mix, const MonkeyBounds& bounds) {
-  TRY(check_system(system));
-  TRY(check_mix(mix));
-  const double page = std::max(system.page_bytes * 8, system.memory_bits * 1e-9);  // rounding must leave a buffer
-  const double most = system.memory_bits - page;
-  if (!(most > 0))
-    return Status::invalid_argument("memory is " + number_text(system.memory_bits / 8) + " bytes; allowed: more than a page");
+  TRY_ASSIGN(most, most_filter_bits(system, mix));
   std::optional<MonkeyDesign> best;
   bool any = false;
   // Each round searches filter memory in smaller steps around the best point of the round before.
@@ -111,9 +142,7 @@ Result<MonkeyDesign> monkey_design(const System& system, const PerOperation& mix
       if (here && (!best || here->cost < best->cost)) best = here;
     }
   }
-  if (!any) return Status::invalid_argument("the data fits into the memory, so there is nothing to design");
-  if (!best) return Status::invalid_argument("no design keeps the bounds");
-  return *best;
+  return found(best, any);
 }
 
 }  // namespace ebbtide

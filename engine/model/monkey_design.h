@@ -9,8 +9,9 @@
 //
 // Algorithm 1 goes through L = 1, 2, ... and sets T = N^(1/L). The T that the algorithm means makes N E / M_buf a full tree of L
 // levels: T^(L+1) / (T - 1) = N E / M_buf. This T depends on the buffer, so this file searches T and the memory together.
-// Algorithm 5 divides the memory for a given T by Newton's method. Its Eq. 25 holds if all levels have filters (above
-// M_threshold, Eq. 8); below that memory, this file searches the division with the lowest true cost. Eq. 10 counts (T - 1) / 2
+// Algorithm 5 divides the memory for a given T by Newton's method; monkey_navigation() goes through whole T with it. Its Eq. 25
+// holds if all levels have filters (above M_threshold, Eq. 8); below that memory, monkey_design() searches the division with the
+// lowest true cost, while Algorithm 5 misses it. Eq. 10 counts (T - 1) / 2
 // and (T - 1) / T merges per level, unlike Endure's Eq. 9. Where Eqs. 38 and 42 differ, Eq. 42 is right.
 //
 // tuner.h searches more layouts; this file serves comparisons with the paper.
@@ -50,6 +51,16 @@ MonkeyDesign monkey_costs(const System& system, const PerOperation& mix, bool ti
 /// Algorithm 5: returns the bits of system.memory_bits for filters at which Eq. 25 is smallest; at least a page is left for the
 /// buffer. Accurate to a page.
 double monkey_filter_memory(const System& system, const PerOperation& mix, bool tiering, double size_ratio);
+
+/// The designs that monkey_navigation() tries.
+struct MonkeyRange {
+  int size_ratio_min = 2, size_ratio_max = 100;  ///< whole T, 2 or more
+  bool leveling = true, tiering = true;
+};
+/// Returns the cheapest design within the bounds (section 4.5, "Holistic Design with SLAs") among whole T, each with its memory
+/// divided by Algorithm 5. The design has the costs of monkey_costs(). kInvalidArgument: as for monkey_design().
+Result<MonkeyDesign> monkey_navigation(const System& system, const PerOperation& mix, const MonkeyRange& range,
+                                       const MonkeyBounds& bounds = {});
 
 /// Algorithm 1: returns the cheapest design. kInvalidArgument: `system` or `mix` is wrong, no design keeps the bounds, or the
 /// data is smaller than a tree with T = 2.

@@ -32,6 +32,20 @@ PerOperation newest_counts(std::span<const WorkloadWindow> windows) {
   return per_operation(counts);
 }
 
+double part(std::uint64_t of, std::uint64_t all) {
+  return all == 0 ? 0 : std::min(1.0, static_cast<double>(of) / static_cast<double>(all));
+}
+
+/// Fills in the deletes; `question` has the mix already.
+void describe_deletes(const Workload& workload, const WorkloadSummary& summary, TunerQuestion* question) {
+  const OperationCounts& total = summary.total;
+  question->delete_share = part(total.deletes, total.writes);
+  question->stamp_deletes = part(total.stamp_deletes, total.total());
+  question->writes_per_deadline = summary.operations_per_day * question->workload.write *
+                                  static_cast<double>(workload.settings.delete_deadline) / kMillisPerDay;
+  if (workload.entries_per_file >= 1) question->entries_per_file = workload.entries_per_file;
+}
+
 /// Fills in the inputs of the model.
 void describe(const Workload& workload, const RecommendOptions& options, Recommendation* out) {
   const WorkloadSummary& summary = out->summary;
@@ -47,6 +61,17 @@ void describe(const Workload& workload, const RecommendOptions& options, Recomme
   q.range_selectivity = std::min(1.0, summary.entries_per_range / q.entries);
   q.miss_ratios = {workload.cache_miss_ratio};
   q.max_transient_space = kMostTransientSpace;
+  q.write_asymmetry = workload.device.write_asymmetry;
+  q.sequential_cost = workload.device.sequential_cost;
+  describe_deletes(workload, summary, &q);
+  q.pages_per_tile = out->settings.pages_per_tile;
+}
+
+/// Returns the tiles of the advised settings. Deletes by stamp make `auto` the better choice: it follows their number, and those of
+/// false positives and iterators (deletes/tile_size.h). Without such deletes there is nothing to measure, and today's tiles stay.
+Recommendation::Tiles advised_tiles(const Workload& workload, const WorkloadSummary& summary) {
+  const bool follows = summary.total.stamp_deletes != 0 && workload.settings.pages_per_tile != 0;
+  return {follows ? workload.measured_pages_per_tile : workload.pages_per_tile, follows};
 }
 
 /// Returns why there is no advice for the database; "" if there may be some.
@@ -98,18 +123,19 @@ Result<TunerAdvice> compared_costs(const TunerQuestion& question, const TunerSet
 Result<Proposal> propose(const Recommendation& all, bool robust) {
   TunerQuestion later = all.question;
   if (!robust) later.rho = 0;
+  later.pages_per_tile = all.tiles.pages;
   TRY_ASSIGN(best, best_settings(later));
-  const TunerSettings chosen{best.policy, best.memtable_bytes, best.filter_bits_per_key};
-  TRY_ASSIGN(now, compared_costs(all.question, chosen));
+  TRY_ASSIGN(now, compared_costs(all.question, settings_of(best)));
   Proposal proposal;
   proposal.advice = std::move(now);
   proposal.advice.layout = best.layout;
+  proposal.advice.measures_tiles = all.tiles.measured;
   if (!all.today) {
     proposal.verdict = "not compared: the model has no formula for today's policy " + all.settings.policy.name +
                        "; `ebbtide-tune explain --policy` simulates it";
     return proposal;
   }
-  TRY_ASSIGN(price, change_cost(all.question, all.settings, chosen));
+  TRY_ASSIGN(price, change_cost(all.question, all.settings, settings_of(best)));
   proposal.change_cost = price;
   if (robust) {
     judge(all, all.today->worst_cost, proposal.advice.worst_cost, "at the worst workload within rho", &proposal);
@@ -156,13 +182,19 @@ TunerSettings settings_now(const Workload& workload) {
   const double memory_of_filters = static_cast<double>(tree.filter_memory) * 8;
   const auto entries = static_cast<double>(std::max<std::uint64_t>(workload.table_entries, 1));
   return {tree.policy, tree.memtable_size,
-          memory_of_filters > 0 ? std::min(32.0, memory_of_filters / entries) : tree.filter_bits_per_key};
+          memory_of_filters > 0 ? std::min(32.0, memory_of_filters / entries) : tree.filter_bits_per_key,
+          workload.pages_per_tile};
+}
+
+TunerSettings settings_of(const TunerAdvice& advice) {
+  return {advice.policy, advice.memtable_bytes, advice.filter_bits_per_key, advice.pages_per_tile};
 }
 
 Recommendation inputs_of(const Workload& workload, const RecommendOptions& options) {
   Recommendation out;
   out.summary = summarize(workload.windows);
   describe(workload, options, &out);
+  out.tiles = advised_tiles(workload, out.summary);
   out.verdict = why_none(workload, options, out.summary);
   return out;
 }
@@ -210,6 +242,7 @@ std::vector<std::pair<std::string, std::string>> database_config(DatabaseId data
     const double value = set == advice.policy.parameters.end() ? parameter.fallback : set->second;
     out.emplace_back(prefix + "policy." + parameter.name, exact_text(value));
   }
+  if (advice.measures_tiles) out.emplace_back(prefix + "pages_per_tile", "auto");
   // Rounded down, so that filters and memtable stay within the memory.
   out.emplace_back(prefix + "memtable_size", std::to_string(advice.memtable_bytes / 1024) + "KiB");
   out.emplace_back(prefix + "filters.memory", "auto");  // else bits_per_key would have no effect

@@ -10,6 +10,9 @@ namespace ebbtide {
 /// Returns a Recommendation with summary, question and settings. Its verdict says why there can be no advice; "" if there can.
 Recommendation inputs_of(const Workload& workload, const RecommendOptions& options);
 
+/// Returns the settings that an advice advises.
+TunerSettings settings_of(const TunerAdvice& advice);
+
 /// Returns the settings with the lowest worst cost for a tenth more data than `question` has, and their costs for that. Errors:
 /// those of advise().
 Result<TunerAdvice> best_settings(const TunerQuestion& question);

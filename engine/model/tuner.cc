@@ -44,20 +44,20 @@ class LayoutSearch {
   std::vector<Candidate> candidates(Layout layout) {
     const std::vector<double> none = {1};
     std::vector<double> tiles = {1};
-    if (s_.deletes.secondary_per_operation > 0) tiles = {1, 2, 4, 8, 16, 32, 64};
+    if (r_.tile_pages) {
+      tiles = {*r_.tile_pages};
+    } else if (s_.deletes.secondary_per_operation > 0) {
+      tiles = {1, 2, 4, 8, 16, 32, 64};
+    }
     std::vector<Candidate> all;
     for (const double tile_pages : tiles) {
       for (const double c : layout == Layout::kGarnering ? r_.scaling_ratios : none) {
-        for (int t = r_.size_ratio_min; t <= r_.size_ratio_max; ++t) {
-          Tuning tuning;
-          tuning.layout = layout;
-          tuning.size_ratio = t;
-          tuning.scaling_ratio = c;
-          tuning.level0_runs = layout == Layout::kLeveling ? 1 : r_.level0_runs;
-          tuning.tile_pages = tile_pages;
-          all.push_back(best_memory(tuning));
-          best_ = std::min(best_, all.back().score);
-        }
+        Tuning tuning;
+        tuning.layout = layout;
+        tuning.scaling_ratio = c;
+        tuning.level0_runs = layout == Layout::kLeveling ? 1 : r_.level0_runs;
+        tuning.tile_pages = tile_pages;
+        search_size_ratios(tuning, &all);
       }
     }
     return all;
@@ -85,6 +85,36 @@ class LayoutSearch {
   }
 
  private:
+  /// Adds the best tuning for each T that is tried to `all`; the other fields are those of `tuning`.
+  void search_size_ratios(Tuning tuning, std::vector<Candidate>* all) {
+    const auto score_at = [&](int t) {
+      tuning.size_ratio = t;
+      all->push_back(best_memory(tuning));
+      best_ = std::min(best_, all->back().score);
+      return all->back().score;
+    };
+    double best = std::numeric_limits<double>::infinity();
+    int best_at = 0;
+    const auto step_after = [](int t) { return t < kEachSizeRatio ? 1 : std::max(1, t / 20); };
+    for (int t = r_.size_ratio_min;; t = std::min(t + step_after(t), r_.size_ratio_max)) {
+      if (const double score = score_at(t); score < best) {
+        best = score;
+        best_at = t;
+      }
+      if (t == r_.size_ratio_max) break;
+    }
+    // Halves the distance to the neighbours of the best T.
+    for (int step = step_after(best_at) / 2; step >= 1; step /= 2) {
+      for (const int t : {best_at - step, best_at + step}) {
+        if (t < r_.size_ratio_min || t > r_.size_ratio_max) continue;
+        if (const double score = score_at(t); score < best) {
+          best = score;
+          best_at = t;
+        }
+      }
+    }
+  }
+
   Candidate at(Tuning tuning, double buffer_bits) {
     tuning.buffer_bits = buffer_bits;
     tuning.filter_bits = std::max(0.0, s_.memory_bits - buffer_bits);
@@ -210,6 +240,8 @@ Status check_request(const TuneRequest& r) {
   }
   if (r.level0_runs < 1 || r.level0_runs > 64)
     return wrong("level0_runs is " + std::to_string(r.level0_runs) + "; allowed: 1 to 64");
+  if (r.tile_pages && !(*r.tile_pages >= 1 && *r.tile_pages <= 64))
+    return wrong("pages_per_tile is " + number_text(*r.tile_pages) + "; allowed: 1 to 64");
   if (r.filter_bits.has_value() != r.buffer_bits.has_value())
     return wrong("filter memory and buffer must both be fixed, or neither");
   if (r.filter_bits && !(*r.filter_bits >= 0 && *r.buffer_bits >= 1))

@@ -1,7 +1,8 @@
 // Finds the tuning with the lowest cost for an expected mix (nominal tuning), or with the lowest worst cost over all mixes within
 // rho of the expected mix (robust tuning; Huynh et al., Endure, Problems 1 and 2). rho = 0 is nominal tuning.
 //
-// The search tries every layout, size ratio T, scaling ratio c and tile size h, since there are few. For each combination it
+// The search tries every layout, size ratio T, scaling ratio c and tile size h, since there are few; of the T above
+// kEachSizeRatio it tries some. For each combination it
 // tries each number of levels L. L fixes a range of the buffer in which the cost has no jumps, and a golden-section search finds
 // the best division of the memory in that range. The numbers of runs K_i are found by steps in one K at a time: the costs and
 // their worst case are convex in each K_i. A general solver for continuous variables would still have to be started for each L,
@@ -31,8 +32,11 @@ struct Limits {
   double write = std::numeric_limits<double>::infinity();                ///< page reads of a write
 };
 
-/// The largest T that a search takes.
+/// The largest T that a search takes. The engine's policies take none above it.
 inline constexpr int kLargestSizeRatio = 1024;
+/// The search tries each T up to this one. Of larger ones it tries one in every twentieth, and then those beside the best: costs
+/// change by less than a percent between them.
+inline constexpr int kEachSizeRatio = 100;
 
 struct TuneRequest {
   System system;
@@ -41,6 +45,7 @@ struct TuneRequest {
   Equations equations = Equations::kEngine;
   std::vector<Layout> layouts = {std::begin(kLayouts), std::end(kLayouts)};
   int size_ratio_min = 2, size_ratio_max = 100;                         ///< T, 2 to kLargestSizeRatio; Endure searches 2 to 100
+  std::optional<double> tile_pages;                                     ///< if set, h is fixed
   std::vector<double> scaling_ratios = {0.4, 0.5, 0.6, 0.7, 0.8, 0.9};  ///< c of Garnering
   int level0_runs = 4;                                                  ///< R: runs of level 0
   double smallest_buffer_bits = 8.0 * 1024 * 1024;                      ///< above 0

@@ -26,7 +26,7 @@ struct Release {
   const char* name;
   std::array<std::uint32_t, kKinds> newest;
 };
-constexpr Release kReleases[] = {{"0.1.0", {1, 3, 2, 1}}, {"0.2.0", {1, 4, 3, 1}}};
+constexpr Release kReleases[] = {{"0.1.0", {1, 3, 2, 1}}, {"0.2.0", {1, 4, 3, 2}}};
 static_assert(std::end(kReleases)[-1].newest == kOwn, "a changed format needs a row for the release that has it");
 
 /// In every version, the first two words of a file are magic number and version.

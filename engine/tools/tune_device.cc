@@ -148,7 +148,9 @@ std::string device_yaml(const DeviceFigures& figures) {
          " MB/s, write with sync: " + formatted(figures.write_bytes_per_us, "%.0f") + " MB/s\n";
   out += "page_size: " + formatted(figures.page_bytes / 1024, "%.0f") + "KiB\n";
   out += "write_asymmetry: " + formatted(figures.write_asymmetry, "%.4g") + "\n";
-  return out + "sequential_cost: " + formatted(figures.sequential_cost, "%.4g") + "\n";
+  out += "sequential_cost: " + formatted(figures.sequential_cost, "%.4g") + "\n";
+  return out + "# For the advice of a server: CONFIG SET tuning.write_asymmetry " + formatted(figures.write_asymmetry, "%.4g") +
+         " tuning.sequential_cost " + formatted(figures.sequential_cost, "%.4g") + "\n";
 }
 
 std::string device_json(const DeviceFigures& figures) {

@@ -50,7 +50,7 @@ struct DeviceFigures {
 /// or a call failed. kAborted: stopped. The file does not exist afterwards, unless its removal failed, which is an error, too.
 Result<DeviceFigures> measure_device(FileSystem& fs, const Clock& clock, const DeviceTest& test);
 
-/// Returns page_size, write_asymmetry and sequential_cost as YAML for --file, with the times as comments.
+/// Returns page_size, write_asymmetry and sequential_cost as YAML for --file, with the times, and the keys of a server, as comments.
 std::string device_yaml(const DeviceFigures& figures);
 std::string device_json(const DeviceFigures& figures);
 

@@ -82,13 +82,19 @@ constexpr const char* kDeviceExamples =
     "The output is a file with page_size, write_asymmetry and sequential_cost. Several files may be given to the other "
     "subcommands:\n"
     "  ebbtide-tune device /var/lib/ebbtide > device.yaml\n"
-    "  ebbtide-tune advise --file device.yaml --file workload.yaml\n";
+    "  ebbtide-tune advise --file device.yaml --file workload.yaml\n"
+    "A server's own advice (TUNE.ADVISE, tuning.auto) takes both costs from its keys tuning.write_asymmetry and\n"
+    "tuning.sequential_cost.\n";
 constexpr const char* kWhatIfExamples =
     "Each --change is evaluated separately. Example:\n"
     "  ebbtide-tune what-if --file workload.yaml --change memory=1GiB --change entries=1G --change workload=0.1,0.1,0.1,0.7\n";
 constexpr const char* kMonkeyExamples =
-    "Example, with a limit on the cost of a write:\n"
-    "  ebbtide-tune monkey --file workload.yaml --max-write 0.5\n";
+    "--max-read and --max-write leave out designs whose point reads or writes cost more. --size-ratios and --layouts restrict "
+    "the "
+    "designs of Algorithm 5.\n"
+    "Examples, with a limit on the cost of a write, and with the memory for leveling with T = 10:\n"
+    "  ebbtide-tune monkey --file workload.yaml --max-write 0.5\n"
+    "  ebbtide-tune monkey --file workload.yaml --size-ratios 10,10 --layouts leveling\n";
 
 struct Arguments {
   std::string server, user, password_file;
@@ -223,8 +229,16 @@ int run_yaml(TuneInputs in) {
 }
 
 int run_monkey(const TuneInputs& in) {
-  const auto design = monkey_design(in.request.system, in.request.mix, {in.request.limits.point_read, in.request.limits.write});
-  return design.is_ok() ? print(monkey_text(in.request, *design)) : fail(2, design.status());
+  const MonkeyBounds bounds{in.request.limits.point_read, in.request.limits.write};
+  const auto design = monkey_design(in.request.system, in.request.mix, bounds);
+  if (!design.is_ok()) return fail(2, design.status());
+  const auto has = [&](Layout layout) {
+    return std::find(in.request.layouts.begin(), in.request.layouts.end(), layout) != in.request.layouts.end();
+  };
+  const MonkeyRange range{in.request.size_ratio_min, in.request.size_ratio_max, has(Layout::kLeveling), has(Layout::kTiering)};
+  if (!range.leveling && !range.tiering)
+    return fail(2, Status::invalid_argument("layouts: Monkey has leveling and tiering, and neither is among them"));
+  return print(monkey_text(in.request, *design, monkey_navigation(in.request.system, in.request.mix, range, bounds)));
 }
 
 int run_what_if(const TuneInputs& in, const std::vector<std::string>& changes) {
@@ -303,8 +317,8 @@ int main(int argc, char** argv) {
   CLI::App* what_if_command = app.add_subcommand("what-if", "Prints how the costs change with memory, data, device or mix.");
   CLI::App* monkey = app.add_subcommand("monkey",
                                         "Prints Monkey's design of the same data and mix: tiering or leveling, T and memory as "
-                                        "by Algorithm 1, with a search of the memory.");
-  add_flags(monkey, &a, {"Data", "Device", "Operations"}, {"max_read", "max_write"});
+                                        "by Algorithm 1, with a search of the memory; and that for a whole T, by Algorithm 5.");
+  add_flags(monkey, &a, {"Data", "Device", "Operations"}, {"max_read", "max_write", "size_ratios", "layouts"});
   add_flags(explain, &a, {"Data", "Device", "Operations", "Deletes", "Tuning"});
   add_flags(advise, &a, {"Data", "Device", "Operations", "Deletes", "Search"});
   add_flags(compare_command, &a, {"Data", "Device", "Deletes", "Tuning"},

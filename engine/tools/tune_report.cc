@@ -200,13 +200,16 @@ std::string advices_text(const TuneRequest& request, const std::vector<Advice>& 
   return out + settings_text(request, advices.front().tuning);
 }
 
-std::string monkey_text(const TuneRequest& request, const MonkeyDesign& design) {
-  const std::vector<Row> rows = {
-      {"policy", "T", "levels", "buffer", "filter bits", "point read", "range", "write", "mean"},
-      {design.tiering ? "tiering" : "leveling", formatted(design.size_ratio), formatted(design.levels, "%.3g"),
-       bytes_text(design.buffer_bits / 8), formatted(design.filter_bits / request.system.entries, "%.2f"),
-       formatted(design.point_read), formatted(design.range), formatted(design.write), formatted(design.cost)}};
-  return "Expected: " + mix_text(request.mix) + "\n\n" + aligned_table(rows);
+std::string monkey_text(const TuneRequest& request, const MonkeyDesign& design, const Result<MonkeyDesign>& navigated) {
+  const auto table = [&](const MonkeyDesign& one) {
+    return aligned_table({{"policy", "T", "levels", "buffer", "filter bits", "point read", "range", "write", "mean"},
+                          {one.tiering ? "tiering" : "leveling", formatted(one.size_ratio), formatted(one.levels, "%.3g"),
+                           bytes_text(one.buffer_bits / 8), formatted(one.filter_bits / request.system.entries, "%.2f"),
+                           formatted(one.point_read), formatted(one.range), formatted(one.write), formatted(one.cost)}});
+  };
+  return "Expected: " + mix_text(request.mix) + "\n\n" + table(design) +
+         "\nWith a whole T, and the memory divided by Algorithm 5:\n" +
+         (navigated.is_ok() ? table(*navigated) : std::string(navigated.status().message()) + "\n");
 }
 
 std::string what_if_text(const TuneRequest& request, const std::vector<Answer>& answers) {

@@ -32,8 +32,9 @@ Status check_engine_settings(const TuneRequest& request, const Tuning& tuning);
 /// Returns yaml_text() below a heading, and why the engine refuses the settings if it does.
 std::string settings_text(const TuneRequest& request, const Tuning& tuning);
 
-/// Returns Monkey's design in the paper's terms (model/monkey_design.h); its T need not be a whole number.
-std::string monkey_text(const TuneRequest& request, const MonkeyDesign& design);
+/// Returns Monkey's designs in the paper's terms: that of monkey_design(), whose T need not be a whole number, and that of
+/// monkey_navigation(), or why there is none.
+std::string monkey_text(const TuneRequest& request, const MonkeyDesign& design, const Result<MonkeyDesign>& navigated);
 
 struct Answer {
   std::string question;  ///< "memory=2GiB"

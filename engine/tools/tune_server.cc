@@ -56,12 +56,12 @@ class Fields {
   }
   template <typename Number>
   void number(const std::string& name, Number* to) {
-    const ServedValue* const value = find(name);
-    if (value == nullptr) return;
-    const char* const begin = value->text.data();
-    const char* const end = begin + value->text.size();
-    if (const auto [at, error] = std::from_chars(begin, end, *to); value->is_array || error != std::errc() || at != end)
-      fail(name + " is \"" + value->text + "\"");
+    if (const ServedValue* const value = find(name); value != nullptr) parse(name, *value, to);
+  }
+  /// Leaves `*to` if the field is missing, since servers of 0.1.0 do not send it.
+  template <typename Number>
+  void newer_number(const std::string& name, Number* to) {
+    if (const auto at = fields_.find(name); at != fields_.end()) parse(name, *at->second, to);
   }
   const ServedValue* array(const std::string& name) {
     const ServedValue* const value = find(name);
@@ -75,6 +75,13 @@ class Fields {
     const auto at = fields_.find(name);
     if (at == fields_.end()) fail("the field " + name + " is missing");
     return at == fields_.end() ? nullptr : at->second;
+  }
+  template <typename Number>
+  void parse(const std::string& name, const ServedValue& value, Number* to) {
+    const char* const begin = value.text.data();
+    const char* const end = begin + value.text.size();
+    if (const auto [at, error] = std::from_chars(begin, end, *to); value.is_array || error != std::errc() || at != end)
+      fail(name + " is \"" + value.text + "\"");
   }
   void fail(const std::string& why) {
     if (status_.is_ok()) status_ = Status::corruption("the reply to TUNE.WORKLOAD: " + place_ + why);
@@ -95,6 +102,8 @@ Result<WorkloadWindow> window_of(const ServedValue& reply) {
   fields.number("ranges", &window.counts.ranges);
   fields.number("writes", &window.counts.writes);
   fields.number("range-entries", &window.counts.range_entries);
+  fields.newer_number("deletes", &window.counts.deletes);
+  fields.newer_number("stamp-deletes", &window.counts.stamp_deletes);
   TRY(fields.status());
   return window;
 }
@@ -128,6 +137,7 @@ Row advice_row(const std::string& name, const TunerAdvice& advice) {
           ratio == advice.policy.parameters.end() ? "-" : formatted(ratio->second, "%g"),
           formatted(static_cast<double>(advice.memtable_bytes) / 0x1p20, "%.3g MiB"),
           formatted(advice.filter_bits_per_key, "%.2f"),
+          std::to_string(advice.pages_per_tile),
           formatted(advice.costs.empty_read),
           formatted(advice.costs.read),
           formatted(advice.costs.range),
@@ -160,7 +170,9 @@ JsonObject advice_json(const TunerAdvice& advice) {
   policy.add("name", advice.policy.name);
   for (const auto& [name, value] : advice.policy.parameters) policy.raw(name, json_number(value));
   out.add("layout", advice.layout).add("policy", policy).add("memtable-size", advice.memtable_bytes);
-  out.raw("filter-bits-per-key", json_number(advice.filter_bits_per_key)).add("costs", figures_json(advice.costs));
+  out.raw("filter-bits-per-key", json_number(advice.filter_bits_per_key));
+  out.add("pages-per-tile", std::uint64_t{advice.pages_per_tile}).add("costs", figures_json(advice.costs));
+  out.raw("delete-work", json_number(advice.delete_work)).raw("stamp-delete-cost", json_number(advice.stamp_delete_cost));
   out.raw("mean-cost", json_number(advice.mean_cost)).raw("worst-cost", json_number(advice.worst_cost));
   out.raw("write-amplification", json_number(advice.write_amplification));
   out.raw("longest-merge-bytes", json_number(advice.longest_merge_bytes));
@@ -224,6 +236,13 @@ Result<Workload> workload_of(const ServedValue& reply) {
   fields.number("memtable-size", &out.settings.memtable_size);
   fields.number("filter-bits-per-key", &out.settings.filter_bits_per_key);
   fields.number("filter-memory", &out.settings.filter_memory);
+  fields.newer_number("pages-per-tile", &out.settings.pages_per_tile);
+  fields.newer_number("pages-per-tile-now", &out.pages_per_tile);
+  fields.newer_number("pages-per-tile-measured", &out.measured_pages_per_tile);
+  fields.newer_number("delete-deadline-ms", &out.settings.delete_deadline);
+  fields.newer_number("entries-per-file", &out.entries_per_file);
+  fields.newer_number("write-asymmetry", &out.device.write_asymmetry);
+  fields.newer_number("sequential-cost", &out.device.sequential_cost);
   const ServedValue* const policy = fields.array("policy");
   const ServedValue* const windows = fields.array("windows");
   TRY(fields.status());
@@ -262,8 +281,8 @@ std::string recommendation_text(const Workload& workload, const Recommendation& 
                     std::to_string(workload.windows.size()) + " windows, " + formatted(summary.operations_per_day) + " a day\n";
   if (!advice.nominal) return out + advice.verdict + ".\n";
   out += "Expected: " + shares_text(advice.question.workload) + "; rho = " + formatted(advice.question.rho, "%.3g") + "\n\n";
-  std::vector<Row> rows = {
-      {"", "policy", "T", "memtable", "filter bits", "empty read", "read", "range", "write", "mean", "worst", "space in merges"}};
+  std::vector<Row> rows = {{"", "policy", "T", "memtable", "filter bits", "tile", "empty read", "read", "range", "write", "mean",
+                            "worst", "space in merges"}};
   if (advice.today) rows.push_back(advice_row("today", *advice.today));
   if (is_given(advice, *advice.nominal)) rows.push_back(advice_row("nominal", advice.nominal->advice));
   if (advice.robust && is_given(advice, *advice.robust)) rows.push_back(advice_row("robust", advice.robust->advice));

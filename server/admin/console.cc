@@ -155,6 +155,13 @@ void write_map(const TreeMap& map, Json& json) {
   json.close(']').close('}');
 }
 
+void write_workload(const WorkloadSummary& summary, Json& json) {
+  const OperationFigures& mix = summary.mean;
+  json.key("workload").open('{').field("operations", summary.total.total());
+  json.field("empty_read", mix.empty_read).field("read", mix.read).field("range", mix.range).field("write", mix.write);
+  json.field("known", summary.enough).field("divergence", summary.divergence).field("rho", summary.rho).close('}');
+}
+
 }  // namespace
 
 std::string console_json(const ConsoleSnapshot& s) {
@@ -170,6 +177,7 @@ std::string console_json(const ConsoleSnapshot& s) {
     json.field("files_left", t.files_left).field("bytes_left", t.bytes_left).close('}');
   }
   json.close(']');
+  if (s.workload) write_workload(*s.workload, json);
   if (!s.tuning.empty()) json.field("tuning", s.tuning);
   if (s.map) write_map(*s.map, json);
   return json.close('}').take();

@@ -14,6 +14,7 @@
 
 #include <engine/stats.h>
 #include <engine/tree_map.h>
+#include <engine/tuner.h>
 
 namespace ebbtide {
 
@@ -39,6 +40,7 @@ struct ConsoleSnapshot {
   std::uint64_t open_tickets = 0;
   std::vector<ConsoleTicket> tickets;  ///< the first tickets; the others are only counted
   std::uint32_t databases = 0;
+  std::optional<WorkloadSummary> workload;  ///< of the database that was asked for, from its history
   std::string tuning;  ///< the newest decision of tuning.auto for the requested database; empty: it is off
 };
 

@@ -52,6 +52,8 @@ void reply_counts(Reply& reply, const OperationCounts& counts) {
   reply_field(reply, "ranges", counts.ranges);
   reply_field(reply, "writes", counts.writes);
   reply_field(reply, "range-entries", counts.range_entries);
+  reply_field(reply, "deletes", counts.deletes);
+  reply_field(reply, "stamp-deletes", counts.stamp_deletes);
 }
 
 /// Writes name and parameters of a policy, with the defaults of parameters that are not set.
@@ -66,6 +68,8 @@ void reply_policy(Reply& reply, const PolicySettings& policy) {
   }
 }
 
+Result<Workload> workload_of(Ctx& ctx, DatabaseId database) { return env_of(ctx).tuning->workload(*env_of(ctx).db, database); }
+
 Status tune_workload(Ctx& ctx) {
   if (ctx.argc() > 2) return wrong_arity(ctx.command);
   std::int64_t shown = kShownWindows;
@@ -73,10 +77,10 @@ Status tune_workload(Ctx& ctx) {
     TRY_ASSIGN(given, integer_argument_in(ctx.arg(1), 0, kMostWindows));
     shown = given;
   }
-  TRY_ASSIGN(workload, env_of(ctx).db->workload(ctx.session.database));
+  TRY_ASSIGN(workload, workload_of(ctx, ctx.session.database));
   const WorkloadSummary summary = summarize(workload.windows);
   Reply& reply = ctx.reply;
-  reply.map(17);
+  reply.map(24);
   reply_field(reply, "database", std::uint64_t{workload.database});
   reply_field(reply, "operations", summary.total.total());
   reply_figures(reply, "mean", summary.mean);
@@ -92,12 +96,19 @@ Status tune_workload(Ctx& ctx) {
   reply_field(reply, "memtable-size", workload.settings.memtable_size);
   reply_field(reply, "filter-bits-per-key", workload.settings.filter_bits_per_key);
   reply_field(reply, "filter-memory", workload.settings.filter_memory);
+  reply_field(reply, "pages-per-tile", std::uint64_t{workload.settings.pages_per_tile});
+  reply_field(reply, "pages-per-tile-now", std::uint64_t{workload.pages_per_tile});
+  reply_field(reply, "pages-per-tile-measured", std::uint64_t{workload.measured_pages_per_tile});
+  reply_field(reply, "delete-deadline-ms", workload.settings.delete_deadline);
+  reply_field(reply, "entries-per-file", workload.entries_per_file);
+  reply_field(reply, "write-asymmetry", workload.device.write_asymmetry);
+  reply_field(reply, "sequential-cost", workload.device.sequential_cost);
   reply_field(reply, "windows-known", std::uint64_t{workload.windows.size()});
   const std::size_t count = std::min(workload.windows.size(), static_cast<std::size_t>(shown));
   reply.bulk("windows");
   reply.array(count);
   for (const WorkloadWindow& window : std::span(workload.windows).last(count)) {
-    reply.map(7);
+    reply.map(9);
     reply_field(reply, "start-ms", window.start);
     reply_field(reply, "length-ms", window.length);
     reply_counts(reply, window.counts);
@@ -106,14 +117,17 @@ Status tune_workload(Ctx& ctx) {
   return Status::ok();
 }
 
-constexpr std::size_t kAdviceFields = 10;
+constexpr std::size_t kAdviceFields = 13;
 /// Writes kAdviceFields fields.
 void reply_advice(Reply& reply, const TunerAdvice& advice) {
   reply_field(reply, "layout", Bytes(advice.layout));
   reply_policy(reply, advice.policy);
   reply_field(reply, "memtable-size", advice.memtable_bytes);
   reply_field(reply, "filter-bits-per-key", advice.filter_bits_per_key);
+  reply_field(reply, "pages-per-tile", std::uint64_t{advice.pages_per_tile});
   reply_figures(reply, "costs", advice.costs);
+  reply_field(reply, "delete-work", advice.delete_work);
+  reply_field(reply, "stamp-delete-cost", advice.stamp_delete_cost);
   reply_field(reply, "mean-cost", advice.mean_cost);
   reply_field(reply, "worst-cost", advice.worst_cost);
   reply_field(reply, "write-amplification", advice.write_amplification);
@@ -168,7 +182,7 @@ Status advise_options(Ctx& ctx, RecommendOptions* options) {
 Status tune_advise(Ctx& ctx) {
   RecommendOptions options;
   TRY(advise_options(ctx, &options));
-  TRY_ASSIGN(workload, env_of(ctx).db->workload(ctx.session.database));
+  TRY_ASSIGN(workload, workload_of(ctx, ctx.session.database));
   const auto advice = recommend(workload, options);
   if (!advice.is_ok()) return reply_error("ERR " + std::string(advice.status().message()));
   env_of(ctx).tuning->keep(workload.database, {*advice, env_of(ctx).now()});
@@ -219,7 +233,7 @@ Result<ApplyOptions> apply_options(Ctx& ctx) {
 /// Returns the advice to apply: the last one that TUNE.ADVISE gave, or a new one. The robust tuning is chosen if there is one.
 /// Fails with the verdict if the advice is to keep the settings.
 Result<TunerAdvice> advice_to_apply(Ctx& ctx, DatabaseId database) {
-  TRY_ASSIGN(workload, env_of(ctx).db->workload(database));
+  TRY_ASSIGN(workload, workload_of(ctx, database));
   auto known = env_of(ctx).tuning->advice(database, env_of(ctx).now(), settings_now(workload));
   if (!known) {
     auto advice = recommend(workload, {});

@@ -86,6 +86,7 @@ struct Config {
   double tuning_rho = 0.5;
   std::uint64_t tuning_window_ms = 60'000;
   std::vector<std::string> tuning_expected_workload;  ///< four numbers as texts, or none
+  DeviceCosts tuning_device;
   /// Returns tuning_expected_workload as shares; none if it is empty.
   [[nodiscard]] std::optional<OperationFigures> expected_workload() const;
   // The sections `metrics` and `log`.

@@ -28,6 +28,7 @@ KeptAdvice kept(const Workload& workload, const AutoTuner::Decision& decision, M
 }  // namespace
 
 void AutoTuning::configure(const TuningSettings& settings) {
+  env_.board->set_device(settings.device);
   std::lock_guard lock(mutex_);
   const bool same_windows = settings.mode == settings_.mode && settings.window == settings_.window;
   settings_ = settings;

@@ -22,6 +22,7 @@ struct TuningSettings {
   TuningMode mode = TuningMode::kOff;
   Millis window = 60'000;
   AutoTunerOptions options;
+  DeviceCosts device;  ///< for all advice, also without tuning.auto
 };
 
 /// Thread-safe. configure() and due() do not block, so a change of the configuration that run() makes may call configure().

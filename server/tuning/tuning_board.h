@@ -1,5 +1,5 @@
 // What the tuner has advised for each database: the last advice of TUNE.ADVISE, which TUNE.APPLY takes, the state of tuning.auto,
-// and the number of changes.
+// and the number of changes. Also what the device costs, which all advice depends on.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <engine/auto_tuner.h>
+#include <engine/db.h>
 #include <engine/tuner.h>
 #include <engine/types.h>
 
@@ -67,6 +68,19 @@ class TuningBoard {
     std::lock_guard lock(mutex_);
     databases_[database].state = std::move(state);
   }
+  /// The keys tuning.write_asymmetry and tuning.sequential_cost.
+  void set_device(const DeviceCosts& device) {
+    std::lock_guard lock(mutex_);
+    device_ = device;
+  }
+  /// Returns Db::workload() with the device.
+  [[nodiscard]] Result<Workload> workload(const Db& db, DatabaseId database) const {
+    auto out = db.workload(database);
+    if (!out.is_ok()) return out;
+    std::lock_guard lock(mutex_);
+    out->device = device_;
+    return out;
+  }
   /// tuning.auto is off.
   void clear_states() {
     std::lock_guard lock(mutex_);
@@ -87,6 +101,7 @@ class TuningBoard {
   };
   mutable std::mutex mutex_;
   std::map<DatabaseId, Entry> databases_;  // guarded by mutex_
+  DeviceCosts device_;                     // guarded by mutex_
 };
 
 }  // namespace ebbtide

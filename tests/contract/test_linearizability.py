@@ -1,5 +1,6 @@
 """Tests that single-key commands of concurrent connections are linearizable during flushes, merges and kill -9: some sequential
-order of the commands explains every reply. The merge policy changes during the run, and the tree's layout after each kill.
+order of the commands explains every reply. The merge policy changes during the run, and the tree's layout after each kill. In a
+second test TUNE.APPLY changes all settings of the tuner, again and again, also while the server is killed.
 
 Clients are separate processes. A command without a reply, because the server was killed, may have happened or not.
 
@@ -9,14 +10,17 @@ A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timin
 import multiprocessing
 import os
 import random
+import threading
 import time
 
 import pytest
+import redis
 
 from support.layouts import change, layouts, switch, text_of
 from support.linearizability import NEVER, UNKNOWN, Operation, violation
 from support.server import Server
 from support.sockets import Link, ReplyError
+from support.tuning import tuned_settings
 
 CLIENTS = 8
 REGISTERS = [f"register:{i}" for i in range(6)]
@@ -86,8 +90,46 @@ def client(number, port, seed, until, results):
     results.put((number, history))
 
 
+class Tuner:
+    """Gets and applies advice for one mix after the other, without a pause, until it is stopped. Kills interrupt it anywhere."""
+
+    MIXES = [("0.01", "0.01", "0", "0.98"), ("0.49", "0.49", "0.01", "0.01"), ("0.01", "0.01", "0.97", "0.01"), ("0.3", "0.3", "0.1", "0.3")]
+
+    def __init__(self, server):
+        self.server, self.stopped, self.errors, self.used, self.interrupted = server, threading.Event(), [], set(), 0
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self):
+        turn = 0
+        while not self.stopped.is_set():
+            turn += 1
+            applying = False
+            try:
+                with self.server.client() as client:
+                    client.execute_command("TUNE.ADVISE", "WORKLOAD", *self.MIXES[turn % len(self.MIXES)], "RHO", "0", "MEMORY", 400_000)
+                    applying = True
+                    client.execute_command("TUNE.APPLY")
+                    applying = False
+                    self.used.add(tuple(tuned_settings(client).items()))
+            except (redis.ConnectionError, redis.TimeoutError):
+                self.interrupted += applying
+                time.sleep(0.01)  # the server is restarting
+            except redis.ResponseError as error:
+                if not str(error).startswith(("keep the settings", "no advice", "LOADING")):
+                    self.errors.append(str(error))
+                time.sleep(0.02)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopped.set()
+        self.thread.join()
+
+
 def record(server, seed, kills, deal):
-    """Runs `CLIENTS` clients for `SECONDS`. Returns the history of each key. `deal` gives the layouts."""
+    """Runs `CLIENTS` clients for `SECONDS`. Returns the history of each key. `deal` gives the layouts; None: they do not change."""
     until = time.monotonic() + SECONDS
     fork = multiprocessing.get_context("fork")
     results = fork.Queue()
@@ -101,9 +143,10 @@ def record(server, seed, kills, deal):
         if kill_at and time.monotonic() > kill_at[0]:
             kill_at.pop(0)
             server.kill()
-            layout = next(deal)
-            print(f"after a kill: {text_of(layout)}")
-            change(server, layout)
+            if deal is not None:
+                layout = next(deal)
+                print(f"after a kill: {text_of(layout)}")
+                change(server, layout)
             server.start()
         with server.client() as churn, churn.pipeline(transaction=False) as pipe:
             for _ in range(200):
@@ -112,7 +155,7 @@ def record(server, seed, kills, deal):
             pipe.execute()
             if choose.random() < 0.3:
                 churn.execute_command(choose.choice(("TREE.FLUSH", "TREE.FLUSH", "TREE.COMPACT")))
-            if choose.random() < 0.05:
+            if deal is not None and choose.random() < 0.05:
                 churn.execute_command(*switch(next(deal)))
     histories = [results.get(timeout=60) for _ in clients]
     by_key = {}
@@ -134,6 +177,28 @@ def test_concurrent_histories_are_linearizable(fsync, kills):
     print(text_of(layout))
     with Server({**settings, **layout}) as server:
         by_key = record(server, seed, kills, deal)
+    check(by_key, kills)
+
+
+@pytest.mark.parametrize("kills", [0, 3])
+def test_histories_are_linearizable_while_advice_of_the_tuner_is_applied(kills):
+    print(f"EBBTIDE_SEED={SEED}")
+    settings = {"storage.fsync": "always", "storage.memtable_size": "64KiB", "tree.file_size": "128KiB", "storage.memory_budget": "64MiB",
+                "storage.block_cache": "1MiB"}  # fmt: skip
+    with Server(settings) as server, Tuner(server) as tuner:
+        by_key = record(server, f"{SEED}-tuned-{kills}", kills, None)
+        tuner.stopped.set()
+        tuner.thread.join()
+        print(f"{len(tuner.used)} settings were in effect; {tuner.interrupted} times the server was killed during TUNE.APPLY")
+        assert tuner.errors == []
+        assert len(tuner.used) >= 3
+        client = server.client()
+        report = client.execute_command("TREE.VERIFY")
+        assert report[report.index(b"errors") + 1] == []
+    check(by_key, kills)
+
+
+def check(by_key, kills):
     operations = sum(map(len, by_key.values()))
     unknown = sum(operation.answer is UNKNOWN for history in by_key.values() for operation in history)
     print(f"{operations} operations on {len(by_key)} keys, {unknown} without an answer")

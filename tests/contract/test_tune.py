@@ -167,6 +167,21 @@ def test_monkey_keeps_bounds():
     assert "no design keeps the bounds" in tune("monkey", *WORKLOAD, *MIX, "--max-write", 1e-9, status=2)
 
 
+def test_monkey_divides_the_memory_by_algorithm_5_within_bounds_and_ranges():
+    def design(*arguments):
+        lines = tune("monkey", *WORKLOAD, *MIX, *arguments).splitlines()
+        policy, ratio, _, buffer, _, bits, *costs = lines[lines.index("With a whole T, and the memory divided by Algorithm 5:") + 2].split()
+        return {"policy": policy, "T": float(ratio), "write": float(costs[-2]), "mean": float(costs[-1]), "memory": float(buffer) + float(bits) * 100e6 / 8 / 2**20}
+
+    free = design()
+    assert free["T"] == int(free["T"]) and free["memory"] == pytest.approx(512, rel=0.02)
+    bound = design("--max-write", free["write"] / 2)
+    assert bound["write"] <= free["write"] / 2 * 1.001 and bound["mean"] >= free["mean"]
+    ten = design("--size-ratios", "10,10", "--layouts", "leveling")
+    assert (ten["policy"], ten["T"]) == ("leveling", 10) and ten["mean"] >= free["mean"]
+    assert "neither is among them" in tune("monkey", *WORKLOAD, *MIX, "--layouts", "klsm", status=2)
+
+
 def test_stack_policies_are_simulated():
     text = tune("explain", *WORKLOAD, *MIX, "--policy", "binomial:k=6")
     assert text.startswith("binomial, k = 6, buffer 64 MiB") and "Simulated" in text

@@ -8,8 +8,10 @@ import pytest
 import redis
 
 from support.server import Server, binary
+from support.tuning import POOR_FOR_WRITES
 
 VALUE = b"v" * 200
+COUNTED = ("empty-reads", "reads", "ranges", "writes", "range-entries", "deletes", "stamp-deletes")
 SMALL = {"storage.memtable_size": "64KiB", "storage.block_cache": "1MiB", "storage.memory_budget": "64MiB", "tree.file_size": "256KiB"}
 
 
@@ -33,7 +35,7 @@ def advise(client, *arguments):
 def counts(client):
     """Returns the operations of each kind in all windows."""
     windows = workload(client, 65536)["windows"]
-    return {kind: sum(window[kind] for window in windows) for kind in ("empty-reads", "reads", "ranges", "writes", "range-entries")}
+    return {kind: sum(window[kind] for window in windows) for kind in COUNTED}
 
 
 def fill(client, keys=20_000):
@@ -78,12 +80,13 @@ def test_commands_count_as_the_kinds_that_the_documentation_names(fresh):
     assert done(client, "HSET", "h", "g", "w") == {"reads": 1, "writes": 1}
     assert done(client, "HGETALL", "h") == {"reads": 1}
     assert done(client, "LPUSH", "l", "a", "b", "c") == {"empty-reads": 1, "writes": 1}
-    assert done(client, "DELRANGE", "x", "y") == {"writes": 1}
+    assert done(client, "DELRANGE", "x", "y") == {"writes": 1, "deletes": 1}
+    assert done(client, "STAMP.DELRANGE", "1", "2") == {"stamp-deletes": 1}
     assert done(client, "SCAN", "0", "COUNT", "10")["ranges"] == 1
     assert done(client, "KEYS", "*") == {"ranges": 1, "range-entries": 5}  # k, h and l, and the old versions of k and h
     assert done(client, "PING") == {}
     assert done(client, "INFO") == {}
-    assert done(client, "DEL", "k") == {"reads": 1, "writes": 1}
+    assert done(client, "DEL", "k") == {"reads": 1, "writes": 1, "deletes": 1}
     assert done(client, "SET", "n", "v")["writes"] == 1
 
 
@@ -96,7 +99,7 @@ def test_each_database_has_a_workload_of_its_own(fresh):
     other.set("k", "v")
     assert (workload(other)["database"], counts(other)["writes"]) == (5, 1)
     assert counts(fresh.client())["writes"] == 1
-    assert counts(fresh.client(db=1)) == dict.fromkeys(("empty-reads", "reads", "ranges", "writes", "range-entries"), 0)
+    assert counts(fresh.client(db=1)) == dict.fromkeys(COUNTED, 0)
     info = fresh.client().info("workload")
     assert info["workload_db5"]["writes"] == 1
     assert set(info) == {"workload_db0", "workload_db5"}
@@ -249,3 +252,59 @@ def test_only_users_with_the_right_may_ask(fresh):
         with pytest.raises(redis.exceptions.NoPermissionError):
             fresh.client(username="reader", password="x").execute_command(command)
         fresh.client(username="tuner", password="x").execute_command(command)
+
+
+def test_deletes_by_stamp_make_the_advice_measure_its_tiles(fresh):
+    fresh.set(*(f"{key}={value}" for key, value in {**SMALL, **POOR_FOR_WRITES}.items())).start()
+    client = fresh.client()
+    fill(client)
+    writes = ("WORKLOAD", "0.01", "0.01", "0", "0.98", "RHO", "0")
+    assert "databases.0.pages_per_tile" not in advise(client, *writes)["nominal"]["config"]
+    for i in range(20):
+        client.execute_command("STAMP.DELRANGE", i, i + 1)
+    shown = workload(client)
+    assert (shown["pages-per-tile"], shown["pages-per-tile-now"]) == (1, 1)
+    assert sum(window["stamp-deletes"] for window in shown["windows"]) == 20
+    advice = advise(client, *writes)
+    assert advice["nominal"]["config"]["databases.0.pages_per_tile"] == b"auto"
+    assert float(advice["nominal"]["stamp-delete-cost"]) > 0
+    assert client.execute_command("TUNE.APPLY") == b"OK"
+    assert client.config_get("databases.0.pages_per_tile") == {"databases.0.pages_per_tile": "auto"}
+    assert workload(client)["pages-per-tile"] == 0
+
+
+def test_deletes_with_a_deadline_are_a_part_of_the_costs(fresh):
+    fresh.set(*(f"{key}={value}" for key, value in SMALL.items()), "tree.policy.name=tiering", "tree.policy.size_ratio=20").start()
+    client = fresh.client()
+    fill(client)
+    assert float(advise(client, "RHO", "0")["today"]["delete-work"]) == 0
+    for first in range(0, 5000, 1000):
+        client.delete(*(f"key:{i}" for i in range(first, first + 1000)))
+    client.config_set("databases.0.deletes.deadline", "10s")
+    soon = advise(client, "RHO", "0")
+    assert float(soon["today"]["delete-work"]) > 0
+    assert float(soon["today"]["costs"]["write"]) > float(soon["today"]["delete-work"])
+    client.config_set("databases.0.deletes.deadline", "none")
+    assert float(advise(client, "RHO", "0")["today"]["delete-work"]) == 0
+
+
+def test_measured_device_is_an_input_of_all_advice(tuned, tmp_path):
+    """The line that `ebbtide-tune device` prints for a server is taken by it, and the tool reads the values from the server."""
+    client = tuned.client()
+    printed = subprocess.run([str(binary("ebbtide-tune")), "device", str(tmp_path), "--size", "4MiB"], capture_output=True, text=True, check=True).stdout
+    (line,) = [line for line in printed.splitlines() if "CONFIG SET" in line]
+    assert client.execute_command(*line.partition("CONFIG SET")[1].split(), *line.partition("CONFIG SET")[2].split()) in (b"OK", True)
+    measured = {name: float(value) for name, value in (word.split(": ") for word in printed.splitlines() if word.startswith(("write_", "seq")))}
+    shown = workload(client)
+    assert float(shown["write-asymmetry"]) == measured["write_asymmetry"] and float(shown["sequential-cost"]) == measured["sequential_cost"]
+    mix = ("RHO", "0", "WORKLOAD", "0.1", "0.1", "0", "0.8")
+    costs = []
+    for asymmetry in (1, 3):
+        client.config_set("tuning.write_asymmetry", asymmetry)
+        client.config_set("tuning.sequential_cost", 1)
+        costs.append(float(advise(client, *mix)["today"]["costs"]["write"]))
+    assert costs[1] == pytest.approx(2 * costs[0])
+    printed = subprocess.run([str(binary("ebbtide-tune")), "advise", "--server", f"127.0.0.1:{tuned.port}", "--rho", "0", "--workload", "0.1,0.1,0,0.8", "--format", "json"],
+                             capture_output=True, text=True, check=True)  # fmt: skip
+    assert json.loads(printed.stdout)["today"]["costs"]["write"] == pytest.approx(costs[1])
+    client.config_set("tuning.write_asymmetry", 1)

@@ -107,12 +107,17 @@ void describe_tree(const TreeFacts& tree, TreeInfo* info) {
 
 void measure_tables(const Version& version, Workload* out) {
   out->table_entries = out->table_bytes = 0;
+  std::uint64_t file_bytes = 0;
   for (const Run& run : version.runs) {
     for (const FileMetaPtr& file : run.files) {
       out->table_entries += file->stats.entries;
       out->table_bytes += file->stats.key_bytes + file->stats.value_bytes;
+      file_bytes += file->live_bytes();
     }
   }
+  if (file_bytes != 0)
+    out->entries_per_file =
+        static_cast<double>(out->table_entries) * static_cast<double>(out->settings.file_size) / static_cast<double>(file_bytes);
 }
 
 double miss_ratio(std::uint64_t hits, std::uint64_t misses) {

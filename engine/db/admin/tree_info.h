@@ -30,7 +30,7 @@ struct TreeFacts {
 /// Fills in all members of `info` except database and pages_per_tile. Pure function.
 void describe_tree(const TreeFacts& tree, TreeInfo* info);
 
-/// Sets the entries and bytes of all tables. Pure function.
+/// Sets the entries and bytes of all tables, and the entries of a file of the largest size by `out->settings`. Pure function.
 void measure_tables(const Version& version, Workload* out);
 
 /// Returns the part of the lookups in a cache that were misses; 1 without lookups. Pure function.

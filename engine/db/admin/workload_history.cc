@@ -28,7 +28,8 @@ std::vector<WorkloadWindow> aged(const std::vector<WorkloadWindow>& windows, Mil
   return out;
 }
 
-bool get_window(Bytes* in, Millis* end, WorkloadWindow* window) {
+/// Version 1 has no counts of deletes.
+bool get_window(Bytes* in, std::uint32_t version, Millis* end, WorkloadWindow* window) {
   std::uint64_t gap = 0;
   OperationCounts& c = window->counts;
   constexpr Millis kMost = Millis{1} << 60;  // keeps the sum of two times in range
@@ -36,13 +37,14 @@ bool get_window(Bytes* in, Millis* end, WorkloadWindow* window) {
   window->start = *end + gap;
   *end = window->start + window->length;
   return *end <= kMost && get_varint(in, &c.empty_reads) && get_varint(in, &c.reads) && get_varint(in, &c.ranges) &&
-         get_varint(in, &c.writes) && get_varint(in, &c.range_entries);
+         get_varint(in, &c.writes) && get_varint(in, &c.range_entries) &&
+         (version < 2 || (get_varint(in, &c.deletes) && get_varint(in, &c.stamp_deletes)));
 }
 
 }  // namespace
 
 void WorkloadHistory::add(DatabaseId database, const WorkloadWindow& window) {
-  if (window.counts.total() == 0) return;
+  if (window.counts == OperationCounts()) return;
   windows_[database].push_back(window);
 }
 
@@ -75,8 +77,9 @@ std::string WorkloadHistory::encode() const {
     for (const WorkloadWindow& window : windows) {
       put_varint(&out, window.start - end);
       put_varint(&out, window.length);
-      for (const std::uint64_t count : {window.counts.empty_reads, window.counts.reads, window.counts.ranges,
-                                        window.counts.writes, window.counts.range_entries})
+      for (const std::uint64_t count :
+           {window.counts.empty_reads, window.counts.reads, window.counts.ranges, window.counts.writes,
+            window.counts.range_entries, window.counts.deletes, window.counts.stamp_deletes})
         put_varint(&out, count);
       end = window.start + window.length;
     }
@@ -110,7 +113,7 @@ Result<WorkloadHistory> WorkloadHistory::decode(Bytes file) {
     Millis end = 0;
     for (std::uint64_t w = 0; w < count; ++w) {
       WorkloadWindow window;
-      if (!get_window(&in, &end, &window)) return malformed;
+      if (!get_window(&in, version, &end, &window)) return malformed;
       windows.push_back(window);
     }
   }

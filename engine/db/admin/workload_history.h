@@ -23,7 +23,7 @@ class WorkloadHistory {
   static constexpr Millis kKept = 7 * 24 * kHour;       ///< time after which windows are dropped
   static constexpr std::size_t kMostWindows = 1 << 16;  ///< of all databases together: 4 MiB; oldest windows are dropped first
   static constexpr std::uint32_t kMagic = 0x4c574245;   ///< "EBWL"
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   /// Adds a window that begins when or after the database's newest one ends. Windows without operations have no effect.
   void add(DatabaseId database, const WorkloadWindow& window);

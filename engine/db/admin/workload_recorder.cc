@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-/// Far above the largest file: kMostWindows windows with seven varints each.
+/// Far above the largest file: kMostWindows windows with nine varints each.
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{16} << 20;
 
 }  // namespace
@@ -63,7 +63,8 @@ std::vector<WorkloadWindow> WorkloadRecorder::windows(DatabaseId database) const
   std::vector<WorkloadWindow> out = history_.windows(database);
   if (start_ == 0 || database >= counted_.size()) return out;
   const OperationCounts counts = counts_since(env_.counters->operations(database), counted_[database]);
-  if (counts.total() != 0) out.push_back({start_, std::max<Millis>(env_.now() - std::min(env_.now(), start_), 1), counts});
+  if (counts != OperationCounts())
+    out.push_back({start_, std::max<Millis>(env_.now() - std::min(env_.now(), start_), 1), counts});
   return out;
 }
 
@@ -71,7 +72,7 @@ void WorkloadRecorder::end_window(Millis end) {
   for (DatabaseId database = 0; database < counted_.size(); ++database) {
     const OperationCounts now = env_.counters->operations(database);
     const OperationCounts counts = counts_since(now, counted_[database]);
-    if (counts.total() == 0) continue;
+    if (counts == OperationCounts()) continue;
     history_.add(database, {start_, end - start_, counts});
     counted_[database] = now;
     changed_ = true;

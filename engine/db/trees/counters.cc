@@ -22,7 +22,9 @@ OperationCounts Counters::operations(DatabaseId database) const {
             .reads = c.reads.load(std::memory_order_relaxed),
             .ranges = c.ranges.load(std::memory_order_relaxed),
             .writes = c.writes.load(std::memory_order_relaxed),
-            .range_entries = c.range_entries.load(std::memory_order_relaxed)};
+            .range_entries = c.range_entries.load(std::memory_order_relaxed),
+            .deletes = c.deletes.load(std::memory_order_relaxed),
+            .stamp_deletes = c.stamp_deletes.load(std::memory_order_relaxed)};
   }
   return sum;
 }

@@ -13,7 +13,7 @@ namespace ebbtide {
 
 /// A thread's operations on one database (OperationCounts).
 struct alignas(64) DatabaseCounters {
-  std::atomic<std::uint64_t> empty_reads{0}, reads{0}, ranges{0}, range_entries{0}, writes{0};
+  std::atomic<std::uint64_t> empty_reads{0}, reads{0}, ranges{0}, range_entries{0}, writes{0}, deletes{0}, stamp_deletes{0};
 };
 
 struct alignas(64) ThreadCounters {

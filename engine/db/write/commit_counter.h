@@ -41,8 +41,11 @@ class CommitCounter {
     ThreadCounters& mine = env_.counters->mine();
     ThreadCounters::add(mine.commits, 1);
     ThreadCounters::add(mine.operations, batch.count());
-    batch.each_written([&](DatabaseId database, std::uint32_t operations) {
-      ThreadCounters::add(env_.counters->of(mine, database).writes, operations);
+    batch.each_written([&](const WriteBatch::Written& written) {
+      DatabaseCounters& counters = env_.counters->of(mine, written.database);
+      ThreadCounters::add(counters.writes, written.operations);
+      if (written.deletes != 0) ThreadCounters::add(counters.deletes, written.deletes);
+      if (written.stamp_deletes != 0) ThreadCounters::add(counters.stamp_deletes, written.stamp_deletes);
     });
     if (batch.secondary_deletes() != 0) ThreadCounters::add(mine.secondary_deletes, batch.secondary_deletes());
     const std::uint64_t before = mine.user_bytes.load(std::memory_order_relaxed);

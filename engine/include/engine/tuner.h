@@ -47,6 +47,12 @@ struct TunerQuestion {
   /// For each level from level 1 on: the fraction of page reads that miss the block cache, 0 to 1. The last value holds for all
   /// deeper levels. Empty: there is no cache.
   std::vector<double> miss_ratios;
+  double delete_share = 0;          ///< fraction of the writes that are deletes, 0 to 1
+  double writes_per_deadline = 0;   ///< writes within the delete deadline; 0: there is none
+  double entries_per_file = 65536;  ///< of a table file, at least 1; a delete with a deadline makes a merge rewrite a file
+  double stamp_deletes = 0;         ///< deletes by stamp, per operation of the workload, 0 to 1
+  /// Pages of a delete tile, 1 to 64. 0: advise() chooses the best number; without deletes by stamp, that is 1.
+  std::uint32_t pages_per_tile = 0;
   /// Layouts to choose from: leveling, tiering, lazy_leveling, one_leveling, fluid, klsm, garnering. Empty: all.
   std::vector<std::string> layouts;
   /// Limit of (bytes on disk during the longest merge / bytes of the data); 1 or more.
@@ -58,20 +64,24 @@ struct TunerAdvice {
   std::string layout;     ///< one of TunerQuestion::layouts
   PolicySettings policy;  ///< for TreeSettings::policy; validate() accepts it
   std::uint64_t memtable_bytes = 0;
-  double filter_bits_per_key = 0;   ///< for TreeSettings::filter_bits_per_key
-  OperationFigures costs;           ///< page reads of an operation
-  double mean_cost = 0;             ///< page reads of an average operation of the expected workload (Eq. 2)
-  double worst_cost = 0;            ///< the largest mean cost of any workload within rho; equals mean_cost if rho is 0
-  OperationFigures worst_workload;  ///< shares of a workload whose mean cost is worst_cost
+  double filter_bits_per_key = 0;    ///< for TreeSettings::filter_bits_per_key
+  std::uint32_t pages_per_tile = 1;  ///< for TreeSettings::pages_per_tile
+  bool measures_tiles = false;       ///< TreeSettings::pages_per_tile becomes 0 (auto), for which pages_per_tile was measured
+  OperationFigures costs;            ///< page reads of an operation; those of a write include merges for the delete deadline
+  double delete_work = 0;            ///< page reads per write of the merges for the delete deadline
+  double stamp_delete_cost = 0;      ///< page reads of a delete by stamp
+  double mean_cost = 0;   ///< page reads of an average operation of the expected workload (Eq. 2), with its deletes by stamp
+  double worst_cost = 0;  ///< the largest mean cost of a workload within rho; equals mean_cost if rho is 0
+  OperationFigures worst_workload;  ///< shares of a workload with this cost
   double write_amplification = 0;
   double longest_merge_bytes = 0;
   double transient_space = 1;  ///< see TunerQuestion::max_transient_space
 };
 
-/// Returns the best settings of each layout that this engine accepts, the lowest worst_cost first (Problems 1 and 2). Size
-/// ratios go from 2 to 100; with a large one a merge may rewrite the whole tree, unless TunerQuestion limits merges. Takes
-/// about 10 ms for leveling and tiering, and about 200 ms for all layouts. kInvalidArgument: a field is out of range or a
-/// layout is unknown (the message names it), or no settings keep the limits.
+/// Returns the best settings of each layout that this engine accepts, the lowest worst_cost first (Problems 1 and 2). Size ratios
+/// go from 2 to 1024; with a large one a merge may rewrite the whole tree, unless TunerQuestion limits merges. Takes about
+/// 10 ms for leveling and tiering, and about 300 ms for all layouts. kInvalidArgument: a field is out of range or a layout is unknown
+/// (the message names it), or no settings keep the limits.
 Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question);
 
 /// Sets question->workload to the mean mix of a history's windows, and question->rho to the largest divergence of a window from
@@ -84,6 +94,7 @@ struct TunerSettings {
   PolicySettings policy;  ///< validate() accepts it
   std::uint64_t memtable_bytes = 0;
   double filter_bits_per_key = 0;
+  std::uint32_t pages_per_tile = 1;
 
   bool operator==(const TunerSettings&) const = default;
 };
@@ -92,9 +103,9 @@ struct TunerSettings {
 /// binomial). kInvalidArgument: a field is out of range.
 Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettings& settings);
 
-/// Returns the cost, in page reads, of the merges that bring a full tree from its shape under `from` into that under `to`. If
-/// `to` has larger filters, that is at least the cost of rewriting all data, since filters grow only with new files. Errors are
-/// those of costs_under().
+/// Returns the page reads of the merges that a change of settings causes: those that bring a full tree into its new shape. If `to`
+/// has larger filters or other tiles, at least the page reads of rewriting all data, since both come only with new files.
+/// kUnsupported and kInvalidArgument: as costs_under().
 Result<double> change_cost(const TunerQuestion& question, const TunerSettings& from, const TunerSettings& to);
 
 // --- advice from a database's own history
@@ -135,8 +146,13 @@ struct Proposal {
 /// The result of recommend(). If there is no advice at all, `verdict` says why, and the proposals are empty.
 struct Recommendation {
   WorkloadSummary summary;
-  TunerQuestion question;            ///< the inputs of the model; rho is that of `robust`
-  TunerSettings settings;            ///< today's
+  TunerQuestion question;  ///< the inputs of the model; rho is that of `robust`
+  TunerSettings settings;  ///< today's
+  struct Tiles {
+    std::uint32_t pages = 1;  ///< h of the advised settings
+    bool measured = false;    ///< h is set to auto
+  };
+  Tiles tiles;
   std::optional<TunerAdvice> today;  ///< costs of today's settings; empty: the model has no formula for the policy
   std::optional<Proposal> nominal;   ///< the cheapest settings for the mean workload
   std::optional<Proposal> robust;    ///< the settings with the lowest worst cost within rho; empty if rho is 0

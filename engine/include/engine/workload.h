@@ -18,9 +18,13 @@ struct OperationCounts {
   std::uint64_t empty_reads = 0;    ///< point reads that found no key
   std::uint64_t reads = 0;          ///< point reads that found their key
   std::uint64_t ranges = 0;         ///< range reads: each positioning of an iterator
-  std::uint64_t writes = 0;         ///< puts, deletes of keys and of ranges; deletes by stamp are not counted
+  std::uint64_t writes = 0;         ///< puts, deletes of keys and of ranges; deletes by stamp are not among them
   std::uint64_t range_entries = 0;  ///< entries that the range reads passed, hidden versions and tombstones included
+  /// Those of the writes that a delete deadline counts for: deletes of keys and of ranges, and puts that delete a part of the old value.
+  std::uint64_t deletes = 0;
+  std::uint64_t stamp_deletes = 0;  ///< deletes by stamp
 
+  /// Returns the number of operations of the four kinds.
   [[nodiscard]] std::uint64_t total() const { return empty_reads + reads + ranges + writes; }
   OperationCounts& operator+=(const OperationCounts& other) {
     empty_reads += other.empty_reads;
@@ -28,6 +32,8 @@ struct OperationCounts {
     ranges += other.ranges;
     writes += other.writes;
     range_entries += other.range_entries;
+    deletes += other.deletes;
+    stamp_deletes += other.stamp_deletes;
     return *this;
   }
   bool operator==(const OperationCounts&) const = default;
@@ -36,8 +42,13 @@ struct OperationCounts {
 /// `earlier` gives 0.
 [[nodiscard]] inline OperationCounts counts_since(const OperationCounts& now, const OperationCounts& earlier) {
   const auto since = [](std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; };
-  return {since(now.empty_reads, earlier.empty_reads), since(now.reads, earlier.reads), since(now.ranges, earlier.ranges),
-          since(now.writes, earlier.writes), since(now.range_entries, earlier.range_entries)};
+  return {since(now.empty_reads, earlier.empty_reads),
+          since(now.reads, earlier.reads),
+          since(now.ranges, earlier.ranges),
+          since(now.writes, earlier.writes),
+          since(now.range_entries, earlier.range_entries),
+          since(now.deletes, earlier.deletes),
+          since(now.stamp_deletes, earlier.stamp_deletes)};
 }
 
 /// The operations from `start` on, for `length`, both in ms of engine time.
@@ -45,6 +56,13 @@ struct WorkloadWindow {
   Millis start = 0, length = 0;
   OperationCounts counts;
   bool operator==(const WorkloadWindow&) const = default;
+};
+
+/// What an access costs on a device; `ebbtide-tune device` measures it.
+struct DeviceCosts {
+  double write_asymmetry = 1;  ///< cost of writing a page / cost of reading it, 0 to 1e6
+  double sequential_cost = 1;  ///< cost of a page in a sequential access / cost in a random access, 0 to 1e6
+  bool operator==(const DeviceCosts&) const = default;
 };
 
 /// The result of Db::workload(): one database's operations, and its tree as it is now.
@@ -55,10 +73,14 @@ struct Workload {
   std::vector<WorkloadWindow> windows;
   // the tree
   TreeSettings settings;
-  std::uint64_t table_entries = 0;  ///< entries of all tables, old versions and tombstones included
-  std::uint64_t table_bytes = 0;    ///< bytes of the keys and values of these entries, before compression
+  std::uint64_t table_entries = 0;            ///< entries of all tables, old versions and tombstones included
+  std::uint64_t table_bytes = 0;              ///< bytes of the keys and values of these entries, before compression
+  double entries_per_file = 0;                ///< of a file of the largest size; 0: there are no tables
+  std::uint32_t pages_per_tile = 1;           ///< h of new tables: the setting, or the measured value
+  std::uint32_t measured_pages_per_tile = 1;  ///< h that TreeSettings::pages_per_tile 0 (auto) has or would have
   /// Fraction of the page reads since open, in all databases, that the block cache did not serve; 1 if there were no page reads.
   double cache_miss_ratio = 1;
+  DeviceCosts device;  ///< Db::workload() leaves the defaults; a caller that knows the device sets it
 };
 
 }  // namespace ebbtide

@@ -151,12 +151,19 @@ class WriteBatch {
   [[nodiscard]] std::size_t longest_key() const { return longest_key_; }
   /// Returns the number of operations that empty a database.
   [[nodiscard]] std::uint32_t flushes() const { return flushes_; }
-  /// Calls visit(database, operations) for each database that has puts or deletes in this batch; `operations` is their number.
-  /// Deletes by stamp do not count. Does the same before and after the commit. Visits nothing after parse().
+  /// Numbers of operations on one database.
+  struct Written {
+    DatabaseId database = 0;
+    std::uint32_t operations = 0;     ///< puts and deletes, other than deletes by stamp
+    std::uint32_t deletes = 0;        ///< of these, tombstones of keys and ranges, and puts with PutOptions::debt
+    std::uint32_t stamp_deletes = 0;  ///< deletes by stamp
+  };
+  /// Calls visit(Written) for each database with puts or deletes; more than once for a database if the batch has deletes by stamp,
+  /// and the numbers add up. Does the same before and after the commit. Nothing is known after parse().
   template <typename Visit>
   void each_written(Visit visit) const {
-    if (written_.operations != 0) visit(written_.database, written_.operations);
-    for (const Written& other : also_written_) visit(other.database, other.operations);
+    if (written_.operations != 0) visit(written_);
+    for (const Written& other : also_written_) visit(other);
   }
   /// Returns the number of secondary range deletes.
   [[nodiscard]] std::uint32_t secondary_deletes() const { return secondary_deletes_; }
@@ -189,12 +196,9 @@ class WriteBatch {
     std::size_t offset;  ///< into rep_, where the value's bytes belong
     SharedValue value;
   };
-  struct Written {
-    DatabaseId database = 0;
-    std::uint32_t operations = 0;
-  };
   void forget();
-  void note_written(DatabaseId database);
+  void note_written(DatabaseId database, bool deletes);
+  Written& also_written(DatabaseId database);
   void begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree);
   void put_key(Bytes key);
   /// Appends a put except its value.
@@ -205,7 +209,7 @@ class WriteBatch {
   std::size_t shared_bytes_ = 0;
   std::uint32_t count_ = 0, flushes_ = 0, secondary_deletes_ = 0;
   Written written_;                    // of the first database
-  std::vector<Written> also_written_;  // of other databases; rarely used
+  std::vector<Written> also_written_;  // of other databases, and deletes by stamp; rarely used
   std::size_t longest_key_ = 0;
   Millis relied_expiry_ = 0;
   TreeId relied_tree_ = kNoTree;

@@ -326,6 +326,10 @@
     const due = (t) => (t.done ? "done" : !t.deadline ? "no deadline" : t.deadline <= last.now_ms ? "overdue by " + span(last.now_ms - t.deadline) : "due in " + span(t.deadline - last.now_ms));
     list("tickets", tickets.map((t) => [t.id, (t.done || !t.files_left ? "" : plural(t.files_left, "file") + " left" + DOT) + due(t), null, !t.done && t.deadline && t.deadline <= last.now_ms]),
       "None is open.", 3);
+    const w = last.workload, mixed = w && w.operations > 0;
+    $("workload").hidden = !mixed;
+    text("workload", !mixed ? "" : "Workload of the week: " + percent(w.empty_read) + " empty reads, " + percent(w.read) + " reads, " + percent(w.range) + " ranges, " + percent(w.write) + " writes." +
+      (w.known ? " Divergence now " + w.divergence.toFixed(2) + ", at most " + w.rho.toFixed(2) + "." : ""));
     $("tuning").hidden = !last.tuning;
     text("tuning", last.tuning ? "Tuning: " + last.tuning + "." : "");
     text("tickets-about", last.open_tickets ? count(last.open_tickets) + " open" : "");

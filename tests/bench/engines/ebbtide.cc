@@ -121,6 +121,9 @@ class Ebbtide final : public EbbtideEngine {
 
   void settle_after(int looks) override {
     check(db_->flush(0));
+    rest(looks);
+  }
+  void rest(int looks) override {
     wait_for_rest(looks, [this] { return db_->stats().compactions_running != 0; });
   }
   // A pause does not stop work for deadlines, and deadlines survive a restart. So a checkpoint is opened instead, without threads
@@ -163,7 +166,8 @@ class Ebbtide final : public EbbtideEngine {
 
   EngineCounters counters() override {
     const Stats stats = db_->stats();
-    return {stats.flush_bytes_written, stats.compaction_bytes_read, stats.compaction_bytes_written, stats.compactions};
+    return {stats.flush_bytes_written, stats.compaction_bytes_read, stats.compaction_bytes_written, stats.compactions,
+            stats.flushes};
   }
   std::uint64_t pages_read() override { return db_->stats().pages_read; }
   std::uint64_t tombstones() override {

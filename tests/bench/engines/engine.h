@@ -43,6 +43,7 @@ struct EngineSetup {
 
   // Used by RocksDB only.
   std::uint64_t ttl_seconds = 0;       ///< 0: RocksDB's default, 30 days
+  double level1_memtables = 0;         ///< without size_ratio: level 1 has so many memtables; 0: RocksDB's default, 256 MiB
   std::uint64_t periodic_seconds = 0;  ///< 0: its default
   bool delete_collector = false;       ///< CompactOnDeletionCollector
   bool dynamic_levels = false;         ///< level_compaction_dynamic_level_bytes
@@ -53,7 +54,7 @@ struct EngineSetup {
 /// Counters of an engine since it was opened.
 struct EngineCounters {
   std::uint64_t flushed_bytes = 0, merged_bytes_read = 0, merged_bytes_written = 0;
-  std::uint64_t merges = 0;
+  std::uint64_t merges = 0, flushes = 0;
 };
 
 /// The counts of a level that has files.
@@ -83,7 +84,9 @@ class Engine {
   virtual std::size_t scan(Bytes key, std::size_t length) = 0;
   /// Makes the next scan see all writes so far.
   virtual void renew_scan() = 0;
-  /// Waits until flushes and merges are at rest: nothing ran at `looks` checks in a row (wait_for_rest()).
+  /// Waits until merges are at rest: nothing ran at `looks` checks in a row (wait_for_rest()).
+  virtual void rest(int looks) = 0;
+  /// Flushes, then rest().
   virtual void settle_after(int looks) = 0;
   void settle() { settle_after(kRestLooks); }
   /// Flushes memory to tables and stops all merges permanently, also those for deadlines, so tables no longer change. No write

@@ -48,6 +48,7 @@ class StampFilter final : public rocksdb::CompactionFilter {
 class Account final : public rocksdb::EventListener {
  public:
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
+    ++flushes;
     flushed += info.table_properties.data_size + info.table_properties.index_size + info.table_properties.filter_size;
   }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
@@ -55,7 +56,7 @@ class Account final : public rocksdb::EventListener {
     written += info.stats.total_output_bytes;
     ++merges;
   }
-  std::atomic<std::uint64_t> flushed{0}, read{0}, written{0}, merges{0};
+  std::atomic<std::uint64_t> flushed{0}, read{0}, written{0}, merges{0}, flushes{0};
 };
 
 rocksdb::Options options_of(const EngineSetup& setup) {
@@ -81,6 +82,10 @@ rocksdb::Options options_of(const EngineSetup& setup) {
     options.max_bytes_for_level_base *= static_cast<std::uint64_t>(setup.multipliers.front());
     options.max_bytes_for_level_multiplier_additional = setup.multipliers;
     options.max_bytes_for_level_multiplier_additional.resize(static_cast<std::size_t>(options.num_levels), 1);
+  }
+  if (setup.level1_memtables > 0) {
+    options.max_bytes_for_level_base =
+        static_cast<std::uint64_t>(setup.level1_memtables * static_cast<double>(setup.memtable_bytes));
   }
   if (setup.file_bytes != 0) options.target_file_size_base = setup.file_bytes;
   if (setup.ttl_seconds != 0) options.ttl = setup.ttl_seconds;
@@ -156,6 +161,9 @@ class RocksDb final : public RocksEngine {
 
   void settle_after(int looks) override {
     check(db_->Flush(rocksdb::FlushOptions()));
+    rest(looks);
+  }
+  void rest(int looks) override {
     wait_for_rest(looks, [this] {
       return property(rocksdb::DB::Properties::kNumRunningCompactions) + property(rocksdb::DB::Properties::kCompactionPending) !=
              0;
@@ -188,7 +196,9 @@ class RocksDb final : public RocksEngine {
     }
   }
 
-  EngineCounters counters() override { return {account_->flushed, account_->read, account_->written, account_->merges}; }
+  EngineCounters counters() override {
+    return {account_->flushed, account_->read, account_->written, account_->merges, account_->flushes};
+  }
   std::uint64_t pages_read() override { return rocksdb::get_perf_context()->block_read_count; }
   std::uint64_t tombstones() override {
     rocksdb::TablePropertiesCollection tables;

@@ -30,7 +30,8 @@ class Simulation {
   /// Lets one window pass. Applies what is due if `applies`.
   AutoTuner::Decision window(const OperationFigures& mix, double operations = 3e6) {
     const auto part = [&](double share) { return static_cast<std::uint64_t>(share * operations); };
-    const OperationCounts counts{part(mix.empty_read), part(mix.read), part(mix.range), part(mix.write), 100 * part(mix.range)};
+    const OperationCounts counts{part(mix.empty_read), part(mix.read), part(mix.range), part(mix.write), 100 * part(mix.range), 0,
+                                 stamp_deletes};
     const Millis start = now;
     now += kMinute;
     AutoTuner::Decision decision = tuner.end_window(start, now, workload, counts, options_);
@@ -52,6 +53,11 @@ class Simulation {
     workload.settings.policy = advice.policy;
     workload.settings.memtable_size = advice.memtable_bytes / 1024 * 1024;
     workload.settings.filter_bits_per_key = std::floor(advice.filter_bits_per_key * 100) / 100;
+    if (advice.measures_tiles) {
+      workload.settings.pages_per_tile = 0;
+      workload.pages_per_tile = workload.measured_pages_per_tile;
+    }
+    last_applied = advice;
   }
   [[nodiscard]] double excess() const { return tuner.own_pages() / tuner.base_pages() - 1; }
 
@@ -60,6 +66,8 @@ class Simulation {
   Millis now = 1000 * kMinute;
   bool applies = true;
   int changes = 0;
+  std::uint64_t stamp_deletes = 0;  ///< in each window
+  TunerAdvice last_applied;
   std::vector<Millis> change_minutes;
 
  private:
@@ -221,6 +229,23 @@ TEST_CASE("operator changes the settings: later costs are compared with the new 
   const double ledger = s.tuner.base_pages();
   s.window(kWrites);
   CHECK(s.tuner.base_pages() == Approx(2 * ledger));
+}
+
+TEST_CASE("database has deletes by stamp: the settings change to measured tiles, and a way back leaves them") {
+  Simulation s;
+  s.workload.measured_pages_per_tile = 16;
+  s.stamp_deletes = 40;
+  s.windows(kMixed, 30);
+  REQUIRE(s.changes == 1);
+  CHECK(s.last_applied.measures_tiles);
+  CHECK(s.last_applied.pages_per_tile == 16);
+  CHECK(s.workload.settings.pages_per_tile == 0);
+  // Tiles that `auto` changes are no change by an operator: the ledger goes on.
+  const double pages = s.tuner.own_pages();
+  s.workload.pages_per_tile = 12;
+  s.window(kMixed);
+  CHECK(s.tuner.own_pages() > pages);
+  CHECK(s.changes == 1);
 }
 
 TEST_CASE("expected mix is configured: the advice is for that mix, and the divergence is the distance from it") {

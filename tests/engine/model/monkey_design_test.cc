@@ -134,6 +134,36 @@ TEST_CASE("data fits into memory: no design is needed, and Algorithm 5 leaves a 
   CHECK(monkey_design(s, mix).status().to_string().find("allowed: more than a page") != std::string::npos);
 }
 
+TEST_CASE("whole T are navigated with Algorithm 5: no whole T is cheaper, and a free T is hardly cheaper") {
+  for (const PerOperation& mix : {PerOperation{.4, .2, .1, .3}, PerOperation{.6, .3, 0, .1}, PerOperation{.05, .05, .1, .8}}) {
+    const System s = monkey_system(10);
+    const auto found = monkey_navigation(s, mix, {});
+    REQUIRE(found.is_ok());
+    CHECK(found->filter_bits == monkey_filter_memory(s, mix, found->tiering, found->size_ratio));
+    for (int t = 2; t <= 100; ++t) {
+      for (const bool tiering : {false, true})
+        CHECK(found->cost <= monkey_costs(s, mix, tiering, t, monkey_filter_memory(s, mix, tiering, t)).cost * (1 + 1e-12));
+    }
+    CHECK(found->cost <= 1.1 * monkey_design(s, mix)->cost);
+  }
+}
+
+TEST_CASE("navigation with Algorithm 5 has bounds and a range: the design keeps both") {
+  const System s = monkey_system(10);
+  const PerOperation mix = {.2, .1, .1, .6};
+  const auto free = monkey_navigation(s, mix, {});
+  REQUIRE(free.is_ok());
+  const MonkeyBounds bounds{.write = free->write / 2};
+  const auto bound = monkey_navigation(s, mix, {}, bounds);
+  REQUIRE(bound.is_ok());
+  CHECK((bound->write <= bounds.write && bound->cost >= free->cost));
+  const auto ten = monkey_navigation(s, mix, {.size_ratio_min = 10, .size_ratio_max = 10, .tiering = false});
+  REQUIRE(ten.is_ok());
+  CHECK((ten->size_ratio == 10 && !ten->tiering));
+  CHECK(monkey_navigation(s, mix, {}, {.write = 1e-9}).status().to_string().find("no design keeps the bounds") !=
+        std::string::npos);
+}
+
 TEST_CASE("costs have bounds: the design keeps them at a higher cost; bounds that no design keeps are an error") {
   const System s = monkey_system(10);
   const PerOperation mix = {.2, .1, .1, .6};

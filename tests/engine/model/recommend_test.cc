@@ -1,6 +1,8 @@
 // Tests of advice from a database's own history.
 #include <engine/tuner.h>
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
@@ -135,6 +137,63 @@ TEST_CASE("settings are for CONFIG SET: parameters with defaults are among them,
                                                          {"databases.3.memtable_size", "32768KiB"},
                                                          {"databases.3.filters.memory", "auto"},
                                                          {"databases.3.filters.bits_per_key", "9.75"}});
+}
+
+TEST_CASE("database has deletes by stamp: the advice measures its tiles, and the costs are those of these tiles") {
+  Workload workload = write_heavy();
+  workload.measured_pages_per_tile = 8;
+  const auto without = recommend(workload, {});
+  REQUIRE(without.is_ok());
+  CHECK((without->nominal->advice.pages_per_tile == 1 && !without->nominal->advice.measures_tiles));
+  for (WorkloadWindow& window : workload.windows) window.counts.stamp_deletes = 10;
+  const auto advice = recommend(workload, {});
+  REQUIRE(advice.is_ok());
+  const TunerAdvice &today = *advice->today, &best = advice->nominal->advice;
+  CHECK((today.pages_per_tile == 1 && best.pages_per_tile == 8 && best.measures_tiles));
+  CHECK(today.stamp_delete_cost == Approx(2.0 * 50e6 * 200 / 4096));
+  CHECK(best.stamp_delete_cost == Approx(today.stamp_delete_cost / 8));
+  CHECK(today.mean_cost == Approx(without->today->mean_cost + 2e-6 * today.stamp_delete_cost));
+  CHECK(advice->nominal->change_cost >= today.stamp_delete_cost);  // all data gets new tiles
+  const auto config = database_config(3, best);
+  CHECK(std::find(config.begin(), config.end(), std::pair<std::string, std::string>("databases.3.pages_per_tile", "auto")) !=
+        config.end());
+  workload.settings.pages_per_tile = 0;
+  workload.pages_per_tile = 8;
+  const auto again = recommend(workload, {});
+  REQUIRE(again.is_ok());
+  CHECK((again->nominal->advice.pages_per_tile == 8 && !again->nominal->advice.measures_tiles));
+}
+
+TEST_CASE("database has deletes and a deadline: today's costs and the advice have the merges for the deadline") {
+  Workload workload = write_heavy();
+  for (WorkloadWindow& window : workload.windows) window.counts.deletes = window.counts.writes / 10;
+  workload.settings.policy = {"tiering", {{"size_ratio", 20}}};
+  workload.settings.delete_deadline = 3'600'000;
+  workload.entries_per_file = 300'000;
+  const auto urgent = recommend(workload, {});
+  REQUIRE(urgent.is_ok());
+  CHECK(urgent->question.delete_share == Approx(0.1));
+  CHECK(urgent->question.entries_per_file == 300'000);
+  // Five million operations in each of ten minutes.
+  CHECK(urgent->question.writes_per_deadline == Approx(60 * 5e6 * urgent->summary.mean.write));
+  workload.settings.delete_deadline = 60'000;
+  const auto sooner = recommend(workload, {});
+  REQUIRE(sooner.is_ok());
+  CHECK(sooner->today->delete_work > 5 * urgent->today->delete_work);
+  CHECK(sooner->today->costs.write > urgent->today->costs.write);
+  CHECK(sooner->nominal->advice.delete_work < sooner->today->delete_work);
+  workload.settings.delete_deadline = 0;
+  CHECK(recommend(workload, {})->today->delete_work == 0);
+}
+
+TEST_CASE("device has costs of its own: they are inputs of the advice") {
+  Workload workload = write_heavy();
+  const double before = recommend(workload, {})->today->costs.write;
+  workload.device = {.write_asymmetry = 3, .sequential_cost = 0.25};
+  const auto advice = recommend(workload, {});
+  REQUIRE(advice.is_ok());
+  CHECK((advice->question.write_asymmetry == 3 && advice->question.sequential_cost == 0.25));
+  CHECK(advice->today->costs.write == Approx(before / 2));
 }
 
 TEST_CASE("a change costs more than it saves in a day: it is not worthwhile") {

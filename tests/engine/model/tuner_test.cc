@@ -256,6 +256,31 @@ TEST_CASE("mix has secondary deletes: the tuning has larger tiles, also with the
   CHECK(with->front().score > without->front().score);
 }
 
+TEST_CASE("best T is above 100: the search finds it among all T") {
+  TuneRequest r = endure_request({0.001, 0.001, 0, 0.998}, {Layout::kTiering});
+  r.equations = Equations::kEngine;
+  r.size_ratio_max = kLargestSizeRatio;
+  const auto found = tune(r);
+  REQUIRE(found.is_ok());
+  CHECK(found->front().tuning.size_ratio > 100);
+  double best = 1e300;
+  for (int t = 101; t <= kLargestSizeRatio; ++t) {
+    r.size_ratio_min = r.size_ratio_max = t;
+    best = std::min(best, tune(r)->front().score);
+  }
+  CHECK(found->front().score <= best * 1.01);
+}
+
+TEST_CASE("tiles are given: the search takes no others") {
+  TuneRequest r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
+  r.size_ratio_max = 10;
+  r.system.deletes.secondary_per_operation = 1e-7;
+  r.tile_pages = 4;
+  CHECK(tune(r)->front().tuning.tile_pages == 4);
+  r.tile_pages = 65;
+  CHECK(tune(r).status().to_string().find("pages_per_tile is 65; allowed: 1 to 64") != std::string::npos);
+}
+
 TEST_CASE("request is wrong: tune() returns an error") {
   TuneRequest r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.rho = -1;

@@ -65,14 +65,17 @@ TEST_CASE("settings of K-LSM are printed: each level has its number of runs") {
   CHECK(check_engine_settings(in.request, small).to_string().find("allowed: 16KiB to 16GiB") != std::string::npos);
 }
 
-TEST_CASE("Monkey's design is printed as one row in the paper's terms") {
+TEST_CASE("Monkey's designs are printed in the paper's terms, or why there is none") {
   const TuneInputs in = inputs();
   const auto design = monkey_design(in.request.system, in.request.mix);
   REQUIRE(design.is_ok());
-  const std::string text = monkey_text(in.request, *design);
+  const std::string text = monkey_text(in.request, *design, monkey_navigation(in.request.system, in.request.mix, {}));
   CAPTURE(text);
-  for (const char* part : {"Expected: 20.0 % empty reads", "point read", design->tiering ? "\ntiering" : "\nleveling"})
+  for (const char* part :
+       {"Expected: 20.0 % empty reads", "point read", design->tiering ? "\ntiering" : "\nleveling", "divided by Algorithm 5:\n"})
     CHECK(text.find(part) != std::string::npos);
+  CHECK(monkey_text(in.request, *design, Status::invalid_argument("no design keeps the bounds"))
+            .ends_with("Algorithm 5:\nno design keeps the bounds\n"));
 }
 
 TEST_CASE("what-if is printed: a row for the present costs, and two rows for each question") {

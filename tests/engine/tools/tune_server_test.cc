@@ -24,7 +24,9 @@ ServedValue window(const std::string& start, const std::string& reads, const std
                  {"reads", text(reads)},
                  {"ranges", text("2")},
                  {"writes", text(writes)},
-                 {"range-entries", text("30")}});
+                 {"range-entries", text("30")},
+                 {"deletes", text("4")},
+                 {"stamp-deletes", text("5")}});
 }
 
 /// The reply of a server to TUNE.WORKLOAD, without fields that the tool does not need. A field of `other` replaces one.
@@ -77,7 +79,31 @@ TEST_CASE("reply is complete: the workload has its values") {
   CHECK((workload->settings.page_size == 4096 && workload->settings.filter_bits_per_key == 9.5));
   CHECK(workload->settings.policy.parameters.at("size_ratio") == 10);
   REQUIRE(workload->windows.size() == 2);
-  CHECK(workload->windows[1] == WorkloadWindow{6'060'000, 60'000, {1, 400'000, 2, 4'600'000, 30}});
+  CHECK(workload->windows[1] == WorkloadWindow{6'060'000, 60'000, {1, 400'000, 2, 4'600'000, 30, 4, 5}});
+}
+
+TEST_CASE("server is of 0.1.0 and sends no tiles, deadline and device: they have defaults; of a newer server they are read") {
+  const auto old = workload_of(reply());
+  REQUIRE(old.is_ok());
+  CHECK((old->pages_per_tile == 1 && old->entries_per_file == 0 && old->device == DeviceCosts()));
+  ServedValue newer = reply();
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"pages-per-tile", "0"},
+                                                                                    {"pages-per-tile-now", "8"},
+                                                                                    {"pages-per-tile-measured", "9"},
+                                                                                    {"delete-deadline-ms", "60000"},
+                                                                                    {"entries-per-file", "1234.5"},
+                                                                                    {"write-asymmetry", "2"},
+                                                                                    {"sequential-cost", "0.5"}}) {
+    newer.items.push_back(text(name));
+    newer.items.push_back(text(value));
+  }
+  const auto workload = workload_of(newer);
+  REQUIRE(workload.is_ok());
+  CHECK((workload->settings.pages_per_tile == 0 && workload->pages_per_tile == 8 && workload->measured_pages_per_tile == 9));
+  CHECK((workload->settings.delete_deadline == 60'000 && workload->entries_per_file == 1234.5));
+  CHECK(workload->device == DeviceCosts{.write_asymmetry = 2, .sequential_cost = 0.5});
+  newer.items.back() = text("cheap");
+  CHECK(says(workload_of(newer).status().to_string(), "sequential-cost is \"cheap\""));
 }
 
 TEST_CASE("reply lacks a field or has a wrong value: the error names the field") {

@@ -73,6 +73,15 @@ TEST_CASE("console shows a tree: it gets cells with pending deletes, jobs and me
       has(json, "\"tickets\":[{\"id\":\"purge-5-1\",\"done\":false,\"deadline\":1020000,\"files_left\":2,\"bytes_left\":300}]"));
 }
 
+TEST_CASE("database has a history: the console gets the mix of its operations and their divergence") {
+  ConsoleSnapshot s;
+  s.workload = WorkloadSummary{
+      .total = {.reads = 3, .writes = 1}, .enough = true, .mean = {0, 0.75, 0, 0.25}, .rho = 0.5, .divergence = 0.1};
+  CHECK(has(console_json(s),
+            "\"workload\":{\"operations\":4,\"empty_read\":0,\"read\":0.75,\"range\":0,\"write\":0.25,\"known\":true,"
+            "\"divergence\":0.1,\"rho\":0.5}"));
+}
+
 TEST_CASE("console's text has quotes or tags: it cannot end its string or begin a tag") {
   ConsoleSnapshot s;
   s.not_ready = "a\"b\\c</script>\n\xff";

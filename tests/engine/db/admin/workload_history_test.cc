@@ -16,7 +16,7 @@ constexpr Millis kNow = 500'000 * kHour;  // in the year 2027
 WorkloadHistory sample() {
   WorkloadHistory history;
   history.add(0, {kNow - 2 * kWindow, kWindow, {1, 2, 3, 4, 50}});
-  history.add(0, {kNow - kWindow, kWindow, {10, 20, 30, 40, 500}});
+  history.add(0, {kNow - kWindow, kWindow, {10, 20, 30, 40, 500, 6, 7}});
   history.add(15, {kNow - kWindow, 999, {0, 0, 0, 1, 0}});
   return history;
 }
@@ -35,6 +35,8 @@ TEST_CASE("window has no operations: it is not stored") {
   history.add(2, {kNow, kWindow, {}});
   CHECK(history == WorkloadHistory());
   CHECK(history.windows(2).empty());
+  history.add(2, {kNow, kWindow, {.stamp_deletes = 1}});
+  CHECK(history.windows(2).size() == 1);
 }
 
 TEST_CASE("windows are older than a day: the windows of an hour become one; older than a week: they are dropped") {
@@ -77,6 +79,19 @@ TEST_CASE("history is encoded: it reads back as it was") {
   }
 }
 
+TEST_CASE("version 1 wrote the file: its windows have no counts of deletes") {
+  std::string file;
+  put_u32(&file, WorkloadHistory::kMagic);
+  put_u32(&file, 1);
+  for (const std::uint64_t number : {1, 3, 1}) put_varint(&file, number);  // one database, number 3, one window
+  for (const std::uint64_t number : {kNow, kWindow, Millis{1}, Millis{2}, Millis{3}, Millis{4}, Millis{50}})
+    put_varint(&file, number);
+  put_u64(&file, block_checksum(file, kNoFile, 0));
+  const auto read = WorkloadHistory::decode(file);
+  REQUIRE(read.is_ok());
+  CHECK(read->windows(3) == std::vector<WorkloadWindow>{{kNow, kWindow, {1, 2, 3, 4, 50}}});
+}
+
 TEST_CASE("any bit of the file is wrong, or its end is missing: reading it fails") {
   const std::string file = sample().encode();
   for (std::size_t bit = 0; bit < 8 * file.size(); ++bit) {
@@ -106,8 +121,8 @@ TEST_CASE("checksum is right but the content malformed: reading it fails, whatev
 
 TEST_CASE("newer version wrote the file: the error names both versions") {
   std::string file = sample().encode();
-  file[4] = 2;
+  file[4] = 3;
   const Status status = WorkloadHistory::decode(signed_again(file)).status();
   CHECK(status.code() == Code::kUnsupported);
-  CHECK(status.to_string().find("version 2, and this program reads up to version 1") != std::string::npos);
+  CHECK(status.to_string().find("version 3, and this program reads up to version 2") != std::string::npos);
 }

@@ -42,7 +42,7 @@ TEST_CASE("operations of each kind are done: they are counted for their database
   CHECK(h.get(0, "x") == "(absent)");
   walk(*h.db, 0);
   CHECK(h.db->workload(0)->since_open ==
-        OperationCounts{.empty_reads = 2, .reads = 1, .ranges = 1, .writes = 3, .range_entries = 3});
+        OperationCounts{.empty_reads = 2, .reads = 1, .ranges = 1, .writes = 3, .range_entries = 3, .deletes = 1});
   CHECK(h.db->workload(1)->since_open == OperationCounts{.writes = 1});
   WriteBatch swap;
   swap.swap_databases(0, 1);
@@ -120,6 +120,27 @@ TEST_CASE("tree has tables: their entries and bytes before compression are descr
   CHECK(h.db->workload(3)->cache_miss_ratio < 1);
   h.db->set_tree_settings(3, settings.tree);
   CHECK(h.db->workload(3)->settings.policy.name == "one_leveling");
+}
+
+TEST_CASE("tree has files and tiles: entries of a file and tiles in effect are described, and deletes by stamp are counted") {
+  Settings settings = kept();
+  settings.tree.pages_per_tile = 4;
+  Harness h(settings);
+  h.open();
+  CHECK(h.db->workload(0)->entries_per_file == 0);
+  CHECK(h.db->workload(0)->pages_per_tile == 4);
+  for (int i = 100; i < 200; ++i) h.put(0, "key" + std::to_string(i), std::string(94, 'v'));
+  h.db->flush(0);
+  WriteBatch batch;
+  batch.delete_stamps(0, 1, 2);
+  h.write(batch);
+  const Workload workload = *h.db->workload(0);
+  CHECK(workload.since_open.stamp_deletes == 1);
+  CHECK(total_of(workload).stamp_deletes == 1);
+  CHECK(workload.pages_per_tile == 4);
+  // A hundred entries of 100 bytes, and the blocks' overhead.
+  const double in_file = static_cast<double>(settings.tree.file_size) / 100;
+  CHECK((workload.entries_per_file > in_file / 2 && workload.entries_per_file < in_file * 4));
 }
 
 }  // namespace ebbtide

@@ -67,10 +67,24 @@ TEST_CASE("batch writes to several databases: its puts and deletes are counted f
   batch.put(2, "l", "v");
   bed.counter.count(batch);
   bed.counter.count(batch);
-  const std::uint64_t expected[] = {4, 0, 4, 2, 0};
+  const OperationCounts expected[] = {
+      {.writes = 4, .deletes = 2}, {}, {.writes = 4}, {.writes = 2, .deletes = 2, .stamp_deletes = 2}, {}};
   for (DatabaseId database = 0; database < std::size(expected); ++database)
-    CHECK(bed.counters.operations(database) == OperationCounts{.writes = expected[database]});
+    CHECK(bed.counters.operations(database) == expected[database]);
   batch.clear();
   bed.counter.count(batch);
   CHECK(bed.counters.operations(0).writes == 4);
+}
+
+TEST_CASE("put deletes a part of the old value: it counts as a write and as a delete") {
+  CommitBed bed;
+  WriteBatch batch;
+  batch.put(0, "k", "v", {.debt = true});
+  batch.delete_stamps(1, 1, 2);
+  batch.put(1, "k", "v");
+  batch.delete_stamps(1, 3, 4);
+  bed.counter.count(batch);
+  CHECK(bed.counters.operations(0) == OperationCounts{.writes = 1, .deletes = 1});
+  CHECK(bed.counters.operations(1) == OperationCounts{.writes = 1, .stamp_deletes = 2});
+  CHECK(batch.first_database() == 0);
 }
