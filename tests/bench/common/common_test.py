@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import growth
+import tuning
 from common import fio, load, plots, proc, programs, redis_benchmark, report, resp
 from papers import fade, kiwi
 from support.sockets import ReplyError, read_reply
@@ -179,6 +180,24 @@ class Prints(unittest.TestCase):
         self.assertEqual([target["met"] for target in whole["targets"]], [True, False, False])
         self.assertIn("MISSED  bad: 0.6 (at least 0.7)", said.getvalue())
         self.assertIn("met     good: 4 ms (at most 5 ms)", said.getvalue())
+
+
+class ComparesTunings(unittest.TestCase):
+    def test_sessions_have_shares_that_sum_to_1_and_steady_ones_stay_near_the_expected_mix(self):
+        for expected in tuning.EXPECTED.values():
+            for name in ("drift", "steady"):
+                mixes = tuning.sequence(name, expected)
+                self.assertGreaterEqual(len(mixes), 5)
+                for mix in mixes.values():
+                    self.assertAlmostEqual(sum(mix), 1)
+            self.assertGreater(tuning.divergence(tuning.SESSIONS["writes"], tuning.EXPECTED["w11"]), 2)
+
+    def test_pairs_of_tunings_are_counted_if_they_differ_by_a_tenth(self):
+        self.assertEqual(tuning.ordered_alike([(1, 1), (2, 2), (3, 2.1)]), (2, 2))  # 2 and 2.1 differ too little
+        self.assertEqual(tuning.ordered_alike([(1, 2), (2, 1)]), (0, 1))
+
+    def test_rate_of_sessions_is_that_of_their_times_together(self):
+        self.assertAlmostEqual(tuning.rate_of([{"per_second": 100}, {"per_second": 300}]), 150)
 
 
 if __name__ == "__main__":

@@ -259,6 +259,8 @@ TEST_CASE("mix has secondary deletes: the tuning has larger tiles, also with the
 TEST_CASE("best T is above 100: the search finds it among all T") {
   TuneRequest r = endure_request({0.001, 0.001, 0, 0.998}, {Layout::kTiering});
   r.equations = Equations::kEngine;
+  r.system.entry_bytes = 16384;
+  r.system.memory_bits /= 2;
   r.size_ratio_max = kLargestSizeRatio;
   const auto found = tune(r);
   REQUIRE(found.is_ok());
