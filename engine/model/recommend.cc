@@ -67,10 +67,11 @@ void describe(const Workload& workload, const RecommendOptions& options, Recomme
   q.pages_per_tile = out->settings.pages_per_tile;
 }
 
-/// Returns the tiles of the advised settings. Deletes by stamp make `auto` the better choice: it follows their number, and those of
-/// false positives and iterators (deletes/tile_size.h). Without such deletes there is nothing to measure, and today's tiles stay.
+/// Returns the tiles of the advised settings. If there are deletes by stamp, and `auto` (deletes/tile_size.h) has measured a better
+/// size than today's, that is `auto`. Otherwise today's tiles stay: without such deletes there is nothing to measure.
 Recommendation::Tiles advised_tiles(const Workload& workload, const WorkloadSummary& summary) {
-  const bool follows = summary.total.stamp_deletes != 0 && workload.settings.pages_per_tile != 0;
+  const bool follows = summary.total.stamp_deletes != 0 && workload.settings.pages_per_tile != 0 &&
+                       workload.measured_pages_per_tile != workload.pages_per_tile;
   return {follows ? workload.measured_pages_per_tile : workload.pages_per_tile, follows};
 }
 

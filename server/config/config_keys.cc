@@ -488,11 +488,11 @@ class Table {
             "", true);
     expected.set = [allowed = expected.allowed](Config& c, Bytes text) { return set_expected_workload(c, text, allowed); };
     add(number_key(
-            "tuning.write_asymmetry", [](Config& c) -> double& { return c.tuning_device.write_asymmetry; }, 0, 1e6,
+            "tuning.write_asymmetry", [](Config& c) -> double& { return c.tuning_device.write_asymmetry; }, 0, 1000,
             "Cost of writing a page / cost of reading one, as `ebbtide-tune device` measures it."),
         "", true);
     add(number_key(
-            "tuning.sequential_cost", [](Config& c) -> double& { return c.tuning_device.sequential_cost; }, 0, 1e6,
+            "tuning.sequential_cost", [](Config& c) -> double& { return c.tuning_device.sequential_cost; }, 0, 1000,
             "Cost of a page in a sequential access / cost in a random one, as `ebbtide-tune device` measures it."),
         "", true);
   }

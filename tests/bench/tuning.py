@@ -15,12 +15,14 @@ The sequence `drift` has a session for each kind of operation, with at least 85 
 of flushes and merges divided by 4 KiB; time includes the merges that a session leaves behind.
 
 Model: trees of nine tunings are filled until all levels are full, with merges at rest after each flush. Then each kind of read runs
-alone. The pages of a write are those of all flushes and merges. The cost of a session follows from the costs of its operations.
+alone. The pages of a write are those of all flushes and merges. The cost of a session follows from the costs of its operations. These
+trees are in /dev/shm if there is one, since pages do not depend on the device, and each flush would wait for several syncs.
 """
 
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -64,14 +66,14 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench tuning", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, to check that everything works: the figures mean nothing")
     parser.add_argument("--only", choices=("drift", "model"), help="one of the two parts")
-    parser.add_argument("--entries", type=report.count, help="entries of 1 KiB before the sessions (default 300k)")
+    parser.add_argument("--entries", type=report.count, help="entries of 1 KiB before the sessions (default 200k)")
     parser.add_argument("--operations", type=report.count, help="operations of a session (default 20k)")
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run: what its file has is not measured again")
     parser.add_argument("--json", default=str(report.ROOT / "build/bench/tuning.json"), help="file for the figures; plots go beside it")
     options = parser.parse_args()
     options.full = False
     default = report.defaults_by_size(options)
-    default("entries", 20_000, 300_000, None)
+    default("entries", 20_000, 200_000, None)
     default("operations", 2_000, 20_000, None)
     return options
 
@@ -114,8 +116,7 @@ def mean_cost(mix, costs):
 
 def data_flags(options):
     memory = options.entries * BITS // 8 + options.entries * ENTRY_BYTES // DATA_MEMTABLES
-    return ("--entries", options.entries, "--entry-size", ENTRY_BYTES, "--memory", memory, "--range-selectivity", f"{SCAN_LENGTH / options.entries:.3g}",
-            "--smallest-buffer", "64KiB")  # fmt: skip
+    return ("--entries", options.entries, "--entry-size", ENTRY_BYTES, "--memory", memory, "--range-selectivity", f"{SCAN_LENGTH / options.entries:.3g}")
 
 
 def setup_of(configuration, options, expected, rho):
@@ -126,7 +127,8 @@ def setup_of(configuration, options, expected, rho):
     if configuration == "default":
         found = tune("explain", *data_flags(options), "--workload", shares(expected), "--layout", "one_leveling", "--size-ratio", 6, "--buffer", memtable)
     else:
-        found = tune("advise", *data_flags(options), "--workload", shares(expected), "--rho", rho if configuration == "robust" else 0, "--max-transient-space", 1.5)
+        found = tune("advise", *data_flags(options), "--workload", shares(expected), "--rho", rho if configuration == "robust" else 0,
+                     "--max-transient-space", 1.5, "--smallest-buffer", "64KiB")  # fmt: skip
     engine = found["engine"]
     report.progress(f"{configuration}: {engine['policy']}, {engine['parameters']}, memtable {report.human(engine['memtable_bytes'])}, {engine['bits_per_key']:.2f} bits")
     settings = [f"{name}={value:g}" for name, value in engine["parameters"].items()]
@@ -199,6 +201,11 @@ def drift_headlines(totals):
 # --- model
 
 
+def memory_dir():
+    """Returns a directory in memory for the trees of the model; None, which stands for the usual one, if there is none."""
+    return f"/dev/shm/ebbtide-bench-tuning-{os.getpid()}" if os.access("/dev/shm", os.W_OK) else None
+
+
 def model(options, result):
     memtable = (64 if options.quick else 256) << 10
     rows, errors, by_session = [], [], {name: [] for name in SESSIONS}
@@ -206,7 +213,7 @@ def model(options, result):
         reads = [word for at, kind in enumerate(KINDS[:3]) for word in ("--session", f"{kind}:{shares([float(at == i) for i in range(4)])}")]
         name = f"{layout}, T = {ratio}" + (f", K = {settings['runs']}" if "runs" in settings else "")
         found = programs.figures("tuning", f"model: {name}", policy=policy, set=",".join(f"{key}={value}" for key, value in settings.items()), memtable=memtable,
-                                 bits=5, flushes=flushes, operations=options.operations, value_bytes=MODEL_VALUE_BYTES, scan_length=1, session=reads[1:])  # fmt: skip
+                                 bits=5, flushes=flushes, operations=options.operations, value_bytes=MODEL_VALUE_BYTES, scan_length=1, buffered=True, dir=memory_dir(), session=reads[1:])  # fmt: skip
         load, measured = found[0], {one["session"]: one["pages"] for one in found[1:]}
         measured["write"] = load["write_pages"]
         entries, entry = load["entries"], MODEL_VALUE_BYTES + KEY_BYTES

@@ -1,10 +1,10 @@
 // One tuning of tuning.py: loads a database, then runs sessions of operations, each with its own mix (Huynh et al., Endure, section
 // 9.2).
 //
-// There is hardly any block cache, and reads bypass the system's page cache, so each page that an operation visits is read. Stored
-// keys are scattered over the domain, and so are absent keys and the keys of writes, which are new. A range read begins at a stored
-// key. At the end of a session the program waits for the merges that the session has caused: they count as its pages, and as its
-// time. A page is 4 KiB; pages of flushes and merges are their bytes divided by that.
+// There is hardly any block cache, so each page that an operation visits is read. Reads bypass the system's page cache, unless there
+// is --buffered. Stored keys are scattered over the domain, and so are absent keys and the keys of writes, which are new. A range
+// read begins at a stored key. At the end of a session the program waits for the merges that the session has caused: they count as
+// its pages, and as its time. A page is 4 KiB; pages of flushes and merges are their bytes divided by that.
 //
 // --flushes: the load ends with the given number of flushes and waits for the merges of each, so that the tree has a known shape.
 #include <algorithm>
@@ -57,7 +57,7 @@ struct Parameters {
   std::string engine = "ebbtide", policy = "one_leveling";
   std::vector<std::string> settings;  // of the policy: NAME=VALUE
   double level1_memtables = 0, bits = 10;
-  bool measured = false;
+  bool measured = false, buffered = false;
   std::uint64_t memtable_bytes = std::uint64_t{4} << 20;
   std::uint64_t entries = 500'000, flushes = 0, operations = 20'000;
   std::size_t value_bytes = 1008, scan_length = 4;
@@ -88,7 +88,7 @@ class Bench {
     setup.memtable_bytes = p_.memtable_bytes;
     setup.cache_bytes = kCacheBytes;
     setup.entries = p_.entries;
-    setup.direct_reads = true;
+    setup.direct_reads = !p_.buffered;
     setup.merge_threads = 1;
     setup.filter_bits = p_.bits;
     setup.file_bytes = std::max<std::uint64_t>(p_.memtable_bytes, 64 << 10);
@@ -234,6 +234,7 @@ int main(int argc, char** argv) {
   app.add_option("--policy", p.policy, "Ebbtide's policy");
   app.add_option("--set", p.settings, "parameters of the policy, NAME=VALUE")->delimiter(',');
   app.add_option("--level1-memtables", p.level1_memtables, "RocksDB: size of level 1 in memtables");
+  app.add_flag("--buffered", p.buffered, "reads use the system's page cache");
   app.add_flag("--measured", p.measured, "Ebbtide: filter memory for the measured lookups instead of absent keys");
   app.add_option("--bits", p.bits, "filter bits per key")->check(CLI::Range(0.0, 32.0));
   app.add_option("--memtable", p.memtable_bytes, "bytes of a memtable");

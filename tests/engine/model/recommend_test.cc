@@ -146,6 +146,9 @@ TEST_CASE("database has deletes by stamp: the advice measures its tiles, and the
   REQUIRE(without.is_ok());
   CHECK((without->nominal->advice.pages_per_tile == 1 && !without->nominal->advice.measures_tiles));
   for (WorkloadWindow& window : workload.windows) window.counts.stamp_deletes = 10;
+  workload.measured_pages_per_tile = 1;
+  CHECK_FALSE(recommend(workload, {})->nominal->advice.measures_tiles);
+  workload.measured_pages_per_tile = 8;
   const auto advice = recommend(workload, {});
   REQUIRE(advice.is_ok());
   const TunerAdvice &today = *advice->today, &best = advice->nominal->advice;
