@@ -5,25 +5,25 @@
 #include <optional>
 
 #include "import/aof_reader.h"
+#include "import/import_state.h"
 #include "import/input_file.h"
 #include "import/key_walk.h"
 #include "import/rdb_reader.h"
+#include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
 
 // Commands that no server writes to an append-only file, and that would break an import: after them, replies no longer match the
 // commands, or the target stops.
-constexpr Bytes kForeign[] = {"auth",     "blmove",       "blmpop",    "blpop",        "brpop",     "brpoplpush",  "bzmpop",
-                              "bzpopmax", "bzpopmin",     "client",    "debug",        "hello",     "monitor",     "psubscribe",
-                              "psync",    "punsubscribe", "quit",      "replconf",     "replicaof", "reset",       "shutdown",
-                              "slaveof",  "ssubscribe",   "subscribe", "sunsubscribe", "sync",      "unsubscribe", "wait",
-                              "waitaof",  "xread",        "xreadgroup"};
+constexpr Bytes kForeign[] = {"auth",       "blmove",   "blmpop",       "blpop",     "brpop",        "brpoplpush", "bzmpop",
+                              "bzpopmax",   "bzpopmin", "client",       "debug",     "discard",      "hello",      "monitor",
+                              "psubscribe", "psync",    "punsubscribe", "quit",      "replconf",     "replicaof",  "reset",
+                              "shutdown",   "slaveof",  "ssubscribe",   "subscribe", "sunsubscribe", "sync",       "unsubscribe",
+                              "unwatch",    "wait",     "waitaof",      "watch",     "xread",        "xreadgroup"};
 
-bool is_name(Bytes word, Bytes name) {
-  return std::equal(word.begin(), word.end(), name.begin(), name.end(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
-}
+/// Returns a number that other CRCs, or the same in another order, do not have.
+std::uint64_t joined_crc(std::uint64_t before, std::uint64_t crc) { return before * 0x9e3779b97f4a7c15 + crc; }
 
 /// Reads the files of a source in order, and hands each key and command on.
 class FileReader {
@@ -41,7 +41,7 @@ class FileReader {
       TRY_ASSIGN(input, InputFile::open(path));
       TRY(read_file(*input));
       before_ += input->offset();
-      crc_ = input->crc();
+      crc_ = joined_crc(crc_, input->crc());
     }
     if (in_transaction_) return Status::corruption(source_.files.back() + " ends within a transaction: MULTI without EXEC");
     return Status::ok();
@@ -51,7 +51,7 @@ class FileReader {
 
  protected:
   virtual Status on_key(RdbEntry&& entry, unsigned version) = 0;
-  virtual Status on_command(const AofCommand& command, const InputFile& input) = 0;
+  virtual Status on_command(AofCommand&& command, const InputFile& input) = 0;
   static std::string place_of(const AofCommand& command, const InputFile& input) {
     return input.name() + ", command at byte " + std::to_string(command.offset) + ", " +
            printable(Bytes(command.arguments[0]).substr(0, 32));
@@ -67,6 +67,7 @@ class FileReader {
     TRY_ASSIGN(first, input.peek());
     if (!first && source_.files.size() == 1) return Status::invalid_argument(input.name() + " is empty");
     if (!first) return Status::ok();  // a part of an append-only file, without commands
+    if (*first == 'R' && commands_ != 0) return Status::invalid_argument(input.name() + ": an RDB file after commands");
     if (*first == 'R') TRY(read_rdb(input));
     TRY_ASSIGN(next, input.peek());
     if (!next) return Status::ok();
@@ -81,24 +82,26 @@ class FileReader {
       if (!more) break;
       ++commands_;
       show(input);
-      TRY(check_command(input, command));
-      TRY(on_command(command, input));
+      TRY_ASSIGN(changes_data, check_command(input, command));
+      if (changes_data) TRY(on_command(std::move(command), input));
     }
     return Status::ok();
   }
 
-  Status check_command(const InputFile& input, const AofCommand& command) {
+  /// Returns false for the limits of a transaction.
+  Result<bool> check_command(const InputFile& input, const AofCommand& command) {
     const Bytes name = command.arguments[0];
-    if (std::any_of(std::begin(kForeign), std::end(kForeign), [&](Bytes foreign) { return is_name(name, foreign); })) {
+    if (std::any_of(std::begin(kForeign), std::end(kForeign),
+                    [&](Bytes foreign) { return equal_ignoring_case(name, foreign); })) {
       return Status::invalid_argument(place_of(command, input) + " does not belong in an append-only file");
     }
     if (!source_.databases.empty()) {
       return Status::invalid_argument(place_of(command, input) +
                                       ": --database is for RDB files; commands of append-only files are sent as they stand");
     }
-    if (is_name(name, "multi")) in_transaction_ = true;
-    if (is_name(name, "exec") || is_name(name, "discard")) in_transaction_ = false;
-    return Status::ok();
+    const bool begins = equal_ignoring_case(name, "multi"), ends = equal_ignoring_case(name, "exec");
+    if (begins || ends) in_transaction_ = begins;
+    return !begins && !ends;
   }
 
   Status read_rdb(InputFile& input) {
@@ -144,7 +147,7 @@ class Checking final : public FileReader {
     }
     return Status::ok();
   }
-  Status on_command(const AofCommand& /*command*/, const InputFile& /*input*/) override { return Status::ok(); }
+  Status on_command(AofCommand&& /*command*/, const InputFile& /*input*/) override { return Status::ok(); }
 };
 
 class Sending final : public FileReader {
@@ -159,21 +162,28 @@ class Sending final : public FileReader {
   Status on_key(RdbEntry&& entry, unsigned version) override {
     bytes_ += entry.value.size();
     TRY(importer_.add(std::move(entry), version));
-    if (steps_ == nullptr || (keys_ - recorded_ < steps_->most_entries && bytes_ < kStepBytes)) return Status::ok();
+    if (steps_ == nullptr || (keys_ - recorded_ < ImportState::kMostEntries && bytes_ < ImportState::kMostBytes))
+      return Status::ok();
     recorded_ = keys_;
     bytes_ = 0;
     TRY(importer_.drain());
     return steps_->record(keys_);
   }
-  Status on_command(const AofCommand& command, const InputFile& input) override {
-    return importer_.add_command(command.arguments, place_of(command, input));
+  Status on_command(AofCommand&& command, const InputFile& input) override {
+    std::string place = place_of(command, input);
+    if (steps_ == nullptr) return importer_.add_command(command.arguments, std::move(place));
+    if (!commands_begun_) {
+      commands_begun_ = true;
+      TRY(importer_.drain());
+      TRY(steps_->begin_commands(keys_));
+    }
+    return steps_->commands->add(std::move(command.arguments), std::move(place));
   }
-
-  static constexpr std::uint64_t kStepBytes = std::uint64_t{64} << 20;  // also a step, so that few large values are sent again
 
   Importer& importer_;
   const ImportSteps* const steps_;
   std::uint64_t recorded_ = 0, bytes_ = 0;
+  bool commands_begun_ = false;
 };
 
 }  // namespace
@@ -200,7 +210,7 @@ Status import_files(const FileImport& source, Importer* importer, TransferReport
   TRY(reader.read());
   *commands = reader.commands();
   TRY(importer->drain());
-  return Status::ok();
+  return steps == nullptr ? Status::ok() : steps->commands->flush();
 }
 
 }  // namespace ebbtide

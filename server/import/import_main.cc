@@ -7,15 +7,17 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <new>
+#include <set>
 
 #include <unistd.h>
 
 #include "import/arguments.h"
+#include "import/command_steps.h"
 #include "import/file_import.h"
 #include "import/import_state.h"
 #include "import/key_walk.h"
+#include "import/known_keys.h"
 #include "import/live_copy.h"
 
 namespace {
@@ -79,57 +81,106 @@ Result<int> status_of(const TransferReport& report, const std::string& list) {
   return report.lost_any() ? 3 : 0;
 }
 
-/// Returns a name for the import: the file's CRC, the server, and the flags. The same command has the same name, unless the file
+/// How far an import is, and the file of --resume that says so; without --resume, there is no file.
+struct Progress {
+  std::string path;
+  ImportState state;
+  bool resumed = false;  // an interrupted import continues
+
+  /// Records `state`, the report and the length of its list.
+  Status record(const TransferReport& report, bool sync = true) {
+    if (path.empty()) return Status::ok();
+    TRY_ASSIGN(bytes, report.list_bytes());
+    state.list_bytes = bytes;
+    state.report = report.save();
+    return write_import_state(path, state, sync);
+  }
+};
+
+/// Returns a name for what is imported where and how, from the name of the source. The same command has the same name, unless the file
 /// has changed.
-std::string name_of(const Options& options, std::uint64_t crc) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(crc));
-  std::string name = "crc " + std::string(text) + " to " + options.target.name() + (options.replace ? " --replace" : "");
+std::string name_of(const Options& options, std::string name) {
+  name += " to " + options.target.name() + (options.replace ? " --replace" : "");
   for (const std::uint64_t database : options.source.databases) name += " --database " + std::to_string(database);
   return name + (options.list.empty() ? "" : " --list " + options.list);
 }
 
-/// Returns where to begin: after the interrupted import, or at the first entry.
-Result<ImportState> begin_state(const Options& options, std::uint64_t crc, bool* resumed) {
-  const std::string name = name_of(options, crc);
-  TRY_ASSIGN(found, read_import_state(options.resume));
-  *resumed = found.has_value();
-  if (!found) return ImportState{.import = name, .report = {}};
-  if (found->import == name) return std::move(*found);
-  return Status::invalid_argument(options.resume + " is of another import (" + found->import + "), and this is " + name +
-                                  ". Repeat the interrupted command, or remove the file to begin again");
+/// Returns where to begin: where an import was interrupted, or at its beginning.
+Result<Progress> begin_progress(const Options& options, const std::string& source) {
+  Progress progress;
+  progress.path = options.resume;
+  progress.state.import = name_of(options, source);
+  if (progress.path.empty()) return progress;
+  TRY_ASSIGN(found, read_import_state(progress.path));
+  if (!found) return progress;
+  if (found->import != progress.state.import) {
+    return Status::invalid_argument(progress.path + " is of another import (" + found->import + "), and this is " +
+                                    progress.state.import +
+                                    ". Repeat the interrupted command, or remove the file to begin again");
+  }
+  progress.state = std::move(*found);
+  progress.resumed = true;
+  return progress;
 }
 
-Result<int> import_in_steps(const Options& options, std::uint64_t crc) {
-  bool resumed = false;
-  TRY_ASSIGN(state, begin_state(options, crc, &resumed));
-  TRY_ASSIGN(target, Connection::open(options.target));
-  TRY_ASSIGN(list, resumed ? continue_list(options.list, state.list_bytes) : open_list(options.list));
-  TransferReport report(list.get());
-  if (const Status status = report.restore(state.report); !status.is_ok()) return status.with_context(options.resume);
-  Importer importer(*target, report, options.replace);
+Result<ListFile> list_of(const Options& options, const Progress& progress) {
+  return progress.resumed ? continue_list(options.list, progress.state.list_bytes) : open_list(options.list);
+}
+
+/// Imports what an interruption has left of files, or everything.
+Status import_rest(const Options& options, Progress* progress, CommandSteps* commands, Connection& target,
+                   TransferReport* report) {
+  Importer importer(target, *report, options.replace);
   TRY(importer.begin());
-  const auto record = [&](std::uint64_t entries) -> Status {
-    TRY_ASSIGN(bytes, report.list_bytes());
-    state.entries = entries;
-    state.list_bytes = bytes;
-    state.report = report.save();
-    return write_import_state(options.resume, state);
-  };
-  if (resumed) {
+  ImportState& state = progress->state;
+  if (progress->resumed) {
     std::fprintf(stderr, "continues after %s keys\n", with_commas(state.entries).c_str());
     importer.doubt(ImportState::kMostEntries);
-  } else {
-    TRY(record(0));
   }
-  ProgressLine progress;
-  std::uint64_t commands = 0;
-  const ImportSteps steps{.skipped = state.entries, .most_entries = ImportState::kMostEntries, .record = record};
+  TRY(progress->record(*report));
+  const auto record = [&](std::uint64_t entries) {
+    state.entries = entries;
+    return progress->record(*report);
+  };
+  const auto begin_commands = [&](std::uint64_t entries) -> Status {
+    if (state.commands) return commands->resume(*state.commands);
+    TRY(commands->begin());
+    state.commands = 0;
+    return record(entries);
+  };
+  ProgressLine line;
+  std::uint64_t read = 0;
+  const ImportSteps steps{.skipped = state.entries, .record = record, .begin_commands = begin_commands, .commands = commands};
   TRY(import_files(
-      options.source, &importer, &report, &commands,
-      [&](std::uint64_t done, double share) { progress.show("importing", done, share); }, &steps));
-  progress.end();
-  print(report, "imported", 0);
+      options.source, &importer, report, &read, [&](std::uint64_t done, double share) { line.show("importing", done, share); },
+      &steps));
+  line.end();
+  return Status::ok();
+}
+
+/// Imports files, so that the same command continues after an interruption. `crc` and `commands` are of the files.
+Result<int> import_in_steps(const Options& options, std::uint64_t crc, std::uint64_t commands) {
+  char hex[17];
+  std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(crc));
+  TRY_ASSIGN(progress, begin_progress(options, std::string("crc ") + hex));
+  TRY_ASSIGN(target, Connection::open(options.target));
+  TRY_ASSIGN(list, list_of(options, progress));
+  TransferReport report(list.get());
+  if (const Status status = report.restore(progress.state.report); !status.is_ok()) return status.with_context(options.resume);
+  std::uint64_t synced = 0;
+  CommandSteps steps(*target, report, std::string("ebbtide-import:") + hex, [&](std::uint64_t ran) {
+    const bool sync = ran - synced >= ImportState::kMostEntries;
+    if (sync) synced = ran;
+    progress.state.commands = ran;
+    return progress.record(report, sync);
+  });
+  if (!progress.state.complete) TRY(import_rest(options, &progress, &steps, *target, &report));
+  if (progress.state.commands) {
+    progress.state.complete = true;  // from here on, the key may be absent
+    TRY(progress.record(report));
+    TRY(steps.end());
+  }
+  print(report, "imported", commands);
   std::remove(options.resume.c_str());
   return status_of(report, options.list);
 }
@@ -154,11 +205,7 @@ Result<int> import_from_files(Options& options) {
     }
   }
   if (options.check) return Status::invalid_argument("--check needs a file");
-  if (steps && (commands != 0 || options.source.files.size() != 1)) {
-    return Status::invalid_argument(options.path +
-                                    ": --resume is for RDB files; commands of an append-only file must not run twice");
-  }
-  if (steps) return import_in_steps(options, crc);
+  if (steps) return import_in_steps(options, crc, commands);
   TRY_ASSIGN(target, Connection::open(options.target));
   TRY_ASSIGN(list, open_list(options.list));
   TransferReport report(list.get());
@@ -183,51 +230,87 @@ Status check_empty(Connection& target, std::uint64_t database) {
   return Status::ok();
 }
 
+/// Adds the source's databases to those that are copied, and returns their number of keys.
+Result<std::uint64_t> add_databases(const Options& options, Connection& source, Connection& target,
+                                    std::set<std::uint64_t>* databases) {
+  TRY_ASSIGN(found, databases_of(source));
+  std::uint64_t keys = 0;
+  for (const DatabaseSize& each : found) {
+    if (!is_wanted(options.source.databases, each.database)) continue;
+    keys += each.keys;
+    if (databases->count(each.database) != 0) continue;
+    if (!options.replace) TRY(check_empty(target, each.database));
+    databases->insert(each.database);
+  }
+  return keys;
+}
+
+void print_pass(std::uint64_t number, const CopyPass& pass, const TransferReport& report) {
+  std::printf("pass %llu: %s keys", static_cast<unsigned long long>(number), with_commas(pass.keys).c_str());
+  if (number > 1)
+    std::printf("; since the pass before %s written, %s removed", with_commas(pass.changed).c_str(),
+                with_commas(pass.removed).c_str());
+  std::printf("\n%s\n", report.text("copied").c_str());
+  std::fflush(stdout);
+}
+
+/// Runs the pass of `progress`, and records that it is done.
+Status run_pass(const Options& options, Connection& source, Connection& target, KnownKeys* known, std::FILE* list,
+                Progress* progress) {
+  ImportState& state = progress->state;
+  TransferReport report(list);
+  if (const Status status = report.restore(state.report); !status.is_ok()) return status.with_context(options.resume);
+  // The source may have begun to use a database since the pass before.
+  TRY_ASSIGN(expected, add_databases(options, source, target, &state.databases));
+  const auto record = [&](std::uint64_t removed) {
+    state.known_from = known->from();
+    state.known_to = known->to();
+    state.removed = removed;
+    return progress->record(report);
+  };
+  TRY(record(state.removed));
+  ProgressLine line;
+  LiveCopy copy(source, target, *known);
+  const auto show = [&](std::uint64_t keys) {
+    const auto share = static_cast<double>(keys) / static_cast<double>(std::max<std::uint64_t>(expected, 1));
+    line.show("pass " + std::to_string(state.pass), keys, std::min(share, 1.0));
+  };
+  TRY_ASSIGN(done, copy.pass(state.databases, &report, state.removed, show, record));
+  line.end();
+  print_pass(state.pass, done, report);
+  TRY_ASSIGN(status, status_of(report, options.list));
+  state.missing |= status != 0;
+  ++state.pass;
+  state.known_from = known->from();
+  state.known_to = known->to();
+  state.removed = 0;
+  return progress->record(TransferReport(list));
+}
+
 Result<int> import_from_server(const Options& options) {
+  TRY_ASSIGN(progress, begin_progress(options, "from " + options.from.name()));
+  ImportState& state = progress.state;
   TRY_ASSIGN(source, Connection::open(options.from));
   TRY_ASSIGN(target, Connection::open(options.target));
-  TRY_ASSIGN(list, open_list(options.list));
-  std::map<std::uint64_t, LiveCopy> copies;
-  bool lost = false;
-  for (int pass = 1; pass <= options.passes; ++pass) {
-    if (options.wait && pass == options.passes && pass > 1) {
+  TRY_ASSIGN(list, list_of(options, progress));
+  const std::string hashes = options.resume.empty() ? "" : options.resume + ".keys";
+  TRY_ASSIGN(known, progress.resumed ? KnownKeys::resume(hashes, state.known_from, state.known_to) : KnownKeys::create(hashes));
+  if (progress.resumed)
+    std::fprintf(stderr, "continues pass %llu: keys that were copied are compared\n",
+                 static_cast<unsigned long long>(state.pass));
+  const auto passes = static_cast<std::uint64_t>(options.passes);
+  while (state.pass <= passes) {
+    if (options.wait && state.pass == passes && passes > 1) {
       std::fprintf(stderr, "Stop the writers, then press Enter for the last pass.\n");
       for (int c = std::getchar(); c != '\n' && c != EOF;) c = std::getchar();
     }
-    // The source may have begun to use a database since the pass before.
-    TRY_ASSIGN(databases, databases_of(*source));
-    std::uint64_t expected = 0;
-    for (const DatabaseSize& each : databases) {
-      if (!is_wanted(options.source.databases, each.database)) continue;
-      expected += each.keys;
-      if (copies.count(each.database) != 0) continue;
-      if (!options.replace) TRY(check_empty(*target, each.database));
-      copies.try_emplace(each.database, *source, *target, each.database);
-    }
-    TransferReport report(list.get());
-    ProgressLine progress;
-    CopyPass sum;
-    for (auto& [database, copy] : copies) {
-      const std::uint64_t before = sum.keys;
-      TRY_ASSIGN(done, copy.pass(&report, [&](std::uint64_t keys) {
-        const auto share = static_cast<double>(before + keys) / static_cast<double>(std::max<std::uint64_t>(expected, 1));
-        progress.show("pass " + std::to_string(pass), before + keys, std::min(share, 1.0));
-      }));
-      sum.keys += done.keys;
-      sum.changed += done.changed;
-      sum.removed += done.removed;
-    }
-    progress.end();
-    std::printf("pass %d: %s keys", pass, with_commas(sum.keys).c_str());
-    if (pass > 1)
-      std::printf("; since the pass before %s written, %s removed", with_commas(sum.changed).c_str(),
-                  with_commas(sum.removed).c_str());
-    std::printf("\n%s\n", report.text("copied").c_str());
-    std::fflush(stdout);
-    TRY_ASSIGN(status, status_of(report, options.list));
-    lost |= status != 0;
+    TRY(run_pass(options, *source, *target, &known, list.get(), &progress));
   }
-  return lost ? 3 : 0;
+  if (!options.resume.empty()) {
+    std::remove(options.resume.c_str());
+    std::remove(hashes.c_str());
+  }
+  return state.missing ? 3 : 0;
 }
 
 /// Splits "HOST:PORT".
@@ -279,10 +362,9 @@ int main(int argc, char** argv) {
   auto* const check = app.add_flag("--check", options.check, "read the file and show what it contains; send nothing");
   app.add_option(
          "--resume", options.resume,
-         "file that records how far the import of an RDB file is. The same command continues after an interruption; at the "
-         "end the file is removed")
+         "file that records how far the import is. The same command continues after an interruption; at the end the file is "
+         "removed")
       ->type_name("FILE")
-      ->needs(file)
       ->excludes(check);
   auto* const from = app.add_option("--from", options.from_address, "a running server to copy from, instead of a file")
                          ->type_name("HOST:PORT")

@@ -1,17 +1,31 @@
-// The file of --resume: how far the import of an RDB file is, so that the same command continues after an interruption.
+// The file of --resume: how far an import is, so that the same command continues after an interruption.
 //
 //   ebbtide-import state 1
 //   import NAME            what is imported into which server, and how
-//   entries N              entries of the file that have been imported or refused
+//   entries N              entries of RDB files that have been imported or refused
 //   list N                 bytes of the file of --list
 //   report TEXT            a line each: TransferReport::save()
 //   end
 //
-// The file is replaced as a whole, once the replies to all of these entries have come.
+// An append-only file also has
+//
+//   commands N             commands whose errors are in the report; CommandSteps has run them
+//   complete               all commands have run; what is left is to remove their key
+//
+// and a copy of a running server
+//
+//   pass N                 the pass, from 1 on; the report is of this pass
+//   known FROM TO          the bytes of KnownKeys' file that the target is known to have
+//   removed N              keys that this pass has removed
+//   missing                an earlier pass has reported keys that are missing
+//   database N             a line each: databases that the copy has begun to write
+//
+// The file is replaced as a whole, when all replies to what is before have come.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include <engine/result.h>
@@ -21,17 +35,26 @@ namespace ebbtide {
 struct ImportState {
   /// The most entries between two states: up to this many entries after the last state may have been sent before an interruption.
   static constexpr std::uint64_t kMostEntries = 16'384;
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;  ///< and so many bytes
 
   std::string import;
   std::uint64_t entries = 0, list_bytes = 0;
   std::string report;
+
+  std::optional<std::uint64_t> commands;  ///< nullopt: the key of the commands does not exist yet
+  bool complete = false;
+
+  std::uint64_t pass = 1, known_from = 0, known_to = 0, removed = 0;
+  bool missing = false;
+  std::set<std::uint64_t> databases;
 
   bool operator==(const ImportState&) const = default;
 };
 
 /// Returns nullopt if there is no such file. kCorruption: the file is not one of --resume, or is incomplete.
 Result<std::optional<ImportState>> read_import_state(const std::string& path);
-/// Replaces the file. After an error the old file is unchanged.
-Status write_import_state(const std::string& path, const ImportState& state);
+/// Replaces the file. After an error the old file is unchanged. Without `sync`, the file survives kill -9, and a power loss may leave no
+/// file that read_import_state() accepts.
+Status write_import_state(const std::string& path, const ImportState& state, bool sync = true);
 
 }  // namespace ebbtide

@@ -121,7 +121,6 @@ Status Importer::note(const Sent& what, const ServerReply& reply) {
       break;
     case Sent::Kind::kCommand:
       TRY(note_command(what.name, reply));
-      for (const ServerReply& part : reply.array) TRY(note_command(what.name, part));  // of EXEC
       break;
   }
   return Status::ok();

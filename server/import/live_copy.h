@@ -1,16 +1,18 @@
 // Copies all keys of a running server to another, in passes: each pass sends what has changed since the one before.
 //
-// Between two passes only hashes of keys and values are kept, 16 bytes a key. So a change is missed if the new value has the same
-// hash, with a probability of 2^-64 a key.
+// Between two passes only hashes of keys and values are kept (KnownKeys). So a change that keeps both hashes is missed, with a chance of
+// 2^-64 a key. A pass that was interrupted begins again, and sends only what the target does not have yet.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <utility>
+#include <set>
 #include <vector>
 
 #include "import/connection.h"
 #include "import/importer.h"
+#include "import/key_walk.h"
+#include "import/known_keys.h"
 #include "import/report.h"
 
 namespace ebbtide {
@@ -22,26 +24,31 @@ struct CopyPass {
   std::uint64_t removed = 0;  ///< of the pass before, and no longer in the source
 };
 
-/// Copies one database. Not thread-safe.
+/// Copies databases. Not thread-safe.
 class LiveCopy {
  public:
-  /// Keys of the target are replaced.
-  LiveCopy(Connection& source, Connection& target, std::uint64_t database)
-      : source_(source), target_(target), database_(database) {}
+  /// Called when all replies have come to what was sent. An error ends the pass.
+  using Record = std::function<Status(std::uint64_t removed)>;
 
-  /// Copies what has changed since the pass before. `report` counts the keys that were sent. `progress` is called after each key
-  /// with the number of keys so far.
-  Result<CopyPass> pass(TransferReport* report, const std::function<void(std::uint64_t keys)>& progress);
+  /// Keys of the target are replaced. The arguments must outlive this object.
+  LiveCopy(Connection& source, Connection& target, KnownKeys& known) : source_(source), target_(target), known_(known) {}
+
+  /// Copies what has changed since the pass before. `report` counts the keys that are sent, beside those that this pass had sent before an
+  /// interruption; so had it removed `removed` keys. `progress` is called after each key with the number of keys so far. `record` is called
+  /// after at most ImportState::kMostEntries keys, and before keys are removed.
+  Result<CopyPass> pass(const std::set<std::uint64_t>& databases, TransferReport* report, std::uint64_t removed,
+                        const std::function<void(std::uint64_t keys)>& progress, const Record& record);
 
  private:
-  using Seen = std::vector<std::pair<std::uint64_t, std::uint64_t>>;  // hashes of key and value, in order
-  Status remove_gone(const Seen& now, CopyPass* result, TransferReport* report);
+  Status send(std::vector<DumpedKey>* keys, Importer* importer);
+  Status copy(std::uint64_t database, Importer* importer, const std::function<void()>& progress,
+              const std::function<Status()>& record);
+  Result<std::vector<std::string>> gone_from(std::uint64_t database);
 
   Connection& source_;
   Connection& target_;
-  const std::uint64_t database_;
-  bool first_ = true;
-  Seen before_;
+  KnownKeys& known_;
+  std::uint64_t unrecorded_keys_ = 0, unrecorded_bytes_ = 0;
 };
 
 }  // namespace ebbtide

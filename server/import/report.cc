@@ -102,6 +102,10 @@ std::string TransferReport::text(const char* taken) const {
     out += "\n" + with_commas(in_doubt_) +
            " of these exist, and the interrupted import may have sent them; they were kept as they are. --list FILE lists them\n";
   }
+  if (unseen_ != 0) {
+    out += "\n" + with_commas(unseen_) +
+           " commands have run, and the interruption lost their replies: errors of these are not listed\n";
+  }
   if (lost_ == 0) return out;
   out += "\nnot " + std::string(taken) + ":\n" + lines_;
   if (lost_ > kShown) out += "  and " + with_commas(lost_ - kShown) + " more; --list FILE lists all\n";
@@ -111,6 +115,7 @@ std::string TransferReport::text(const char* taken) const {
 std::string TransferReport::save() const {
   std::ostringstream out;
   out << "lost " << lost_ << "\nin_doubt " << in_doubt_ << "\n";
+  if (unseen_ != 0) out << "unseen " << unseen_ << "\n";
   for (const auto& [name, counts] : counts_) {
     out << "count " << name.first;
     for (const std::uint64_t count : counts) out << " " << count;
@@ -131,6 +136,8 @@ Status TransferReport::restore(const std::string& saved) {
       words >> lost_;
     } else if (kind == "in_doubt") {
       words >> in_doubt_;
+    } else if (kind == "unseen") {
+      words >> unseen_;
     } else if (kind == "count") {
       std::uint64_t database = 0;
       std::array<std::uint64_t, 4> counts{};

@@ -38,6 +38,8 @@ class TransferReport {
   void add_lost(std::uint64_t database, const std::string& type, Fate fate, Bytes key, const std::string& why);
   /// Adds a key that exists, and that an interrupted import may have sent. It counts as taken, and its name goes to `list`.
   void add_in_doubt(std::uint64_t database, const std::string& type, Bytes key);
+  /// Adds commands that have run, and whose replies an interruption has lost.
+  void add_unseen(std::uint64_t commands) { unseen_ += commands; }
   /// Adds something that is no key, such as a function library.
   void add_other(const std::string& what, const std::string& why);
 
@@ -63,7 +65,7 @@ class TransferReport {
 
   std::FILE* const list_;
   std::map<std::pair<std::uint64_t, std::string>, std::array<std::uint64_t, 4>> counts_;
-  std::uint64_t lost_ = 0, in_doubt_ = 0;
+  std::uint64_t lost_ = 0, in_doubt_ = 0, unseen_ = 0;
   std::string lines_;
 };
 

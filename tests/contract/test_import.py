@@ -28,12 +28,22 @@ def run(tool, *arguments, status=0, stdin=None):
 
 def contents(client, databases=(0, 3)):
     """Returns all keys with their values, and whether they expire."""
+
+    def of_each(keys, ask):
+        with client.pipeline(transaction=False) as pipe:
+            for key in keys:
+                ask(pipe, key)
+            return pipe.execute()
+
     found = {}
     for database in databases:
         client.select(database)
-        for key in client.scan_iter(count=1000):
-            kind = client.type(key)
-            found[database, key] = (kind, READERS[kind](client, key), client.pexpiretime(key)) if kind in READERS else (kind, None, None)
+        keys = list(client.scan_iter(count=1000))
+        kinds = dict(zip(keys, of_each(keys, lambda pipe, key: pipe.type(key)), strict=True))
+        expiries = dict(zip(keys, of_each(keys, lambda pipe, key: pipe.pexpiretime(key)), strict=True))
+        known = [key for key in keys if kinds[key] in READERS]
+        values = dict(zip(known, of_each(known, lambda pipe, key: READERS[kinds[key]](pipe, key)), strict=True))
+        found |= {(database, key): (kinds[key], values.get(key), expiries[key] if key in values else None) for key in keys}
     client.select(0)
     return found
 
@@ -142,19 +152,26 @@ def test_only_chosen_databases_are_imported_also_from_standard_input(redis_clien
     assert {database for database, _ in contents(ours)} == {3}
 
 
-@pytest.mark.parametrize("preamble", ["yes", "no"])
-def test_append_only_file_of_redis_is_imported_with_the_commands_after_its_base(redis_client, ours, preamble):
+def begin_append_only_file(redis_client, preamble="yes"):
+    """Makes the server write an append-only file that begins with its data of now, and returns the path of the manifest."""
     redis_client.config_set("aof-use-rdb-preamble", preamble)
-    fill(redis_client)
+    # Otherwise Redis replies up to two seconds before it writes a command to the file, while a sync is slow.
+    redis_client.config_set("appendfsync", "always")
     redis_client.config_set("appendonly", "yes")
     wait_until(lambda: redis_client.info("persistence")["aof_rewrite_in_progress"] == 0 and redis_client.info("persistence")["aof_rewrite_scheduled"] == 0)
+    return redis_client.home / "appendonlydir" / "appendonly.aof.manifest"
+
+
+@pytest.mark.parametrize("preamble", ["yes", "no"])
+def test_append_only_file_of_redis_is_imported_with_the_commands_after_its_base(redis_client, ours, preamble):
+    fill(redis_client)
+    manifest = begin_append_only_file(redis_client, preamble)
     redis_client.incrby("counter", 5)
     redis_client.delete("list1")
     with redis_client.pipeline(transaction=True) as pipe:
         pipe.hset("hash2", "more", "1").select(3).set("later", "3").execute()
     redis_client.xadd("stream", {"a": "b"})
     redis_client.delete("stream")
-    manifest = next((redis_client.home / "appendonlydir").glob("*.manifest"))
     text = run("ebbtide-import", "-p", ours.port, manifest, status=3)
     assert '"XADD": ERR unknown command' in text
     assert contents(ours) == contents(redis_client)
@@ -390,7 +407,142 @@ def test_resume_file_of_another_import_or_of_no_import_is_refused(redis_client, 
     assert ours.dbsize() == 0
     state.unlink()
     assert "--resume needs a file" in run("ebbtide-import", "-p", ours.port, "--resume", state, "-", status=1, stdin=file.read_bytes())
-    commands = tmp_path / "commands.aof"
-    commands.write_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n")
-    assert "--resume is for RDB files" in run("ebbtide-import", "-p", ours.port, "--resume", state, commands, status=1)
     assert ours.dbsize() == 0
+
+
+def commands_file(path, commands):
+    """Writes an append-only file without a preamble; `commands` are bytes with spaces between the words."""
+    path.write_bytes(b"".join(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words) for words in map(bytes.split, commands)))
+    return path
+
+
+class Interrupted:
+    """Runs an import again and again, until it is not interrupted."""
+
+    def __init__(self, *arguments):
+        self.line = [str(binary("ebbtide-import")), *map(str, arguments)]
+
+    def kill_when(self, reached, server=None):
+        """Kills the import when `reached` is true; or the server, which is then started again."""
+        with subprocess.Popen(self.line, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            wait_until(reached, seconds=60, interval=0.001)
+            if server is None:
+                process.kill()
+            else:
+                server.kill()
+        assert process.returncode == (-signal.SIGKILL if server is None else 1)
+        if server is not None:
+            server.start()
+
+    def finish(self, status=0):
+        return run(*self.line, status=status, stdin=b"\n")
+
+
+@pytest.mark.parametrize("killed", ["import", "server"])
+def test_import_of_an_append_only_file_is_killed_it_continues_and_each_command_runs_once(redis_client, fresh, tmp_path, killed):
+    fill(redis_client)
+    redis_client.mset({f"key{i:05}": f"value{i}" for i in range(50_000)})
+    manifest = begin_append_only_file(redis_client)
+    with redis_client.pipeline(transaction=False) as pipe:
+        for i in range(60_000):
+            if i % 20_000 == 1_234:
+                pipe.select(i // 20_000)
+            pipe.rpush(f"log{i % 7}", f"entry{i}").incr("counter")
+            if i % 30_000 == 15_000:
+                pipe.xadd("stream", {"a": "b"})
+            if i % 5_000 == 4_999:
+                pipe.execute()
+    redis_client.select(0)
+    state, lost = tmp_path / "state", tmp_path / "lost"
+    importing = Interrupted("-p", fresh.port, "--resume", state, "--list", lost, manifest)
+    victim = None if killed == "import" else fresh
+    fresh.start()
+    client = fresh.client()
+    importing.kill_when(lambda: client.dbsize() > 20_000, victim)  # within the RDB file
+    key = "ebbtide-import:" + state.read_text().split("crc ")[1].split()[0]
+    for least in (1, 30_000, 80_000):
+        client = fresh.client()
+        importing.kill_when(lambda least=least, client=client: int(client.get(key) or 0) >= least, victim)
+    client = fresh.client()
+    assert int(client.get(key)) < 120_000, "all commands had run before the last interruption"
+    text = importing.finish(status=3)
+    assert "continues after 50,502 keys" in text
+    expected = {name: value for name, value in contents(redis_client, range(4)).items() if value[0] != b"stream"}
+    assert contents(client, range(4)) == expected
+    assert not state.exists() and lost.read_text().count("ERR unknown command") == 2
+
+
+def test_command_is_unknown_or_fails_it_is_listed_and_the_others_of_its_transaction_run(ours, tmp_path):
+    file = commands_file(tmp_path / "commands.aof", [b"SELECT 1", b"MULTI", b"SET a 1", b"XADD s * a b", b"SADD a x", b"SET b 2", b"EXEC", b"INCR c"])
+    for resume in ([], ["--resume", tmp_path / "state"]):
+        ours.flushall()
+        text = run("ebbtide-import", "-p", ours.port, *resume, file, status=3)
+        assert '"XADD": ERR unknown command' in text and '"SADD": WRONGTYPE' in text and "8 commands" in text
+        assert {key: value[1] for key, value in contents(ours, [0, 1]).items()} == {(1, b"a"): b"1", (1, b"b"): b"2", (1, b"c"): b"1"}
+
+
+def test_key_of_an_interrupted_import_is_absent_nothing_is_imported_and_the_error_says_so(ours, tmp_path):
+    file = commands_file(tmp_path / "commands.aof", [b"INCR counter"] * 100_000)
+    importing = Interrupted("-p", ours.port, "--resume", tmp_path / "state", file)
+    importing.kill_when(lambda: int(ours.get("counter") or 0) > 1_000)
+    ours.flushall()
+    assert "has lost the key" in importing.finish(status=1)
+    assert ours.dbsize() == 0
+
+
+def test_import_is_killed_between_its_last_command_and_its_end_it_ends_without_another_command(ours, tmp_path):
+    state = tmp_path / "state"
+    file = commands_file(tmp_path / "commands.aof", [b"RPUSH k v"] * 60_000)
+    importing = Interrupted("-p", ours.port, "--resume", state, file)
+    importing.kill_when(lambda: ours.llen("k") > 1_000)
+    length = ours.llen("k")
+    ours.delete("ebbtide-import:" + state.read_text().split("crc ")[1].split()[0])
+    state.write_text(state.read_text().replace("\nreport", "\ncomplete\nreport", 1))
+    assert "60,000 commands" in importing.finish()
+    assert ours.llen("k") == length and ours.dbsize() == 1 and not state.exists()
+
+
+def test_copy_of_a_running_redis_is_killed_it_continues_with_what_is_missing_changed_or_gone(redis_client, ours, tmp_path):
+    fill(redis_client)
+    redis_client.mset({f"key{i:06}": f"value{i}" for i in range(100_000)})
+    ours.set("only here", "1")
+    state = tmp_path / "state"
+    arguments = ["-p", ours.port, "--from", f"127.0.0.1:{redis_client.port}", "--replace", "--wait", "--resume", state]
+    copying = Interrupted(*arguments)
+    copying.kill_when(lambda: ours.dbsize() > 30_000)
+    with redis_client.pipeline(transaction=False) as pipe:
+        for i in range(0, 100_000, 10):
+            pipe.delete(f"key{i:06}")
+            pipe.append(f"key{i + 1:06}", "changed")
+        pipe.execute()
+    copying.kill_when(lambda: ours.dbsize() > 70_000)
+    assert "pass 1" in state.read_text()
+    # Within the second pass.
+    with subprocess.Popen([str(binary("ebbtide-import")), *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert "continues pass 1" in process.stderr.readline() and "Stop the writers" in process.stderr.readline()
+        redis_client.delete(*(f"key{i:06}" for i in range(2, 100_000, 10)))
+        redis_client.mset({f"key{i:06}": "new" for i in range(3, 100_000, 5)})
+        process.stdin.write("\n")
+        process.stdin.flush()
+        changed = lambda: sum(value == b"new" for value in ours.mget([f"key{i:06}" for i in range(3, 100_000, 500)]))  # noqa: E731
+        wait_until(lambda: changed() > 20, interval=0.001)
+        process.kill()
+    assert changed() < 200 and "pass 2" in state.read_text()
+    text = copying.finish()
+    assert "continues pass 2" in text and "since the pass before" in text
+    redis_client.set("only here", "1")
+    assert contents(ours) == contents(redis_client)
+    assert not state.exists() and not (tmp_path / "state.keys").exists()
+
+
+def test_copy_continues_keys_that_it_has_sent_are_not_sent_again(redis_client, ours, tmp_path):
+    redis_client.mset({f"key{i:06}": f"value{i}" for i in range(100_000)})
+    copying = Interrupted("-p", ours.port, "--from", f"127.0.0.1:{redis_client.port}", "--passes", "1", "--resume", tmp_path / "state")
+    copying.kill_when(lambda: ours.dbsize() > 60_000)
+    had = ours.dbsize()
+    ours.config_resetstat()
+    copying.finish()
+    sent = ours.info("commandstats")["cmdstat_restore"]["calls"]
+    assert ours.dbsize() == 100_000 and sent <= 100_000 - had + 16_384 + 1_024
