@@ -1,4 +1,4 @@
-"""Runs Debian's Prometheus for a test. It scrapes a server every second, and answers queries."""
+"""Runs Debian's Prometheus for a test. It scrapes servers every second, and answers queries."""
 
 import json
 import subprocess
@@ -10,10 +10,10 @@ from support.server import free_port, wait_until
 
 
 class Prometheus:
-    """A Prometheus process with its own directory. `config`: the text of its configuration."""
+    """A Prometheus process with its own directory. `config`: the text of its configuration, with `targets` servers."""
 
-    def __init__(self, config, home):
-        self.home, self.port = home, free_port()
+    def __init__(self, config, home, targets=1):
+        self.home, self.port, self.targets = home, free_port(), targets
         (home / "prometheus.yml").write_text(config)
         self.process = None
 
@@ -24,7 +24,7 @@ class Prometheus:
                  f"--web.listen-address=127.0.0.1:{self.port}"], stdout=log, stderr=log,
             )  # fmt: skip
         try:
-            wait_until(lambda: self.ask("up == 1"), 60, "the first scrape has ended")
+            wait_until(lambda: len(self.ask("up == 1")) == self.targets, 60, "the first scrapes have ended")
         except BaseException:
             self.__exit__()
             raise
