@@ -35,7 +35,7 @@ Status validate(const TreeSettings& s) {
 
 Status validate(const Settings& s) {
   if (s.dir.empty()) return Status::invalid_argument("storage.dir is empty");
-  TRY(in_range<std::uint64_t>("server.databases", s.databases, 1, 1024));
+  TRY(in_range<std::uint64_t>("server.databases", s.databases, 1, kMaxDatabases));
   TRY(in_range<std::uint64_t>("storage.memory_budget", s.memory_budget, 4 * kMiB, std::uint64_t{1} << 46));
   TRY(in_range<std::uint64_t>("storage.wal_segment_size", s.wal_segment_size, 64 << 10, 4096 * kMiB));
   TRY(in_range<std::uint64_t>("background threads", s.background_threads, 1, 256));
@@ -43,7 +43,7 @@ Status validate(const Settings& s) {
   TRY(in_range<std::uint64_t>("open files", s.max_open_files, 0, std::uint64_t{1} << 30));
   TRY(validate(s.tree));
   for (const auto& [database, tree] : s.overrides) {
-    if (database >= s.databases) {
+    if (owner_of(database) >= s.databases || index_number(database) > kMaxIndexTrees) {
       return Status::invalid_argument("databases." + std::to_string(database) + ": there are only " +
                                       std::to_string(s.databases) + " databases");
     }

@@ -138,10 +138,8 @@ Result<Workload> DbImpl::workload(DatabaseId database) {
 
 std::vector<std::string> DbImpl::damage() {
   std::vector<std::string> lines;
-  for (DatabaseId d = 0; d < settings_.databases; ++d) {
-    const TreePtr tree = trees_.tree_of(d);
-    const auto tables = tree == nullptr ? nullptr : trees_.live_tables(tree->id);
-    if (tables != nullptr) list_damage(d, *tables, &lines);
+  for (const auto& [number, id] : trees_.mapping()) {
+    if (const auto tables = trees_.live_tables(id); tables != nullptr) list_damage(number, *tables, &lines);
   }
   return lines;
 }

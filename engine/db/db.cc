@@ -1,6 +1,7 @@
 // The public interface: each call is passed to the component that carries it out.
 #include <engine/db.h>
 
+#include "base/number_name.h"
 #include "db/db_impl.h"
 #include "db/read/db_iterator.h"
 #include "db/read/expiry_scan.h"
@@ -191,6 +192,8 @@ Status Db::reconfigure(const Settings& settings) {
   {
     MutexLock lock(impl_->trees_.commit_mutex);
     for (DatabaseId d = 0; d < settings.databases; ++d) impl_->trees_.change_settings(d, settings.tree_for(d));
+    for (auto own = settings.overrides.lower_bound(kMaxDatabases); own != settings.overrides.end(); ++own)
+      impl_->trees_.change_settings(own->first, own->second);
   }
   impl_->writes_.measure();
   impl_->apply_deadlines();
@@ -200,7 +203,7 @@ Status Db::reconfigure(const Settings& settings) {
 Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) {
   TRY(validate(settings));
   TRY(make_policy(settings.policy).status());
-  if (database >= impl_->settings_.databases) return Status::invalid_argument("there is no database " + std::to_string(database));
+  if (!impl_->trees_.has_number(database)) return Status::invalid_argument("there is no " + number_name(database));
   {
     MutexLock commit_lock(impl_->trees_.commit_mutex);
     impl_->trees_.change_settings(database, settings);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/number_name.h"
 #include "db/write/inserts.h"
 #include "io/file_names.h"
 #include "version/log_needs.h"
@@ -211,9 +212,9 @@ Status LogReplay::apply_mapping(const WriteBatch::Op& op, SeqNum seq, Millis tim
   if (seq <= versions_.databases_seq()) return Status::ok();
   trees_.note_mapping(seq);
   const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
-  if (a >= trees_.databases() || (swap && b >= trees_.databases())) {
-    return Status::invalid_argument("server.databases is " + std::to_string(trees_.databases()) +
-                                    ", but the log names database " + std::to_string(std::max(a, b)));
+  if (!trees_.has_number(a) || (swap && (a >= trees_.databases() || b >= trees_.databases()))) {
+    return Status::invalid_argument("server.databases is " + std::to_string(trees_.databases()) + ", but the log names " +
+                                    number_name(swap ? std::max(a, b) : a));
   }
   if (swap) {
     trees_.swap(a, b);

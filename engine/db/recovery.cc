@@ -5,6 +5,7 @@
 #include <engine/stamp_mode.h>
 #include "base/boot_id.h"
 #include "base/invariant.h"
+#include "base/number_name.h"
 #include "base/random.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
@@ -45,6 +46,10 @@ std::vector<TreeSettings> tree_settings(const Settings& settings) {
   return out;
 }
 
+TreeRegistry::IndexSettings index_settings(const Settings& settings) {
+  return {settings.overrides.lower_bound(kMaxDatabases), settings.overrides.end()};
+}
+
 /// Returns true if the disk refused a write, so that reads can be served nevertheless.
 bool refused_by_disk(const Status& status) { return status.code() == Code::kNoSpace || status.code() == Code::kIoError; }
 
@@ -79,7 +84,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       clock_(components.clock != nullptr ? *components.clock : *system_clock()),
       events_(components.events),
       threads_(components.background == nullptr),
-      trees_(trees_env(), tree_settings(settings)),
+      trees_(trees_env(), tree_settings(settings), index_settings(settings)),
       placer_(placer_env()),
       manifest_(manifest_env()),
       obsolete_files_(obsolete_files_env()),
@@ -318,9 +323,9 @@ Status DbImpl::open_trees(const std::vector<std::string>& names, SeqNum* last_se
     for (const auto& [d, t] : versions_->databases()) {
       if (t == id) database = d;
     }
-    if (database >= settings_.databases) {
-      return Status::invalid_argument("server.databases is " + std::to_string(settings_.databases) + ", but database " +
-                                      std::to_string(database) + " has data");
+    if (!trees_.has_number(database)) {
+      return Status::invalid_argument("server.databases is " + std::to_string(settings_.databases) + ", but " +
+                                      number_name(database) + " has data");
     }
     TreePtr tree = trees_.make(id, database, version->stamp);
     tree->recorded->store(!version->records->empty(), std::memory_order_relaxed);

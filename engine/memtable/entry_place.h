@@ -48,6 +48,9 @@ struct EntryPlace {
         break;
       case StampMode::kExplicit:
         break;
+      case StampMode::kGiven:
+        if (entry->delete_key == kNoStamp) entry->delete_key = time;
+        break;
     }
   }
 };

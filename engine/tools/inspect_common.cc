@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/number_name.h"
 #include "base/quote.h"
 #include "io/file_names.h"
 #include "tools/inspect.h"
@@ -15,7 +16,7 @@ DatabasesOf databases_of(TreeId tree, const std::map<DatabaseId, TreeId>& databa
   DatabasesOf out;
   for (const auto& [database, its_tree] : databases) {
     if (its_tree != tree) continue;
-    out.text += (out.text.empty() ? " of database " : ", ") + std::to_string(database);
+    out.text += (out.text.empty() ? " of " : ", ") + number_name(database);
     out.ids.add(std::to_string(database));
   }
   return out;

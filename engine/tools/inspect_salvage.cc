@@ -8,14 +8,13 @@
 #include <algorithm>
 #include <set>
 
+#include "base/number_name.h"
 #include "io/file_names.h"
 #include "tools/inspect_salvage.h"
 #include "tree/text.h"
 
 namespace ebbtide {
 namespace {
-
-constexpr DatabaseId kMaxDatabases = 1024;
 
 std::string keys_text(const KeyRange& keys) {
   return (keys.start.empty() ? "*" : key_to_text(keys.start)) + ".." + (keys.end.empty() ? "*" : "<" + key_to_text(keys.end));
@@ -141,7 +140,7 @@ class Salvage {
     if (!loss.tree) return "";
     std::string text = ", tree " + std::to_string(*loss.tree);
     for (const auto& [database, id] : found_.databases) {
-      if (id == *loss.tree) text += " (database " + std::to_string(database) + ")";
+      if (id == *loss.tree) text += " (" + number_name(database) + ")";
     }
     return text;
   }
@@ -177,7 +176,7 @@ class Salvage {
     std::string by_database;
     JsonObject databases;
     for (const auto& [database, keys] : written.keys_by_database) {
-      by_database += (by_database.empty() ? "database " : ", database ") + std::to_string(database) + ": " + std::to_string(keys);
+      by_database += (by_database.empty() ? "" : ", ") + number_name(database) + ": " + std::to_string(keys);
       databases.add(std::to_string(database), keys);
     }
     outcome_.report.text += target.dir + " has " + std::to_string(written.keys) + " keys" +

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/number_name.h"
+
 namespace ebbtide {
 namespace {
 
@@ -10,9 +12,9 @@ constexpr std::size_t kNamedTrees = 3;
 std::string tree_name(const VersionState& state, TreeId id) {
   std::string databases;
   for (const auto& [database, tree] : state.databases) {
-    if (tree == id) databases += (databases.empty() ? "" : ", ") + std::to_string(database);
+    if (tree == id) databases += (databases.empty() ? "" : ", ") + number_name(database);
   }
-  return "tree " + std::to_string(id) + (databases.empty() ? " (of no database)" : " (database " + databases + ")");
+  return "tree " + std::to_string(id) + (databases.empty() ? " (of no database)" : " (" + databases + ")");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <engine/stamp_mode.h>
 #include "base/coding.h"
+#include "base/number_name.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
@@ -263,7 +264,7 @@ Result<bool> decode_tree_field(std::uint32_t tag, Field* field, TreeEdit* edit) 
     case kCreate:
       field->require(!edit->create);
       edit->create = true;
-      edit->stamp = static_cast<StampMode>(field->number(static_cast<std::uint64_t>(StampMode::kExplicit)));
+      edit->stamp = static_cast<StampMode>(field->number(static_cast<std::uint64_t>(kLastStampMode)));
       return true;
     case kDrop:
       edit->drop = true;
@@ -459,8 +460,7 @@ std::string VersionEdit::to_text() const {
   std::string out;
   for (const TreeEdit& tree : trees) out += tree_text(tree);
   for (const auto& [database, tree] : databases) {
-    out +=
-        "database " + std::to_string(database) + " is " + (tree == kNoTree ? "no tree" : "tree " + std::to_string(tree)) + "\n";
+    out += number_name(database) + " is " + (tree == kNoTree ? "no tree" : "tree " + std::to_string(tree)) + "\n";
   }
   if (next_file) out += "next file " + std::to_string(*next_file) + "\n";
   if (next_tree) out += "next tree " + std::to_string(*next_tree) + "\n";

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/number_name.h"
+
 namespace ebbtide {
 namespace {
 
@@ -63,8 +65,7 @@ Status StateBuilder::add(const VersionEdit& edit) {
   }
   for (const auto& [database, tree] : state_.databases) {
     if (!state_.trees.contains(tree)) {
-      return Status::corruption("database " + std::to_string(database) + " is tree " + std::to_string(tree) +
-                                ", which does not exist");
+      return Status::corruption(number_name(database) + " is tree " + std::to_string(tree) + ", which does not exist");
     }
   }
   return Status::ok();

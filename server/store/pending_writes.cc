@@ -32,6 +32,8 @@ DeleteKey PendingWrites::stamp_of(const Database& database, const WriteBatch::Op
       return op.expiry == 0 ? kNoStamp : op.expiry;
     case StampMode::kExplicit:
       break;
+    case StampMode::kGiven:
+      return op.stamp == kNoStamp ? db_->stamped(now_) : op.stamp;
   }
   return op.stamp;
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/number_name.h"
 #include "base/oldest.h"
 #include "tree/frozen.h"
 
@@ -126,7 +127,7 @@ double miss_ratio(std::uint64_t hits, std::uint64_t misses) {
 
 void list_damage(DatabaseId database, const TablesView& tables, std::vector<std::string>* lines) {
   for (const FileMetaPtr& file : tables.quarantined) {
-    lines->push_back("database " + std::to_string(database) + ": " + file->damage);
+    lines->push_back(number_name(database) + ": " + file->damage);
   }
 }
 

@@ -112,7 +112,7 @@ std::optional<DatabaseId> Reaper::database_of(const TreePtr& tree) {
 Status Reaper::reap(const TreePtr& tree) {
   const Millis now = env_.fence();
   const std::optional<DatabaseId> database = database_of(tree);
-  if (!database) return Status::ok();  // the tree was dropped, with all its elements
+  if (!database) return Status::ok();  // the tree was dropped, or is an index tree: it has no elements
   const ReadView view = env_.lease(tree, *database, now);
   if (!view.has_tree()) return Status::ok();
   Tombstones tombstones(env_, *database, tree->id);

@@ -11,7 +11,7 @@ Status RequestedWork::flush(DatabaseId database) {
   SeqNum up_to = 0;
   {
     MutexLock lock(env_.trees->commit_mutex);
-    if (database < env_.trees->databases()) tree = env_.trees->mapped(database);
+    if (env_.trees->has_number(database)) tree = env_.trees->mapped(database);
     if (tree == nullptr) return Status::ok();
     env_.trees->freeze(*tree);
     up_to = env_.last_seq();

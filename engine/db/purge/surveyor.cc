@@ -98,7 +98,7 @@ std::vector<TreePtr> Surveyor::begin(PurgeSurvey* survey, Millis* longest_deadli
   MutexLock lock(env_.trees->commit_mutex);
   for (const auto& [id, tree] : env_.trees->live()) trees.push_back(tree);
   trees.insert(trees.end(), env_.trees->dropped().begin(), env_.trees->dropped().end());
-  for (DatabaseId d = 0; d < env_.trees->databases(); ++d) {
+  for (DatabaseId d = 0; d < env_.trees->databases(); ++d) {  // index trees have their databases' deadlines
     if (env_.trees->mapped(d) != nullptr) survey->databases.emplace_back(d, env_.trees->mapped(d)->id);
     const Millis deadline = env_.trees->settings_of(d).delete_deadline;
     *longest_deadline = std::max(*longest_deadline, deadline == 0 ? DeadlineRule::kNever : deadline);

@@ -5,7 +5,7 @@
 namespace ebbtide {
 
 DatabaseCounters* Counters::make_databases(ThreadCounters& slot) {
-  auto fresh = std::make_unique<DatabaseCounters[]>(databases_);
+  auto fresh = std::make_unique<DatabaseCounters[]>(databases_ + 1);
   DatabaseCounters* other = nullptr;  // the array of another thread that shares the slot
   if (!slot.by_database.compare_exchange_strong(other, fresh.get(), std::memory_order_acq_rel, std::memory_order_acquire))
     return other;

@@ -1,6 +1,7 @@
 // Counters for which an increment is one plain store: each thread has its own cache line, and readers add up the lines.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -60,12 +61,13 @@ class Counters {
   Counters(const Counters&) = delete;
   Counters& operator=(const Counters&) = delete;
 
-  /// Returns the counters of a database in `slot`, which mine() has returned.
+  /// Returns the counters of a database in `slot`, which mine() has returned. Index trees of all databases share counters, which
+  /// belong to no database's workload.
   DatabaseCounters& of(ThreadCounters& slot, DatabaseId database) {
     DatabaseCounters* all = slot.by_database.load(std::memory_order_acquire);
     if (all == nullptr) [[unlikely]]
       all = make_databases(slot);
-    return all[database];
+    return all[std::min(database, databases_)];
   }
   /// Returns the operations on a database, summed over all threads.
   [[nodiscard]] OperationCounts operations(DatabaseId database) const;

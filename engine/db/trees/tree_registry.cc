@@ -17,20 +17,30 @@ auto filter_settings(const TreeSettings& s) {
   return std::tuple(s.filter_allocation, s.filter_bits_per_key, s.filter_memory, s.filter_lookups);
 }
 
-std::uint64_t largest_memtable_of(const std::vector<TreeSettings>& databases) {
+std::uint64_t largest_memtable_of(const std::vector<TreeSettings>& databases, const TreeRegistry::IndexSettings& indexes) {
   std::uint64_t largest = 0;
   for (const TreeSettings& settings : databases) largest = std::max(largest, settings.memtable_size);
+  for (const auto& [number, settings] : indexes) largest = std::max(largest, settings.memtable_size);
   return largest;
 }
 
+/// Returns the stamp mode of the index trees of a database. An entry must have its record's stamp even if it is written after its
+/// record, or expires before it: so the engine cannot derive it from the entry.
+StampMode index_stamp(StampMode database) {
+  return database == StampMode::kWriteTime ? StampMode::kGiven : StampMode::kExplicit;
+}
+
+const TreePtr kUnmapped;
+
 }  // namespace
 
-TreeRegistry::TreeRegistry(Env env, std::vector<TreeSettings> settings)
+TreeRegistry::TreeRegistry(Env env, std::vector<TreeSettings> settings, IndexSettings index_settings)
     : env_(std::move(env)),
       databases_(static_cast<DatabaseId>(settings.size())),
       settings_(std::move(settings)),
+      index_settings_(std::move(index_settings)),
       mapping_(databases_),
-      largest_memtable_size_(largest_memtable_of(settings_)) {}
+      largest_memtable_size_(largest_memtable_of(settings_, index_settings_)) {}
 
 std::vector<TreePtr> TreeRegistry::live_trees() {
   MutexLock lock(commit_mutex);
@@ -50,17 +60,24 @@ TreePtr TreeRegistry::tree_with(TreeId id) {
 
 TreePtr TreeRegistry::tree_of(DatabaseId database) {
   MutexLock lock(commit_mutex);
-  return database < mapping_.size() ? mapping_[database] : nullptr;
+  return has_number(database) && !mapping_.empty() ? mapped(database) : nullptr;
+}
+
+std::vector<std::pair<DatabaseId, TreeId>> TreeRegistry::mapping() {
+  MutexLock lock(commit_mutex);
+  std::vector<std::pair<DatabaseId, TreeId>> out;
+  for (const DatabaseId number : mapped_numbers()) out.emplace_back(number, mapped(number)->id);
+  return out;
 }
 
 StampMode TreeRegistry::configured_stamp_mode(DatabaseId database) {
   MutexLock lock(commit_mutex);
-  return settings_[database].stamp;
+  return settings_of(database).stamp;
 }
 
 std::string TreeRegistry::configured_policy(DatabaseId database) {
   MutexLock lock(commit_mutex);
-  return database < settings_.size() ? settings_[database].policy.name : std::string();
+  return has_number(database) ? settings_of(database).policy.name : std::string();
 }
 
 std::shared_ptr<const TreeView> TreeRegistry::view_of(const Tree& tree) {
@@ -108,6 +125,31 @@ std::vector<TreeLoad> TreeRegistry::loads(const std::function<bool(TreeId)>& com
 
 // --- databases
 
+TreeSettings TreeRegistry::settings_of(DatabaseId database) const {
+  if (!is_index_tree(database)) return settings_[database];
+  const DatabaseId owner = owner_of(database);
+  const auto own = index_settings_.find(database);
+  TreeSettings settings = own == index_settings_.end() ? settings_[owner] : own->second;
+  if (own == index_settings_.end()) settings.filter_bits_per_key = 0, settings.filter_memory = 0;
+  settings.delete_deadline = settings_[owner].delete_deadline;
+  settings.stamp = index_stamp(mapping_[owner] == nullptr ? settings_[owner].stamp : mapping_[owner]->stamp);
+  return settings;
+}
+
+const TreePtr& TreeRegistry::mapped_index(DatabaseId number) const {
+  const auto at = indexes_.find(number);
+  return at == indexes_.end() ? kUnmapped : at->second;
+}
+
+std::vector<DatabaseId> TreeRegistry::mapped_numbers() const {
+  std::vector<DatabaseId> numbers;
+  for (DatabaseId d = 0; d < mapping_.size(); ++d) {
+    if (mapping_[d] != nullptr) numbers.push_back(d);
+  }
+  for (const auto& [number, tree] : indexes_) numbers.push_back(number);
+  return numbers;
+}
+
 void TreeRegistry::swap(DatabaseId a, DatabaseId b) {
   std::swap(mapping_[a], mapping_[b]);
   const bool other_filters = filter_settings(settings_[a]) != filter_settings(settings_[b]);
@@ -119,24 +161,34 @@ void TreeRegistry::swap(DatabaseId a, DatabaseId b) {
 }
 
 void TreeRegistry::change_settings(DatabaseId database, const TreeSettings& settings) {
-  const TreeSettings before = std::exchange(settings_[database], settings);
-  if (before.memtable_size != settings.memtable_size) largest_memtable_size_ = largest_memtable_of(settings_);
-  const TreePtr& tree = mapping_[database];
+  std::map<DatabaseId, TreeSettings> before;
+  for (const auto& [number, tree] : indexes_) {
+    if (number == database || owner_of(number) == database) before.emplace(number, settings_of(number));
+  }
+  if (!is_index_tree(database)) before.emplace(database, settings_[database]);
+  (is_index_tree(database) ? index_settings_[database] : settings_[database]) = settings;
+  largest_memtable_size_ = largest_memtable_of(settings_, index_settings_);
+  for (const auto& [number, old] : before) renew_settings(number, old);
+}
+
+void TreeRegistry::renew_settings(DatabaseId database, const TreeSettings& before) {
+  const TreePtr& tree = mapped(database);
   if (tree == nullptr) return;
   adopt_settings(*tree, database);
-  if (filter_settings(before) != filter_settings(settings)) env_.filters_changed(tree);
+  if (filter_settings(before) != filter_settings(settings_of(database))) env_.filters_changed(tree);
 }
 
 // Settings belong to the number of a database. A tree that SWAPDB moves to another number takes that number's settings, as it
 // would at the next start. Only the stamp mode stays with the tree. The reasons are in
 // engine/docs/decisions/0026-settings-go-by-number.md.
 void TreeRegistry::adopt_settings(Tree& tree, DatabaseId database) {
-  auto policy = make_policy(settings_[database].policy);
+  const TreeSettings settings = settings_of(database);
+  auto policy = make_policy(settings.policy);
   ASSERT_MSG(policy.is_ok(), "settings were validated when they came in");
   MutexLock lock(state_mutex);
-  const PolicySettings &old = tree.settings.policy, &now = settings_[database].policy;
+  const PolicySettings &old = tree.settings.policy, &now = settings.policy;
   const bool changed = tree.policy != nullptr && (old.name != now.name || old.parameters != now.parameters);
-  tree.settings = settings_[database];
+  tree.settings = settings;
   tree.settings.stamp = tree.stamp;
   tree.memtable_size = tree.settings.memtable_size;
   tree.policy = std::move(policy).value();
@@ -151,10 +203,9 @@ void TreeRegistry::adopt_settings(Tree& tree, DatabaseId database) {
 
 void TreeRegistry::settle() {
   settled_ = true;
-  for (DatabaseId d = 0; d < mapping_.size(); ++d) {
-    if (mapping_[d] == nullptr) continue;
+  for (const DatabaseId number : mapped_numbers()) {
     MutexLock lock(state_mutex);
-    continue_deadlines(*mapping_[d], settings_[d].delete_deadline);
+    continue_deadlines(*mapped(number), settings_of(number).delete_deadline);
   }
 }
 
@@ -167,6 +218,7 @@ void TreeRegistry::continue_deadlines(Tree& tree, Millis configured) {
 
 void TreeRegistry::clear() {
   mapping_.clear();
+  indexes_.clear();
   live_.clear();
   dropped_.clear();
 }
@@ -182,7 +234,7 @@ TreePtr TreeRegistry::make(TreeId id, DatabaseId database, StampMode stamp) {
   auto tree = std::make_shared<Tree>(*env_.clock);
   tree->id = id;
   tree->stamp = stamp;
-  tree->deadlines = DeadlineRule(settings_[database].delete_deadline);
+  tree->deadlines = DeadlineRule(settings_of(database).delete_deadline);
   adopt_settings(*tree, database);
   auto view = std::make_shared<TreeView>();
   view->tree = id;
@@ -324,10 +376,12 @@ MappingChanges TreeRegistry::collect_changes(const VersionSet& versions, Version
     drop.drop = true;
     edit->trees.push_back(std::move(drop));
   }
-  for (DatabaseId d = 0; d < mapping_.size(); ++d) {
-    const TreeId now = mapping_[d] == nullptr ? kNoTree : mapping_[d]->id;
-    const auto it = versions.databases().find(d);
-    if (now != (it == versions.databases().end() ? kNoTree : it->second)) edit->databases.emplace_back(d, now);
+  std::map<DatabaseId, TreeId> now;
+  for (const auto& [number, before] : versions.databases()) now[number] = kNoTree;
+  for (const DatabaseId number : mapped_numbers()) now[number] = mapped(number)->id;
+  for (const auto& [number, tree] : now) {
+    const auto it = versions.databases().find(number);
+    if (tree != (it == versions.databases().end() ? kNoTree : it->second)) edit->databases.emplace_back(number, tree);
   }
   edit->databases_seq = edit->last_seq = changes.seq;
   return changes;

@@ -53,8 +53,10 @@ class TreeRegistry {
     std::function<void(const TreePtr&)> filters_changed;
   };
 
-  /// `settings`: one element per database.
-  TreeRegistry(Env env, std::vector<TreeSettings> settings);
+  using IndexSettings = std::map<DatabaseId, TreeSettings>;  ///< by number of an index tree
+
+  /// `settings`: one element per database. `index_settings`: of index trees that do not have their database's settings.
+  TreeRegistry(Env env, std::vector<TreeSettings> settings, IndexSettings index_settings = {});
 
   Mutex commit_mutex;
   Mutex state_mutex;  ///< may be taken while commit_mutex is held, not the other way round
@@ -65,6 +67,8 @@ class TreeRegistry {
   [[nodiscard]] TreePtr tree_with(TreeId id) EXCLUDES(commit_mutex);
   /// Returns the tree of a database. Null: the database has no tree, or there is no such database.
   [[nodiscard]] TreePtr tree_of(DatabaseId database) EXCLUDES(commit_mutex);
+  /// Returns the tree of each database and index tree that has one, by number.
+  [[nodiscard]] std::vector<std::pair<DatabaseId, TreeId>> mapping() EXCLUDES(commit_mutex);
   /// Returns the stamp mode of the tree that the database gets next.
   [[nodiscard]] StampMode configured_stamp_mode(DatabaseId database) EXCLUDES(commit_mutex);
   /// Returns the name of the policy of the tree that the database gets next; "" if there is no such database.
@@ -87,16 +91,26 @@ class TreeRegistry {
   [[nodiscard]] std::uint64_t pending_drops() const { return pending_drops_.load(); }
 
   [[nodiscard]] DatabaseId databases() const { return databases_; }
+  /// True if `number` is that of a database or of an index tree that a database may have. All methods that take the number of a
+  /// database also take that of an index tree.
+  [[nodiscard]] bool has_number(DatabaseId number) const {
+    return number < databases_ || (owner_of(number) < databases_ && index_number(number) <= kMaxIndexTrees);
+  }
   /// Returns the largest memtable_size of all databases.
   [[nodiscard]] std::uint64_t largest_memtable_size() const { return largest_memtable_size_.load(std::memory_order_relaxed); }
 
   // --- databases; called with the commit mutex held
-  [[nodiscard]] const TreeSettings& settings_of(DatabaseId database) const REQUIRES(commit_mutex) { return settings_[database]; }
+  /// Returns the settings of a number. An index tree has its own, or else those of its database without filters. Its delete deadline
+  /// is that of its database in any case. Its stamp mode follows from the mode of the database's tree.
+  [[nodiscard]] TreeSettings settings_of(DatabaseId database) const REQUIRES(commit_mutex);
   /// Returns the tree of a database; null: it has none.
-  [[nodiscard]] const TreePtr& mapped(DatabaseId database) const REQUIRES(commit_mutex) { return mapping_[database]; }
-  void map(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex) { mapping_[database] = std::move(tree); }
-  /// Exchanges the trees of two databases. Each tree takes over the settings of its new database.
+  [[nodiscard]] const TreePtr& mapped(DatabaseId database) const REQUIRES(commit_mutex) {
+    return database < databases_ ? mapping_[database] : mapped_index(database);
+  }
+  void map(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex) { tree_at(database) = std::move(tree); }
+  /// Exchanges the trees of two databases, but not their index trees. Each tree takes over the settings of its new database.
   void swap(DatabaseId a, DatabaseId b) REQUIRES(commit_mutex);
+  /// Changes the settings of a database, and of its index trees that have none of their own; or those of an index tree.
   void change_settings(DatabaseId database, const TreeSettings& settings) REQUIRES(commit_mutex);
   /// Notes that an operation on the mapping has this seq.
   void note_mapping(SeqNum seq) REQUIRES(commit_mutex) { mapping_seq_ = seq; }
@@ -175,6 +189,14 @@ class TreeRegistry {
   // The time of a lookup among records grows with their number, not with their bytes: so the number has a limit of its own.
   static constexpr std::size_t kMaxMemTableRecords = 4096;
 
+  [[nodiscard]] const TreePtr& mapped_index(DatabaseId number) const REQUIRES(commit_mutex);
+  TreePtr& tree_at(DatabaseId database) REQUIRES(commit_mutex) {
+    return database < databases_ ? mapping_[database] : indexes_[database];
+  }
+  /// Returns all numbers that have a tree.
+  [[nodiscard]] std::vector<DatabaseId> mapped_numbers() const REQUIRES(commit_mutex);
+  /// Gives the database's tree its settings again after a change.
+  void renew_settings(DatabaseId database, const TreeSettings& before) REQUIRES(commit_mutex);
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
   void continue_deadlines(Tree& tree, Millis configured) REQUIRES(commit_mutex, state_mutex);
   void freeze_active(Tree& tree, TreeView* view) REQUIRES(commit_mutex, state_mutex);
@@ -182,8 +204,10 @@ class TreeRegistry {
 
   const Env env_;
   const DatabaseId databases_;
-  std::vector<TreeSettings> settings_ GUARDED_BY(commit_mutex);  // by database; they apply to the tree that the database has
-  std::vector<TreePtr> mapping_ GUARDED_BY(commit_mutex);        // by database
+  std::vector<TreeSettings> settings_ GUARDED_BY(commit_mutex);     // by database; they apply to the tree that the database has
+  IndexSettings index_settings_ GUARDED_BY(commit_mutex);           // own settings of index trees
+  std::vector<TreePtr> mapping_ GUARDED_BY(commit_mutex);           // by database
+  std::map<DatabaseId, TreePtr> indexes_ GUARDED_BY(commit_mutex);  // index trees by number; those that were written to
   std::map<TreeId, TreePtr> live_ GUARDED_BY(commit_mutex);
   std::vector<TreePtr> dropped_ GUARDED_BY(commit_mutex);
   std::atomic<std::uint64_t> pending_drops_{0};  // dropped_.size()

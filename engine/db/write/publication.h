@@ -25,12 +25,12 @@ struct Tree;
 /// The published state. Thread-safe, except start(), map() and unmap_all(), which must be called while there are no readers.
 class Publication {
  public:
-  static constexpr std::size_t kMaxDatabases = 1024;
+  static constexpr std::size_t kMostTrees = std::size_t{kMaxDatabases} * (1 + kMaxIndexTrees);
   using Remapped = std::span<const std::pair<DatabaseId, Tree*>>;
 
   // --- for readers
   [[nodiscard]] SeqNum visible_seq() const { return visible_seq_.load(std::memory_order_acquire); }
-  /// Returns the database's tree; null if it has none. Valid as long as the caller's epoch guard.
+  /// Returns the tree with the number of a database or of an index tree; null if there is none. Valid as long as the caller's epoch guard.
   [[nodiscard]] const Tree* tree(DatabaseId database) const { return trees_[database].load(std::memory_order_acquire); }
   [[nodiscard]] std::uint64_t mapping_version() const { return version_.load(std::memory_order_acquire); }
   /// True if the mapping has not changed since mapping_version() returned `version`, and was not changing at that time.
@@ -62,9 +62,9 @@ class Publication {
   void publish_mapping(SeqNum last, Remapped remapped);
 
   std::atomic<SeqNum> visible_seq_{0};
-  WaitPoint moved_;  // notified when visible_seq_ or version_ has moved
-  std::array<std::atomic<Tree*>, kMaxDatabases> trees_{};
-  std::atomic<std::uint64_t> version_{0};  // odd while trees_ and visible_seq_ change
+  WaitPoint moved_;                                     // notified when visible_seq_ or version_ has moved
+  std::array<std::atomic<Tree*>, kMostTrees> trees_{};  // by number, of databases and of index trees
+  std::atomic<std::uint64_t> version_{0};               // odd while trees_ and visible_seq_ change
 };
 
 }  // namespace ebbtide

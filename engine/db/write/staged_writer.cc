@@ -91,7 +91,7 @@ Status StagedWriter::make_trees(const StagedEntries& entries, std::vector<TreeId
 
 // The placer's mutex is the registry's mutex, which the thread-safety analysis cannot know.
 Tree* StagedWriter::tree_for_write(const StagedEntries::Part& part, Millis time, Inserts* inserts) NO_THREAD_SAFETY_ANALYSIS {
-  ASSERT_MSG(part.database < env_.trees->databases(), "a batch names a database that does not exist");
+  ASSERT_MSG(env_.trees->has_number(part.database), "a batch names a database that does not exist");
   return env_.placer->tree_for_write(part.database, time, inserts);
 }
 
@@ -101,7 +101,7 @@ void StagedWriter::prepare_log(WriteBatch& batch, StagedEntries* entries) {
   {
     MutexLock lock(env_.trees->commit_mutex);
     for (const StagedEntries::Part& part : entries->parts) {
-      ASSERT_MSG(part.database < env_.trees->databases(), "a batch names a database that does not exist");
+      ASSERT_MSG(env_.trees->has_number(part.database), "a batch names a database that does not exist");
       const Tree* tree = env_.trees->mapped(part.database).get();
       if (tree == nullptr) return;
       trees.push_back(tree->id);

@@ -7,7 +7,7 @@
 namespace ebbtide {
 
 TreeId TreePlacer::place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts) {
-  ASSERT_MSG(op.tree < trees_.databases(), "a batch names a database that does not exist");
+  ASSERT_MSG(trees_.has_number(op.tree), "a batch names a database that does not exist");
   Tree* tree = tree_for_write(op.tree, time, inserts);
   batch.set_op_tree(at, tree->id);
   if (op.kind == OpKind::kSecondaryDelete) {
@@ -24,7 +24,7 @@ TreeId TreePlacer::place(WriteBatch& batch, std::size_t at, const WriteBatch::Op
 void TreePlacer::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts,
                                 LogNotes* notes) {
   const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
-  ASSERT_MSG(a < trees_.databases() && (op.kind == OpKind::kFlushDatabase || b < trees_.databases()),
+  ASSERT_MSG(op.kind == OpKind::kFlushDatabase ? trees_.has_number(a) : a < trees_.databases() && b < trees_.databases(),
              "a batch names a database that does not exist");
   if (op.kind == OpKind::kFlushDatabase) return flush_database(batch, at, a, time, inserts, notes);
   trees_.swap(a, b);

@@ -35,7 +35,7 @@ Status check_long_batch(const WriteBatch& batch, std::uint32_t databases) {
     return Status::invalid_argument("a key of " + std::to_string(batch.longest_key()) + " bytes; at most " +
                                     std::to_string(kMaxKeyBytes) + " are allowed");
   }
-  if (const std::uint32_t most = std::max(kMaxFlushes, databases); batch.flushes() > most) {
+  if (const std::uint32_t most = std::max(kMaxFlushes, databases * (1 + kMaxIndexTrees)); batch.flushes() > most) {
     return Status::invalid_argument("a batch that empties databases " + std::to_string(batch.flushes()) + " times; at most " +
                                     std::to_string(most) + " are allowed");
   }

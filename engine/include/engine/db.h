@@ -94,7 +94,7 @@ class Db {
   /// tree than batch.relied_tree(); run the command again from its reads on. kOutOfMemory, kNoSpace: memory or disk is full,
   /// and the batch adds data; kNoSpace also if a stall cannot end because compactions fail. kInvalidArgument: the batch has
   /// more than 1 GiB or a key longer than kMaxKeyBytes, or it empties databases more often than 256 times and than there are
-  /// databases. kReadOnly: the database takes no writes.
+  /// databases and index trees. kReadOnly: the database takes no writes.
   Status commit(WriteBatch& batch);
   /// Like commit(), for threads that must not wait. During a write stall the call returns kBusy, writes nothing, and sets
   /// `*wait_ms` to the milliseconds after which to try again; otherwise it sets `*wait_ms` to 0. On that next try pass `waited`

@@ -14,6 +14,8 @@ namespace ebbtide {
       return "expire_time";
     case StampMode::kExplicit:
       return "explicit";
+    case StampMode::kGiven:
+      return "given";
   }
   return "unknown";
 }

@@ -23,8 +23,21 @@ inline constexpr FileNum kNoFile = 0;
 using TreeId = std::uint32_t;
 inline constexpr TreeId kNoTree = 0;
 
-/// Logical database number, 0 to Settings::databases - 1.
+/// Logical database number, 0 to Settings::databases - 1; or the number of an index tree, which has such a number, too.
 using DatabaseId = std::uint32_t;
+inline constexpr DatabaseId kMaxDatabases = 1024;
+
+/// A database may have index trees beside its primary tree, with the indexes 1 to kMaxIndexTrees. Batches, views and settings name an
+/// index tree like a database, by the number that index_tree() returns (decision 0063).
+inline constexpr std::uint32_t kMaxIndexTrees = 16;
+[[nodiscard]] constexpr DatabaseId index_tree(DatabaseId database, std::uint32_t index) {
+  return index * kMaxDatabases + database;
+}
+[[nodiscard]] constexpr bool is_index_tree(DatabaseId number) { return number >= kMaxDatabases; }
+/// Returns the database to which a number belongs: its own, or that of the index tree.
+[[nodiscard]] constexpr DatabaseId owner_of(DatabaseId number) { return number % kMaxDatabases; }
+/// Returns the index of an index tree; 0 for a database's number.
+[[nodiscard]] constexpr std::uint32_t index_number(DatabaseId number) { return number / kMaxDatabases; }
 
 /// Identity of a sorted run inside its tree; a run keeps it when merges add to the run. 0 is no run.
 using RunId = std::uint64_t;
@@ -57,8 +70,11 @@ enum class StampMode : std::uint8_t {
   kWriteTime = 0,   ///< engine time of the write
   kExpireTime = 1,  ///< the expiry; a value without expiry has no delete key
   kExplicit = 2,    ///< the number given in the write; a write without one has no delete key
+  /// The number given in the write, else the engine time of the write. Only for index trees: an entry that is written together with
+  /// its record gets the record's delete key, and an entry that is written later gives it.
+  kGiven = 3,
 };
-inline constexpr StampMode kLastStampMode = StampMode::kExplicit;
+inline constexpr StampMode kLastStampMode = StampMode::kGiven;
 
 /// A range of keys, `start` included, `end` not. An empty `end` means "no upper bound".
 struct KeyRange {

@@ -355,3 +355,42 @@ TEST_CASE("loads describe live trees, with their deadlines and failing compactio
   CHECK((loads[1].tree == b && loads[1].compactions_fail && !loads[1].has_deadlines));
   CHECK(b->inherited_runs == 0);  // the tree has no run
 }
+
+TEST_CASE("index tree: it is mapped and settled apart from its database's tree, and swaps leave it alone") {
+  Bed bed;
+  const DatabaseId index = index_tree(3, 2);
+  CHECK((bed.trees.has_number(index) && bed.trees.has_number(index_tree(0, kMaxIndexTrees))));
+  CHECK_FALSE((bed.trees.has_number(index_tree(4, 1)) || bed.trees.has_number(index_tree(0, kMaxIndexTrees + 1))));
+  CHECK(bed.trees.tree_of(index) == nullptr);
+  const TreePtr primary = bed.make(7, 3), tree = bed.make(8, index);
+  CHECK((bed.trees.tree_of(3) == primary && bed.trees.tree_of(index) == tree && bed.trees.tree_of(index_tree(3, 1)) == nullptr));
+  CHECK(bed.trees.mapping() == std::vector<std::pair<DatabaseId, TreeId>>{{3, 7}, {index, 8}});
+  CHECK((tree->policy->name() == "tiering" && tree->settings.filter_bits_per_key == 0));
+  CHECK((primary->stamp == StampMode::kWriteTime && tree->stamp == StampMode::kGiven));
+  bed.settle();
+  bed.commit_changes();
+  CHECK(bed.versions->databases() == std::map<DatabaseId, TreeId>{{3, 7}, {index, 8}});
+  bed.swap(3, 0);
+  CHECK((bed.trees.tree_of(0) == primary && bed.trees.tree_of(index) == tree));
+  CHECK(primary->settings.delete_deadline == 1000);
+  CHECK(tree->settings.delete_deadline == 0);
+}
+
+TEST_CASE("settings of a database change: its index trees follow, unless they have their own; the deadline follows in any case") {
+  Bed bed;
+  const TreePtr follows = bed.make(7, index_tree(3, 1)), own = bed.make(8, index_tree(3, 2)),
+                other = bed.make(9, index_tree(0, 1));
+  bed.settle();
+  {
+    MutexLock lock(bed.trees.commit_mutex);
+    TreeSettings settings = bed.trees.settings_of(3);
+    settings.policy.name = "leveling";
+    bed.trees.change_settings(index_tree(3, 2), settings);
+    settings.policy.name = "lazy_leveling";
+    settings.delete_deadline = 9000;
+    bed.trees.change_settings(3, settings);
+  }
+  CHECK((follows->policy->name() == "lazy_leveling" && follows->settings.delete_deadline == 9000));
+  CHECK((own->policy->name() == "leveling" && own->settings.delete_deadline == 9000));
+  CHECK((other->policy->name() != "lazy_leveling" && other->settings.delete_deadline == 1000));
+}
