@@ -95,8 +95,9 @@ class Model {
 template <typename Choices, typename Source>
 class BasicModelDriver {
  public:
-  BasicModelDriver(Harness& harness, Source source, int keys)
-      : h_(harness), random_(source), keys_(keys), stamp_(harness.settings.tree.stamp), model_(kDatabases) {}
+  /// `second`: the number of the model's database 1, which may be an index tree of database 0.
+  BasicModelDriver(Harness& harness, Source source, int keys, DatabaseId second = 1)
+      : h_(harness), random_(source), keys_(keys), stamp_(harness.settings.tree.stamp), model_(kDatabases), second_(second) {}
   static constexpr DatabaseId kDatabases = 2;
 
   /// Makes one random write batch.
@@ -122,9 +123,9 @@ class BasicModelDriver {
   void check_get() {
     const auto d = database();
     const std::string key = !borders_.empty() && random_.one_in(2) ? borders_[random_.uniform(borders_.size())] : random_key();
-    demand_same(h_.get(d, key), model_.get(d, key, h_.db->now()), key);
+    demand_same(h_.get(number(d), key), model_.get(d, key, h_.db->now()), key);
     Found found;
-    const ReadView view = h_.db->lease(d);
+    const ReadView view = h_.db->lease(number(d));
     if (!view.get({key, hash_key(key)}, &found).is_ok()) return;
     demand(found.kind == model_.map(d).at(key).kind, "a get returns another kind");
     demand(!is_collection(found.kind) || view.may_have_collection({key, hash_key(key)}), "a database denies a collection");
@@ -136,7 +137,7 @@ class BasicModelDriver {
     IteratorOptions options;
     options.bounds = range;
     if (random_.one_in(3)) options.max_steps = 1 + random_.uniform(20);
-    const ReadView view = h_.db->lease(d);
+    const ReadView view = h_.db->lease(number(d));
     auto it = h_.db->iterate(view, options);
     std::vector<std::pair<std::string, std::string>> expected, seen;
     for (const auto& [key, value] : model_.map(d)) {
@@ -179,7 +180,7 @@ class BasicModelDriver {
     const auto d = database();
     DeleteKey lo = 0, hi = 0;
     random_stamps(&lo, &hi);
-    const ReadView view = h_.db->lease(d);
+    const ReadView view = h_.db->lease(number(d));
     std::vector<std::pair<std::string, DeleteKey>> expected, seen;
     for (const auto& [key, value] : model_.map(d)) {
       if (lo <= value.stamp && value.stamp < hi && !Model::dead(value, view.now())) expected.emplace_back(key, value.stamp);
@@ -201,11 +202,11 @@ class BasicModelDriver {
       from = found->resume;
     }
     demand(seen == expected, "a scan of stamps sees other keys or stamps than the model has");
-    (void)h_.db->estimate_stamps(d, lo, hi);
+    (void)h_.db->estimate_stamps(number(d), lo, hi);
   }
   void check_everything() {
     for (DatabaseId d = 0; d < kDatabases; ++d) {
-      const ReadView view = h_.db->lease(d);
+      const ReadView view = h_.db->lease(number(d));
       auto it = h_.db->iterate(view, {});
       std::map<std::string, std::string> expected, seen;
       for (const auto& [key, value] : model_.map(d)) {
@@ -216,7 +217,7 @@ class BasicModelDriver {
       demand(seen == expected, "a walk over everything sees other keys or values than the model has");
       for (int i = 0; i < 10; ++i) {
         const std::string key = random_key();
-        demand_same(h_.get(d, key), model_.get(d, key, h_.db->now()), key);
+        demand_same(h_.get(number(d), key), model_.get(d, key, h_.db->now()), key);
       }
     }
   }
@@ -224,7 +225,7 @@ class BasicModelDriver {
   void change_views() {
     if (views_.size() < 3 && random_.one_in(2)) {
       const auto d = database();
-      views_.push_back({h_.db->lease(d), model_.map(d)});
+      views_.push_back({h_.db->lease(number(d)), model_.map(d)});
     } else if (!views_.empty()) {
       views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(random_.uniform(views_.size())));
     }
@@ -287,13 +288,15 @@ class BasicModelDriver {
   }
   void note_committed(const WriteBatch& batch, Model::Batch mirror) {
     for (Model::Op& op : mirror.ops) {
-      if (op.kind == Model::Op::kPut) op.value.stamp = stamp_of(op.value, batch.time());
+      if (op.kind == Model::Op::kPut) op.value.stamp = stamp_of(op, batch.time());
     }
     mirror.first = batch.first_seq();
     mirror.last = batch.last_seq();
     model_.apply(std::move(mirror));
   }
   DatabaseId database() { return random_.one_in(5) ? 1 : 0; }
+  /// Returns the number by which the engine knows a database of the model.
+  [[nodiscard]] DatabaseId number(DatabaseId database) const { return database == 0 ? 0 : second_; }
   std::string random_key() {
     // Some keys share long prefixes, some are a prefix of another, some contain special bytes.
     const auto i = random_.uniform(static_cast<std::uint64_t>(keys_));
@@ -325,14 +328,21 @@ class BasicModelDriver {
     if (end == map.end() || random_.one_in(5)) return random_range();
     return {start->first, end->first};
   }
-  [[nodiscard]] DeleteKey stamp_of(const Model::Value& value, Millis time) const {
-    switch (stamp_) {
+  [[nodiscard]] StampMode mode_of(DatabaseId database) const {
+    if (!is_index_tree(number(database))) return stamp_;
+    return stamp_ == StampMode::kWriteTime ? StampMode::kGiven : StampMode::kExplicit;
+  }
+  [[nodiscard]] DeleteKey stamp_of(const Model::Op& op, Millis time) const {
+    const Model::Value& value = op.value;
+    switch (mode_of(op.database)) {
       case StampMode::kWriteTime:
         return time;
       case StampMode::kExpireTime:
         return value.expiry == 0 ? kNoStamp : value.expiry;
       case StampMode::kExplicit:
         break;
+      case StampMode::kGiven:
+        return value.stamp == kNoStamp ? time : value.stamp;
     }
     return value.stamp;
   }
@@ -365,12 +375,14 @@ class BasicModelDriver {
       if (bits % 4 == 0) op.value.kind = EntryKind::kCompact;
       if (random_.one_in(8)) op.value.expiry = h_.db->now() + 1 + random_.uniform(60'000);
       if (stamp_ == StampMode::kExplicit && !random_.one_in(4)) op.value.stamp = random_.uniform(1000);
-      batch->put(op.database, op.key, op.value.bytes,
+      if (stamp_ == StampMode::kExpireTime && op.value.expiry != 0) op.value.stamp = op.value.expiry;
+      if (mode_of(op.database) == StampMode::kGiven && random_.one_in(2)) op.value.stamp = h_.db->now() - random_.uniform(60'000);
+      batch->put(number(op.database), op.key, op.value.bytes,
                  {.stamp = op.value.stamp, .expiry = op.value.expiry, .kind = op.value.kind, .debt = bits / 4 % 4 == 0});
     } else if (dice < 930) {
       op.kind = Model::Op::kDel;
       op.key = random_key();
-      batch->del(op.database, op.key);
+      batch->del(number(op.database), op.key);
     } else if (dice < 970) {
       op.kind = Model::Op::kRange;
       const KeyRange range = range_to_delete(op.database);
@@ -378,17 +390,18 @@ class BasicModelDriver {
       op.key = range.start;
       op.end = range.end;
       if (op.end.empty() && !random_.one_in(10)) return;
-      batch->delete_range(op.database, op.key, op.end);
+      batch->delete_range(number(op.database), op.key, op.end);
       if (borders_.size() > kBorders) borders_.erase(borders_.begin(), borders_.begin() + 2);
       borders_.insert(borders_.end(), {op.key, op.end});
     } else if (dice < 992) {
       op.kind = Model::Op::kStamps;
       random_stamps(&op.lo, &op.hi);
-      batch->delete_stamps(op.database, op.lo, op.hi);
+      batch->delete_stamps(number(op.database), op.lo, op.hi);
     } else if (dice < 994) {
       op.kind = Model::Op::kFlush;
-      batch->flush_database(op.database);
+      batch->flush_database(number(op.database));
     } else if (dice < 997) {
+      if (is_index_tree(second_)) return;
       op.kind = Model::Op::kSwap;
       op.database = 0;
       op.other = 1;
@@ -411,6 +424,7 @@ class BasicModelDriver {
   std::vector<std::string> borders_;  // ends of the latest range deletes, where mistakes are likely
   std::vector<OpenView> views_;
   Model model_;
+  const DatabaseId second_;
   Staged staged_;  // a batch that waits for its commit
   std::uint64_t writes_ = 0;
   SeqNum durable_ = 0, synced_ = 0;

@@ -191,9 +191,10 @@ inline void slow_down(Harness& h) {
 }
 
 /// Runs while `goes_on` returns true, then checks everything, also after a restart. `seed` is for choices that are not made step
-/// by step.
+/// by step. `second`: of BasicModelDriver.
 template <typename Choices, typename Source>
-void live(const OptionSet& set, std::uint64_t seed, Source source, const std::function<bool()>& goes_on, Reached* reached) {
+void live(const OptionSet& set, std::uint64_t seed, Source source, const std::function<bool()>& goes_on, Reached* reached,
+          DatabaseId second = 1) {
   constexpr Millis kHour = 3'600'000;
   Harness h;
   set.change(h.settings);
@@ -202,7 +203,7 @@ void live(const OptionSet& set, std::uint64_t seed, Source source, const std::fu
   h.settings.tree.partitioning = random_partitioning(seed / 3 + static_cast<std::uint64_t>(&set - kOptionSets));
   h.open();
   if (set.disturbs) slow_down(h);
-  BasicModelDriver<Choices, Source> driver(h, source, 400);
+  BasicModelDriver<Choices, Source> driver(h, source, 400, second);
   Choices& random = driver.random();
   StatesOfLife states;
   std::uint64_t operations = 0;
@@ -236,6 +237,7 @@ void live(const OptionSet& set, std::uint64_t seed, Source source, const std::fu
         tree.filter_bits_per_key = static_cast<double>(random.uniform(4) * 5);
       if (set.changes_policy) tree.policy = small_policies()[random.uniform(small_policies().size())];
       demand_ok(h.db->set_tree_settings(0, tree), "new settings");
+      if (is_index_tree(second) && tree.pages_per_tile % 2 == 0) demand_ok(h.db->set_tree_settings(second, tree), "new settings");
     } else if (dice < 993) {
       driver.change_views();
       driver.check_views();
@@ -263,7 +265,7 @@ void live(const OptionSet& set, std::uint64_t seed, Source source, const std::fu
   driver.check_everything();
   driver.check_views();
   driver.close_views();
-  for (DatabaseId d = 0; d < ModelDriver::kDatabases; ++d) h.verify(d);
+  for (const DatabaseId d : {DatabaseId{0}, second}) h.verify(d);
   h.reopen();
   driver.check_everything();
   reached->add_life(states.found(), operations);

@@ -29,6 +29,11 @@ Settings crash_settings(FsyncMode fsync, std::uint64_t turn) {
   return s;
 }
 
+/// Returns the number of the model's second database. Every second turn it is an index tree.
+DatabaseId second_tree(std::uint64_t turn) {
+  return turn % 2 == 0 ? 1 : index_tree(0, 1 + static_cast<std::uint32_t>(turn / 2 % kMaxIndexTrees));
+}
+
 void some_work(Harness& h, ModelDriver& driver, int operations) {
   for (int i = 0; i < operations; ++i) {
     const auto dice = driver.random().uniform(100);
@@ -75,7 +80,7 @@ void lose_power(std::uint64_t seed) {
   if (seed % 4 == 3) settings.tree.delete_deadline = 24ull * 3600 * 1000;
   Harness h(settings);
   h.open();
-  ModelDriver driver(h, seed, 150);
+  ModelDriver driver(h, seed, 150, second_tree(seed / 2));
   for (std::uint64_t crash = 0; crash < 3; ++crash) {
     some_work(h, driver, 120);
     const SeqNum promised = fsync == FsyncMode::kAlways ? driver.durable() : driver.synced();
@@ -98,7 +103,7 @@ bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0, std
   bool armed = true;
   Harness h(crash_settings(FsyncMode::kAlways, layout));
   h.open();
-  ModelDriver driver(h, seed, 120);
+  ModelDriver driver(h, seed, 120, second_tree(layout));
   h.faults->before_nth(k, kMutatingOps, [&] {
     if (!armed) return;
     left = h.files->crash_clone(first_seed() + k, mode);

@@ -33,6 +33,7 @@ struct Case {
   Partitioning partitioning = Partitioning::kSize;
   Millis deadline = kDeadline;
   bool view = false;  ///< a view keeps reading until it is revoked
+  bool index = false;  ///< the entries are in an index tree of database 0
 };
 
 Settings settings_of(const Case& c) {
@@ -90,7 +91,7 @@ class Witness {
  public:
   Witness(const Case& c, std::uint64_t seed) : Witness(c, seed, settings_of(c)) {}
   Witness(const Case& c, std::uint64_t seed, const Settings& settings)
-      : h(settings), deadline_(c.deadline), random_(first_seed() + seed) {
+      : h(settings), d(c.index ? index_tree(0, 1) : 0), deadline_(c.deadline), random_(first_seed() + seed) {
     h.open();
   }
 
@@ -139,7 +140,7 @@ class Witness {
       value += marker() + marker() + std::string(40, '.');
     }
     WriteBatch batch;
-    batch.put(0, key, value, options);
+    batch.put(d, key, value, options);
     h.write(batch);
     check_logged(value);
     live[key] = value;
@@ -158,11 +159,11 @@ class Witness {
     name = {std::max(name.birth, birth)};
   }
   void del(const std::string& key) {
-    h.del(0, key);
+    h.del(d, key);
     deleted(key, h.db->now());
   }
   void del_range(const std::string& start, const std::string& end) {
-    h.del_range(0, start, end);
+    h.del_range(d, start, end);
     std::vector<std::string> gone;
     for (auto it = live.lower_bound(start); it != live.end() && it->first < end; ++it) gone.push_back(it->first);
     for (const std::string& key : gone) deleted(key, h.db->now());
@@ -172,7 +173,7 @@ class Witness {
 
   void del_stamps(DeleteKey lo, DeleteKey hi) {
     WriteBatch batch;
-    batch.delete_stamps(0, lo, hi);
+    batch.delete_stamps(d, lo, hi);
     h.write(batch);
     std::vector<std::string> gone;
     for (const auto& [key, value] : live) {
@@ -182,7 +183,7 @@ class Witness {
   }
   void flush_database() {
     WriteBatch batch;
-    batch.flush_database(0);
+    batch.flush_database(d);
     h.write(batch);
     std::vector<std::string> gone;
     for (const auto& [key, value] : live) gone.push_back(key);
@@ -241,7 +242,7 @@ class Witness {
       }
       std::printf("oldest, ms:%s\n", text.c_str());
     }
-    if (const Millis owed = h.db->tree_info(0)->oldest_obligation; owed != 0) note_age(h.db->now() - owed);
+    if (const Millis owed = h.db->tree_info(d)->oldest_obligation; owed != 0) note_age(h.db->now() - owed);
   }
   /// Returns the number of deleted markers and of absent names that are in any file.
   [[nodiscard]] std::size_t found(bool overdue_only) const {
@@ -272,9 +273,9 @@ class Witness {
   }
   void check_live() {
     for (const auto& [key, value] : live) {
-      if (h.get(0, key) != value) FAIL("key " << key << " reads " << h.get(0, key));
+      if (h.get(d, key) != value) FAIL("key " << key << " reads " << h.get(d, key));
     }
-    REQUIRE(*h.db->count(0, {}) == live.size());
+    REQUIRE(*h.db->count(d, {}) == live.size());
   }
   /// Returns the number of absent names that are in these files, decompressed or as they are.
   [[nodiscard]] std::size_t names_in(const std::vector<std::string>& paths, bool as_they_are = false) const {
@@ -296,6 +297,7 @@ class Witness {
     bool gone = false;  ///< true if the last search found the marker in no file
   };
   Harness h;
+  const DatabaseId d;  ///< number of the tree under test
   std::map<std::string, std::string> live;
   std::vector<Dead> dead;
 
@@ -315,7 +317,7 @@ class Witness {
   /// Notes the age that data in files reaches by `until`, when the next step begins. The tree's obligations count directly. Older
   /// data should be purged already; the test searches for it, so it finds a birth that the engine has forgotten.
   void note_ages(Millis until) {
-    const Millis now = h.db->now(), owed = h.db->tree_info(0)->oldest_obligation;
+    const Millis now = h.db->now(), owed = h.db->tree_info(d)->oldest_obligation;
     if (owed != 0) note_age(until - owed);
     struct Sought {
       Millis birth;
@@ -409,7 +411,7 @@ void fill(Witness& w, int keys = kKeys) {
     if (i % 200 == 0) w.h.settle();
   }
   for (int i = 0; i < keys; i += 7) w.put(w.key(i));
-  REQUIRE(w.h.db->flush(0).is_ok());
+  REQUIRE(w.h.db->flush(w.d).is_ok());
   w.h.settle();
 }
 
@@ -418,7 +420,7 @@ constexpr DeleteKey kFirstStamp = kStamps / 2, kEndStamp = kStamps / 2 + kStamps
 
 void fill_large(Witness& w) {
   for (int i = 0; i < kLargeKeys; ++i) w.put(w.large_key(i), 0, i == 4 ? kFirstStamp : kEndStamp);
-  REQUIRE(w.h.db->flush(0).is_ok());
+  REQUIRE(w.h.db->flush(w.d).is_ok());
   w.h.settle();
 }
 
@@ -469,7 +471,7 @@ void delete_some(Witness& w) {
 
 std::string name_of(const Case& c) {
   return c.policy.name + " h=" + std::to_string(c.tile) + (c.compression == Compression::kNone ? " none" : " lz4") +
-         " partitioning " + std::to_string(static_cast<int>(c.partitioning));
+         " partitioning " + std::to_string(static_cast<int>(c.partitioning)) + (c.index ? ", index tree" : "");
 }
 
 constexpr std::uint64_t kPartitionings = 3, kForms = 4;
@@ -541,7 +543,7 @@ void idle_to_the_end(Witness& w, std::optional<ReadView> view) {
   CHECK_FALSE(view);
   CHECK(w.found(false) == 0);
   w.check_live();
-  CHECK(w.h.db->tree_info(0)->oldest_obligation == 0);
+  CHECK(w.h.db->tree_info(w.d)->oldest_obligation == 0);
 }
 
 /// Runs several ticks a second, as in a server: time for a merge, the revocation of a view, the removal of its files.
@@ -599,7 +601,7 @@ constexpr Way kWays[] = {
      [](Witness& w, const std::vector<std::string>& keys) {
        for (std::size_t i = 3; i < keys.size(); i += 11) {
          w.put_with_debt(keys[i]);
-         if (i % 2 == 0) demand_ok(w.h.db->flush(0), "flush");
+         if (i % 2 == 0) demand_ok(w.h.db->flush(w.d), "flush");
          w.put(keys[i]);
        }
      }},
@@ -641,7 +643,7 @@ void delete_and_restart(const Case& c) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : w.live) keys.push_back(key);
   for (std::size_t i = 0; i < keys.size(); i += 11) w.del(keys[i]);
-  demand_ok(w.h.db->flush(0), "flush");
+  demand_ok(w.h.db->flush(w.d), "flush");
   w.h.reopen();
   for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
   demand(w.found(false) == 0, "a file still has purged data");
@@ -654,14 +656,16 @@ void delete_and_restart(const Case& c) {
 
 TEST_CASE("database is idle: no table has deleted data after the deadline", "[long][deadlines]") {
   Tally tally("idle");
-  for (const Case& c : cases()) {
+  bool index = false;  // every second case has an index tree
+  for (Case c : cases()) {
+    c.index = std::exchange(index, !index);
     INFO(name_of(c));
     Witness w(c, 1);
     fill(w);
     fill_large(w);
     w.check_sight_of_tables();
     std::optional<ReadView> view;
-    if (c.view) view.emplace(w.h.db->lease(0));
+    if (c.view) view.emplace(w.h.db->lease(w.d));
     delete_some(w);
     idle_to_the_end(w, std::move(view));
     tally.add(c, w);
@@ -677,14 +681,15 @@ TEST_CASE("each way to delete is used alone: no file has deleted data after the 
     turn += 1;
     for (const PolicySettings& policy : small_policies()) {
       for (std::uint64_t n = 0; n < turns; ++n) {
-        const Case c = case_of(policy, turn++);
+        Case c = case_of(policy, turn++);
+        c.index = turn % 2 == 0;
         INFO(name_of(c) << ", " << way.name);
         Witness w(c, 21 + turn);
         fill(w, kKeys / 2);
         fill_large(w);
         w.check_sight_of_tables();
         std::optional<ReadView> view;
-        if (c.view) view.emplace(w.h.db->lease(0));
+        if (c.view) view.emplace(w.h.db->lease(w.d));
         std::vector<std::string> keys;
         for (const auto& [key, value] : w.live) {
           if (key[0] == 'k') keys.push_back(key);
@@ -703,6 +708,7 @@ TEST_CASE("server is killed repeatedly before the deadline: no delete is late", 
   Tally tally("kills");
   std::uint64_t life = 2000;
   for (Case c : cases()) {
+    c.index = life % 2 == 0;
     c.deadline = 20 * kDeadline;  // a kill moves engine time ahead by at most 10 s, which must be less than a step
     INFO(name_of(c));
     Witness w(c, ++life);
@@ -739,7 +745,7 @@ TEST_CASE("compressed pages have only tombstones: the test finds their names, an
     for (const auto& [key, value] : w.live) keys.push_back(key);
     constexpr std::size_t kNames = 300;
     for (std::size_t i = 0; i < kNames; ++i) w.del(keys[i]);
-    REQUIRE(w.h.db->flush(0).is_ok());
+    REQUIRE(w.h.db->flush(w.d).is_ok());
     std::vector<std::string> made;
     for (const std::string& path : w.h.paths(".data")) {
       if (std::find(tables.begin(), tables.end(), path) == tables.end()) made.push_back(path);
@@ -774,7 +780,7 @@ TEST_CASE("compactions are paused: deletes are on time, and nothing else is merg
   CHECK(jobs(true) > 0);
   for (int run = 0; run < 5; ++run) {  // more runs than the policy allows, but no delete, so they stay
     w.put(w.key(run));
-    REQUIRE(w.h.db->flush(0).is_ok());
+    REQUIRE(w.h.db->flush(w.d).is_ok());
   }
   w.pass(kDeadline / kSteps);
   CHECK(jobs(false) == merges);
@@ -881,12 +887,12 @@ TEST_CASE("quiet trees have all kinds of deletes, views, merges and kills: every
             break;
           }
           case 7:
-            demand_ok(w.h.db->flush(0), "flush");
+            demand_ok(w.h.db->flush(w.d), "flush");
             break;
           case 8:
-            if (random.one_in(3)) demand_ok(w.h.db->compact(0, {}), "compact");
+            if (random.one_in(3)) demand_ok(w.h.db->compact(w.d, {}), "compact");
             view.reset();
-            if (random.one_in(2)) view.emplace(w.h.db->lease(0));
+            if (random.one_in(2)) view.emplace(w.h.db->lease(w.d));
             break;
           default:
             view.reset();
@@ -968,14 +974,14 @@ TEST_CASE("disk is full after the deletes and has room before their deadline: no
       if (step >= kRoomAgain) continue;
       w.h.files->set_capacity(capacity = std::min(capacity, w.h.files->used_bytes() + room));
       WriteBatch batch;
-      batch.put(0, w.live.begin()->first, w.live.begin()->second);  // the value that the key has, so a refusal changes nothing
+      batch.put(w.d, w.live.begin()->first, w.live.begin()->second);  // the value that the key has, so a refusal changes nothing
       refused += w.h.db->commit(batch).is_ok() ? 0 : 1;
       w.h.db->write_log();
     }
     if (room == 0) CHECK(refused == kRoomAgain);
     CHECK(w.found(false) == 0);
     w.check_live();
-    w.h.verify(0);
+    w.h.verify(w.d);
     tally.add(c, w);
   }
   CHECK(waited == turn);  // some work was waiting
@@ -999,7 +1005,7 @@ TEST_CASE("deletes were due while the server was down: they are purged first, an
   Witness w({small_policies()[0], 1, Compression::kNone}, 4);
   fill(w);
   delete_some(w);
-  REQUIRE(w.h.db->flush(0).is_ok());
+  REQUIRE(w.h.db->flush(w.d).is_ok());
   REQUIRE(w.h.db->close().is_ok());
   w.h.drop();
   w.h.clock.advance(3 * kDeadline);
@@ -1061,14 +1067,14 @@ TEST_CASE(
       for (int i = 0; i < 2; ++i) w.del(w.key(static_cast<int>(random.uniform(kMany))));
       w.pass(kDeadline / kSteps);
       if (step % 25 == 0) REQUIRE(w.found(true) == 0);
-      const TreeInfo tree = *w.h.db->tree_info(0);
+      const TreeInfo tree = *w.h.db->tree_info(w.d);
       for (const RunInfo& run : tree.runs) bytes += run.bytes;
     }
     CHECK(w.worst() <= 1.0);
     CHECK(misses(w) == 0);
     const double once = static_cast<double>(bytes) / kSteps;  // the whole tree, written once per deadline
     const double written = static_cast<double>(for_deadlines(w).bytes_written - before) / once;
-    const TreeInfo tree = *w.h.db->tree_info(0);
+    const TreeInfo tree = *w.h.db->tree_info(w.d);
     CHECK(tree.runs.back().level >= 3);
     std::printf("%-24s merges wrote the tree %.2f times per deadline\n", policy.name.c_str(), written);
     CHECK(written < 2);
@@ -1091,7 +1097,7 @@ TEST_CASE("I/O budget spreads the work for deadlines, and makes no delete late")
     if (i % 5 == 0) w.deleted(w.key(i), expiry);
     if (i % 200 == 0) w.h.settle();
   }
-  REQUIRE(w.h.db->compact(0, {}).is_ok());
+  REQUIRE(w.h.db->compact(w.d, {}).is_ok());
   ReasonInfo before = for_deadlines(w);
   std::uint64_t most_jobs = 0;
   Millis paid = 0;  // the time that the bytes read and written so far take at the budget's rate
@@ -1112,7 +1118,7 @@ TEST_CASE("I/O budget spreads the work for deadlines, and makes no delete late")
   CHECK(before.jobs > 4);
   if (limited) CHECK(most_jobs <= 2);  // the budget is nearly used up after one merge
   if (!limited) CHECK(most_jobs > 4);
-  CHECK(w.h.db->tree_info(0)->delete_io_budget == (limited ? kBudget : 0));
+  CHECK(w.h.db->tree_info(w.d)->delete_io_budget == (limited ? kBudget : 0));
 }
 
 TEST_CASE("I/O budget is too small for the deadline: it grows, and this is logged once") {
@@ -1124,9 +1130,9 @@ TEST_CASE("I/O budget is too small for the deadline: it grows, and this is logge
   REQUIRE(w.h.db->reconfigure(settings).is_ok());
   fill(w);
   delete_some(w);
-  REQUIRE(w.h.db->flush(0).is_ok());
+  REQUIRE(w.h.db->flush(w.d).is_ok());
   w.pass(100);
-  CHECK(w.h.db->tree_info(0)->delete_io_budget > 16 << 10);
+  CHECK(w.h.db->tree_info(w.d)->delete_io_budget > 16 << 10);
   for (int step = 0; step <= 110; ++step) w.pass(100);
   CHECK(w.found(false) == 0);
   CHECK(misses(w) == 0);
@@ -1144,7 +1150,7 @@ TEST_CASE("work is overdue at the start or requested by hand: it ignores the I/O
   fill(w);
   delete_some(w);
   w.pass(600);
-  REQUIRE(w.h.db->flush(0).is_ok());
+  REQUIRE(w.h.db->flush(w.d).is_ok());
   SECTION("overdue") {
     w.h.settings = settings;
     REQUIRE(w.h.db->close().is_ok());
@@ -1180,11 +1186,11 @@ TEST_CASE("deadline becomes longer or ends: earlier deletes keep their due times
     // Later deletes have no deadline.
     const std::size_t before = w.dead.size();
     delete_some(w);
-    REQUIRE(w.h.db->flush(0).is_ok());
+    REQUIRE(w.h.db->flush(w.d).is_ok());
     for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
     CHECK(w.dead.size() > before);
-    CHECK(w.h.db->tree_info(0)->oldest_obligation != 0);
-    CHECK(w.h.db->tree_info(0)->oldest_obligation_deadline == 0);
+    CHECK(w.h.db->tree_info(w.d)->oldest_obligation != 0);
+    CHECK(w.h.db->tree_info(w.d)->oldest_obligation_deadline == 0);
   }
   SECTION("shorter deadline: it applies from the change on") {
     settings.tree.delete_deadline = kDeadline / 10;
@@ -1219,10 +1225,10 @@ TEST_CASE("merge policy is changed early or late before the deadline: no delete 
       }
       w.pass(kDeadline / kSteps);
     }
-    CHECK(w.h.db->tree_info(0)->policy == next.name);
+    CHECK(w.h.db->tree_info(w.d)->policy == next.name);
     CHECK(w.found(false) == 0);
     w.check_live();
-    w.h.verify(0);
+    w.h.verify(w.d);
     tally.add(c, w);
   }
   CHECK(waiting >= small_policies().size() / 2);  // the new policy had work to do
@@ -1280,6 +1286,6 @@ TEST_CASE("crash at every k-th operation of slices and rewrites: nothing is lost
     // The mark of time was up to ten seconds ahead, and engine time continues from there, so the deadline was shorter by as much.
     REQUIRE(w.h.db->stats().deadlines_missed_load == 0);
     w.check_live();
-    w.h.verify(0);
+    w.h.verify(w.d);
   }
 }

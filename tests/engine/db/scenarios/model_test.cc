@@ -14,9 +14,9 @@ using namespace ebbtide;
 namespace {
 
 /// Runs a number of operations, which the seed chooses.
-void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reached) {
+void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reached, DatabaseId second = 1) {
   live<Random, std::uint64_t>(
-      set, seed, seed, [&operations] { return operations-- > 0; }, reached);
+      set, seed, seed, [&operations] { return operations-- > 0; }, reached, second);
 }
 
 }  // namespace
@@ -48,6 +48,17 @@ TEST_CASE("model: random operations under every option set have the results of a
   }
   CHECK(states_text(missing()) == "");
   std::printf("%llu model operations\n", static_cast<unsigned long long>(any.operations));
+}
+
+TEST_CASE("model: random operations on a database and its index tree have the results of two maps") {
+  Reached any;
+  std::uint32_t index = 0;
+  for (const OptionSet& set : kOptionSets) {
+    const std::uint64_t seed = first_seed(7000) + index;
+    index = index % kMaxIndexTrees + 1;
+    INFO("option set \"" << set.name << "\", seed " << seed << ", index tree " << index);
+    run(set, seed, 2000, &any, index_tree(0, index));
+  }
 }
 
 // --- planted bugs (support/planted.h)
