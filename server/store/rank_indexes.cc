@@ -130,22 +130,25 @@ void RankIndexes::close(const State& state, const Walk& walk, std::span<const Ra
 
 void RankIndexes::collect_changes(const WriteBatch& batch, Changes* changes) {
   std::unique_lock lock(mutex_, std::defer_lock);
-  std::string id;
   Changes::OfCollection* last = nullptr;
+  DatabaseId last_database = 0;
+  std::optional<Bytes> last_key;
   // Returns the changes of a collection; null if it has no index. Operations on the same collection are mostly consecutive.
   const auto of = [&](DatabaseId database, Bytes key) -> Changes::OfCollection* {
+    if (last_key == key && last_database == database) return last;
     if (!may_have(database, key)) return nullptr;
-    std::string wanted = id_of(database, key);
-    if (wanted == id) return last;
     if (!lock.owns_lock()) lock.lock();
-    id = std::move(wanted);
+    last_database = database;
+    last_key = key;
     last = nullptr;
+    std::string id = id_of(database, key);
     if (!entries_.contains(id)) return last;
     for (auto& each : changes->collections) {
       if (each.id == id) last = &each;
     }
-    if (last == nullptr) last = &changes->collections.emplace_back();
-    last->id = id;
+    if (last != nullptr) return last;
+    last = &changes->collections.emplace_back();
+    last->id = std::move(id);
     return last;
   };
   std::size_t cursor = 0;
@@ -157,20 +160,18 @@ void RankIndexes::collect_changes(const WriteBatch& batch, Changes* changes) {
         const auto element = op.element ? element_of(op.key) : std::nullopt;
         Changes::OfCollection* const change = of(op.tree, element ? element->collection : op.key);
         if (change == nullptr) break;
-        const Entry& entry = entries_.find(id)->second;
+        const Entry& entry = entries_.find(change->id)->second;
         if (!element || element->generation != entry.generation) {
           change->unknown = true;
         } else if (element->which == entry.which) {
-          change->elements.push_back({std::string(element->name), op.kind == OpKind::kPut});
+          change->elements.push_back({element->name, op.kind == OpKind::kPut});
         }
         break;
       }
       case OpKind::kHeader: {
         Changes::OfCollection* const change = of(op.tree, op.key);
         if (change == nullptr) break;
-        Result<LargeHeader> header = LargeHeader::decode(op.value);
-        change->unknown |= !header.is_ok();
-        if (header.is_ok()) change->header = std::move(header).value();
+        change->header = LargeHeader::start_of(op.value);
         change->header_op = i;
         break;
       }
@@ -205,7 +206,7 @@ bool RankIndexes::apply_to(Entry& entry, Changes::OfCollection& change, SeqNum f
   if (change.unknown || !change.header || change.header->generation != entry.generation) return false;
   const SeqNum seq = first_seq + change.header_op;
   if (seq <= entry.seq) return true;  // the index was made after this commit
-  for (const RankIndex::Change& element : change.elements) {
+  for (const Changes::Element& element : change.elements) {
     if (element.added) {
       entry.index.add(element.name);
     } else if (!entry.index.remove(element.name)) {
@@ -219,7 +220,7 @@ bool RankIndexes::apply_to(Entry& entry, Changes::OfCollection& change, SeqNum f
     entry.ticket = 0;
     entry.since.clear();
   } else {
-    std::move(change.elements.begin(), change.elements.end(), std::back_inserter(entry.since));
+    for (const Changes::Element& element : change.elements) entry.since.push_back({std::string(element.name), element.added});
   }
   return true;
 }

@@ -75,13 +75,17 @@ class RankIndexes {
   /// Ends a walk that has a ticket.
   void close(const State& state, const Walk& walk, std::span<const RankIndex::Point> points);
 
-  /// The changes of indexed collections in one batch.
+  /// The changes of indexed collections in one batch. Names point into the batch.
   struct Changes {
+    struct Element {
+      Bytes name;
+      bool added = false;
+    };
     struct OfCollection {
       std::string id;
-      std::vector<RankIndex::Change> elements;
+      std::vector<Element> elements;
       std::uint32_t header_op = 0;  ///< index of the header's operation, if `header` is set
-      std::optional<LargeHeader> header;
+      std::optional<LargeHeader::Start> header;
       bool unknown = false;  ///< the batch changes the collection in another way
     };
     std::vector<OfCollection> collections;

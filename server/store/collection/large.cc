@@ -161,6 +161,14 @@ Result<LargeHeader> LargeHeader::decode(Bytes value) {
   return value.empty() ? Result<LargeHeader>(std::move(header)) : damaged("bytes behind its end");
 }
 
+std::optional<LargeHeader::Start> LargeHeader::start_of(Bytes value) {
+  const auto generation = header_generation(value);
+  if (!generation) return std::nullopt;
+  value.remove_prefix(kHeaderStartBytes);
+  Start start{.generation = *generation};
+  return take_count(&value, &start.count) ? std::optional(start) : std::nullopt;
+}
+
 ElementClass ordered_class(CollectionType type) {
   switch (type) {
     case CollectionType::kHash:

@@ -68,6 +68,13 @@ struct LargeHeader {
   [[nodiscard]] std::string encode() const;
   /// Decodes the value of a header. kCorruption if the bytes are no header.
   static Result<LargeHeader> decode(Bytes value);
+  /// The beginning of a header.
+  struct Start {
+    Generation generation = 0;
+    std::uint64_t count = 0;
+  };
+  /// Like decode(), for the beginning only; allocates nothing. Returns nullopt if the bytes are no header.
+  static std::optional<Start> start_of(Bytes value);
 };
 
 enum class ElementClass : char { kField = 'f', kExpiry = 'x', kMember = 'm', kScore = 's', kPosition = 'l' };

@@ -53,6 +53,10 @@ TEST_CASE("header of each type is encoded: it is read back, and damaged bytes ar
     }
     const std::string bytes = header.encode();
     const auto read = LargeHeader::decode(bytes);
+    const auto start = LargeHeader::start_of(bytes);
+    REQUIRE(start);
+    CHECK(start->generation == header.generation);
+    CHECK(start->count == header.count);
     REQUIRE(read.is_ok());
     CHECK(read->type == type);
     CHECK(read->generation == 300);
