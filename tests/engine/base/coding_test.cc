@@ -1,6 +1,7 @@
 #include "base/coding.h"
 
 #include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
@@ -14,7 +15,7 @@ TEST_CASE("varints are written: they read back, have a byte for seven bits, and 
       const std::uint64_t v = bits == 0 ? 0 : random.next() >> (64 - bits);
       std::string out;
       put_varint(&out, v);
-      CHECK(out.size() == static_cast<std::size_t>(std::max(bits, 1) + 6) / 7);
+      CHECK(out.size() == (static_cast<std::size_t>(std::bit_width(v | 1)) + 6) / 7);
       Bytes in = out;
       std::uint64_t back = 0;
       REQUIRE(get_varint(&in, &back));

@@ -376,7 +376,7 @@ TEST_CASE("manifest is older than a merge whose inputs are gone: the keys of its
   CHECK(saved.outcome.exit_status == 1);
   CHECK(saved.certain.empty());
   CHECK(saved.apart == expected);
-  CHECK(lists(saved, "it may be older than these"));
+  CHECK(lists(saved, "it may be older than they are"));
 }
 
 TEST_CASE("end of the log is lost, and tables of another tree rely on it: nothing of the tree that lacks it is certain") {
