@@ -117,7 +117,7 @@ TEST_CASE("edit has a field twice, too many numbers, or too large a value: it is
                                  tree(field(1, {0})),
                                  tree(field(8, {1, 2})),
                                  tree(field(1, {5}) + field(8, {1, kMaxLevel + 1})),
-                                 tree(field(1, {5}) + field(2, {3})),
+                                 tree(field(1, {5}) + field(2, {4})),
                                  tree(field(1, {5}) + field(9, {kMaxSeqNum + 1})),
                                  tree(field(1, {5}) + field(15, {7, 7, 1, 1})),
                                  tree(field(1, {5}) + field(15, {7, kDeleteKeyEnd + 1, 1, 1})),
