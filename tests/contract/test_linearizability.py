@@ -115,7 +115,7 @@ class Tuner:
                 self.interrupted += applying
                 time.sleep(0.01)  # the server is restarting
             except redis.ResponseError as error:
-                if not str(error).startswith(("keep the settings", "no advice", "LOADING")):
+                if not str(error).startswith(("keep the settings", "no advice", "no tuning", "LOADING")):
                     self.errors.append(str(error))
                 time.sleep(0.02)
 
