@@ -217,7 +217,7 @@ def model(options, result):
         load, measured = found[0], {one["session"]: one["pages"] for one in found[1:]}
         measured["write"] = load["write_pages"]
         entries, entry = load["entries"], MODEL_VALUE_BYTES + KEY_BYTES
-        buffer = entries // flushes * entry
+        buffer = math.ceil(entries * entry / flushes * 1.001)  # a little less data than a full tree, not a level more
         explained = tune("explain", "--entries", entries, "--entry-size", entry, "--memory", int(buffer + load["filter_bits"] * entries / 8), "--buffer", buffer,
                          "--workload", "1,0,0,0", "--layout", layout, "--size-ratio", ratio, *flags)  # fmt: skip
         predicted = explained["cost"]

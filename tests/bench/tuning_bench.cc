@@ -11,7 +11,6 @@
 #include <array>
 #include <charconv>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -135,14 +134,18 @@ class Bench {
         .add("levels", rows)
         .print();
   }
-  /// Writes until the engine has flushed p_.flushes memtables. Merges are at rest after each flush.
+  /// Writes until the engine has flushed p_.flushes memtables, with merges at rest meanwhile. One flush may take several memtables, so
+  /// they are counted by the bytes of the first flush. No write follows, so that the tree keeps its shape.
   void fill(Engine& engine, Progress* progress) {
-    const std::uint64_t look_every = std::max<std::uint64_t>(1, p_.memtable_bytes / p_.entry_bytes() / 50);
+    const std::uint64_t look_every = std::max<std::uint64_t>(1, p_.memtable_bytes / p_.entry_bytes() / 10);
+    std::uint64_t unit = 0;
     for (std::uint64_t flushes = 0; flushes < p_.flushes;) {
       for (std::uint64_t i = 0; i < look_every; ++i) put(engine);
-      const std::uint64_t now = engine.counters().flushes;
-      if (now == flushes) continue;
-      flushes = now;
+      engine.rest(1);
+      const std::uint64_t flushed = engine.counters().flushed_bytes;
+      if (unit == 0) unit = flushed;
+      if (unit == 0 || flushed < (flushes + 1) * unit * 99 / 100) continue;
+      flushes = (flushed + unit / 2) / unit;
       engine.rest(kFillLooks);
       progress->at(flushes, p_.flushes);
     }
@@ -180,23 +183,23 @@ class Bench {
     std::array<double, kKindCount> pages{};
     std::array<std::uint64_t, kKindCount> counts{};
     const double merged = pages_of_merges(engine);
-    std::uint64_t read = engine.pages_read();
     double worked = 0;  // without the time to read counters
     for (std::uint64_t i = 0; i < p_.operations; ++i) {
       const Kind kind = choose(session, random);
+      const auto pages_now = [&] { return kind == kRange ? engine.pages_scanned() : engine.pages_read(); };
+      const std::uint64_t before = pages_now();
       const double start = now_seconds();
       operate(engine, kind, random);
       const double took = now_seconds() - start;
       worked += took;
       latency.record(static_cast<std::uint64_t>(took * 1e9));
-      const std::uint64_t now = engine.pages_read();
-      pages[kind] += static_cast<double>(now - std::exchange(read, now));
+      pages[kind] += static_cast<double>(pages_now() - before);
       ++counts[kind];
       progress.at(i, p_.operations);
     }
     engine.renew_scan();
     const double begin = now_seconds();
-    engine.settle();
+    session.shares[kWrite] > 0 ? engine.settle() : engine.rest(kRestLooks);
     const double rest = std::max(0.0, now_seconds() - begin - kRestSeconds);
     pages[kWrite] += pages_of_merges(engine) - merged;
     double all = 0;
