@@ -1,7 +1,7 @@
 """`./dev test-container`: builds the image of docker/Dockerfile and checks that it runs as a locked-down container.
 
-The test checks the image's size and user, the read-only file system, capabilities, ports, the health check, redis-cli and the
-memory limit. It also checks a clean SIGTERM under load, the data after a stop and after kill -9, and the messages of a refused
+The test checks the image's size and user, the read-only file system, capabilities, ports, the health check, redis-cli, the
+memory limit, and the image of Prometheus. It also checks a clean SIGTERM under load, the data after a stop and after kill -9, and the messages of a refused
 start: with a wrong YAML file, and with a data directory of root. A server with 256 MiB of memory gets 1 GB of data, or 4 GB with
 --full.
 
@@ -32,6 +32,7 @@ from support.server import ROOT, free_port, wait_until
 
 PASSWORD = "a-password-for-this-test"
 IMAGE = "localhost/ebbtide-test"
+PROMETHEUS_IMAGE = "localhost/ebbtide-prometheus-test"
 UID = 10001
 BASE = re.search(r"^FROM (\S+) AS run$", (ROOT / "docker/Dockerfile").read_text(), re.M)[1]
 MOST_MB_OVER_BASE = 40
@@ -54,14 +55,17 @@ class Engine:
             raise AssertionError(f"{self.name} {' '.join(arguments)}: status {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
-    def build(self, prebuilt, jobs):
+    def build(self, image, file, *options):
         # Images in podman's own format have no health check.
-        line = [self.name, "build", "--network", "host", "-t", IMAGE, "-f", str(ROOT / "docker/Dockerfile")]
+        line = [self.name, "build", "--network", "host", "-t", image, "-f", str(ROOT / file), *options]
         line += ["--format", "docker"] if self.name == "podman" else []
-        line += ["--build-arg", f"JOBS={jobs}"] if jobs else []
-        if prebuilt is not None:
-            line += ["--build-context", f"build={prebuilt}", "--target", "run"]
         subprocess.run([*line, str(ROOT)], check=True)
+
+    def build_server(self, prebuilt, jobs):
+        options = ["--build-arg", f"JOBS={jobs}"] if jobs else []
+        if prebuilt is not None:
+            options += ["--build-context", f"build={prebuilt}", "--target", "run"]
+        self.build(IMAGE, "docker/Dockerfile", *options)
 
     def inspect(self, what, *kind):
         return json.loads(self.run(*kind, "inspect", what).stdout)[0]
@@ -265,6 +269,34 @@ def check_locked(container):
     assert container.execute("ls", "/var/lib/ebbtide/data-backups").stdout.strip()
 
 
+def check_prometheus(engine, container, home):
+    step("the image of Prometheus scrapes the server, has its alerts, and shows graphs")
+    engine.build(PROMETHEUS_IMAGE, "docker/Dockerfile.prometheus")
+    port, name = free_port(), f"{container.name}-prometheus"
+    scrape = home / "prometheus.yml"
+    scrape.write_text((ROOT / "deploy/prometheus/prometheus.yml").read_text().replace("127.0.0.1:9736", f"127.0.0.1:{container.metrics_port}").replace("10s", "1s"))
+    mounts = ["-v", f"{scrape}:/etc/prometheus/prometheus.yml:ro", "-v", f"{name}:/var/lib/ebbtide-prometheus"]
+    arguments = ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/var/lib/ebbtide-prometheus", f"--web.listen-address=127.0.0.1:{port}"]
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def get(path):
+        try:
+            with direct.open(f"http://127.0.0.1:{port}{path}", timeout=20) as reply:
+                return reply.read().decode()
+        except OSError:
+            return ""
+
+    try:
+        engine.run("run", "-d", "--name", name, *LOCKED, *mounts, PROMETHEUS_IMAGE, *arguments)
+        wait_until(lambda: '"127.0.0.1' in get("/api/v1/query?query=ebbtide_info"), 60, "Prometheus has scraped the server", 0.2)
+        assert "EbbtideDeadlineMissed" in get("/classic/alerts")
+        assert "Graph" in get("/classic/graph")
+    finally:
+        engine.run("rm", "-f", name, check=False)
+        engine.run("volume", "rm", "-f", name, check=False)
+        engine.run("rmi", "-f", PROMETHEUS_IMAGE, check=False)
+
+
 def check_memory(container):
     step("the memory limit is the server's")
     assert f"memory budget {MEMORY_MIB // 2}MiB" in container.log(), container.log()
@@ -357,13 +389,14 @@ def main():
         if options.prebuilt:
             install_prebuilt(home)
         if not options.image:
-            engine.build(home if options.prebuilt else None, options.jobs)
+            engine.build_server(home if options.prebuilt else None, options.jobs)
         try:
             check_image(engine, image)
             check_refusals(engine, image, home)
             with Container(engine, image, **with_password(home)).start() as container:
                 check_locked(container)
                 check_memory(container)
+                check_prometheus(engine, container, home)
                 check_signals(container)
             check_small_memory(engine, image, home, 4 if options.full else 1)
         finally:

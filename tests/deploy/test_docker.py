@@ -63,6 +63,18 @@ def test_build_gets_every_file_that_the_dockerfile_copies():
             assert any(named == pattern or named.startswith(pattern + "/") for pattern in patterns), named
 
 
+def test_image_of_prometheus_has_the_shipped_scrape_rules_and_alerts():
+    text = (DOCKER / "Dockerfile.prometheus").read_text()
+    source, place = re.search(r"^COPY (\S+)/ (\S+)/$", text, re.M).groups()
+    assert f"!{source}" in (ROOT / ".dockerignore").read_text().splitlines()
+    arguments = json.loads(re.search(r"^CMD (.*)$", text, re.M)[1])
+    scrape = next(word.removeprefix(f"--config.file={place}/") for word in arguments if "config.file" in word)
+    files = yaml.safe_load((ROOT / source / scrape).read_text())["rule_files"]
+    assert set(files) == {"recording.yml", "alerts.yml"} and all((ROOT / source / name).exists() for name in files)
+    user, volume = re.search(r"^USER ([1-9]\d+):\1$", text, re.M)[1], re.search(r"^VOLUME (\S+)$", text, re.M)[1]
+    assert f"install -d -m 0700 -o {user} -g {user} {volume}" in text and f"--storage.tsdb.path={volume}" in arguments
+
+
 def test_image_runs_as_a_numeric_user_with_a_volume():
     stage = stages()["run"]
     assert re.search(r"^USER ([1-9]\d+):\1$", stage, re.M)
