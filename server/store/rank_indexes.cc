@@ -92,19 +92,23 @@ std::optional<RankIndexes::Walk> RankIndexes::open(const State& state, const std
 bool RankIndexes::make(const std::string& id, const State& state, const std::function<SeqNum()>& newest,
                        std::unique_lock<std::mutex>& lock) {
   make_room();
-  Entry entry{.seq = state.seq, .generation = state.generation, .which = state.which, .index = RankIndex(state.count)};
+  Entry entry;
+  entry.seq = state.seq;
+  entry.generation = state.generation;
+  entry.which = state.which;
+  entry.index = RankIndex(state.count);
   if (!recharge(entry)) return false;
-  const SeqNum seq = state.seq;
-  entry.made = made_.load(std::memory_order_relaxed) + 1;
+  const std::uint64_t made = made_.load(std::memory_order_relaxed) + 1;
+  entry.made = made;
   entries_.emplace(id, std::move(entry));
   counts_[slot_of(state.database, state.key)].fetch_add(1, std::memory_order_seq_cst);
   any_.store(true, std::memory_order_seq_cst);
   made_.fetch_add(1, std::memory_order_seq_cst);
   lock.unlock();
-  const bool is_newest = newest() == seq;
+  const bool is_newest = newest() == state.seq;
   lock.lock();
   const auto found = entries_.find(id);
-  if (found == entries_.end() || found->second.checked) return false;
+  if (found == entries_.end() || found->second.made != made) return false;  // another reader has replaced it
   found->second.checked = is_newest && !found->second.changed;
   if (found->second.checked) return true;
   erase(found);
