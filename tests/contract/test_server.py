@@ -95,8 +95,9 @@ def test_shutdown_command_stops_the_server(fresh):
 
 
 def test_server_that_replays_a_long_log_replies_loading_and_is_alive_but_not_ready(fresh):
-    fresh.set("storage.fsync=no").start()
-    n = 1_000_000
+    # The memtable has all keys, so that the log does. Its replay must take longer than a client waits for a quick start (0.25 s).
+    fresh.set("storage.fsync=no", "storage.memory_budget=1GiB", "tree.memtable_size=256MiB").start()
+    n = 1_400_000
     with fresh.connect() as s:
         for begin in range(0, n, 20_000):
             s.sendall(b"".join(encode("SET", f"loading{i:06}", f"{i:020}") for i in range(begin, begin + 20_000)))
@@ -136,7 +137,7 @@ def test_server_that_replays_a_long_log_replies_loading_and_is_alive_but_not_rea
     assert [reply[:1] for reply in served] == [b"+", b"+", b"$", b"+", b"+", b"*"]
     fresh.wait_ready()
     assert fresh.client().config_get("slowlog-max-len") == {"slowlog-max-len": "77"}
-    assert fresh.client().get("loading999999") == b"%020d" % 999_999
+    assert fresh.client().get("loading1399999") == b"%020d" % 1_399_999
 
 
 def test_client_that_connects_during_a_quick_start_waits_and_sees_no_loading(fresh):
