@@ -15,7 +15,8 @@ SETTINGS = {"storage.memory_budget": "128MiB", "server.bind": "127.0.0.1"}  # so
 
 
 # These files take longest. They begin first, so that no worker has a long file left when the others have ended.
-LONG_FILES = ["test_dashboards", "test_stalls", "test_command_memory", "test_full_disk", "test_tune_apply", "test_import"]
+LONG_FILES = ["test_large_collections", "test_stalls", "test_dashboards", "test_command_memory", "test_lost_files", "test_damage_matrix",
+              "test_deadline", "test_linearizability", "test_large_values", "test_field_expiry"]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
