@@ -73,7 +73,7 @@ Status Server::client_list(const ClientFilter& filter, const std::function<Statu
   }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  const auto now_ms = static_cast<std::int64_t>(unix_micros_now() / 1000);
+  const auto now_ms = static_cast<std::int64_t>(unix_micros() / 1000);
   for (std::span<const std::uint64_t> rest = ids; !rest.empty();) {
     const auto part = rest.first(std::min(rest.size(), kAtOnce));
     rest = rest.subspan(part.size());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "admin/basic_auth.h"
+#include "machine/directory_access.h"
 #include "machine/machine.h"
 #include "server.h"
 #include "tls/tls_context.h"
@@ -105,7 +106,7 @@ bool Server::start_admin() {
   AdminHandlers handlers{[this] { return metrics_text(snapshot()); }, [this] { return not_ready(); }};
   if (config.console) handlers.console = [this](DatabaseId database) { return console(database); };
   handlers.bad_request = [this](const std::string& text) {
-    if (const auto line = bad_http_.pass(text, static_cast<std::int64_t>(mono_nanos_now() / 1'000'000)))
+    if (const auto line = bad_http_.pass(text, static_cast<std::int64_t>(mono_nanos() / 1'000'000)))
       log_->write(ServerLog::Level::kWarning, *line);
   };
   HttpLimits limits;
