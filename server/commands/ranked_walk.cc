@@ -14,8 +14,7 @@ constexpr std::size_t kMostBoundaryBytes = 256;
 
 bool RankedWalk::helps(const Ctx& ctx, const Found& found, const LargeHeader& header) {
   const bool distinct = header.type == CollectionType::kSortedSet || header.type == CollectionType::kSet;
-  return distinct && header.count >= RankIndexes::kLeastElements && !ctx.in_exec() && found.seq != 0 &&
-         env_of(ctx).ranks != nullptr;
+  return distinct && header.count >= RankIndexes::kLeastElements && !ctx.in_exec() && found.seq != 0;
 }
 
 RankedWalk::RankedWalk(Ctx& ctx, const Found& found, const LargeHeader& header, ElementKeys& keys, const LargePart& part)

@@ -1,7 +1,8 @@
 // The parts of a server that all its dispatchers share.
 //
-// Dispatch includes this, and so do the families of commands that show or change the server itself (INFO, PURGE.*, TREE.*, CLIENT
-// ...). Handlers of keys and values include only Ctx, and reach the server through ServerControl.
+// Dispatch includes this, and so do commands that use one of these parts: those that show or change the server itself (INFO, PURGE.*,
+// TREE.*, CLIENT ...), cursors of SCAN, deletes by range or stamp, and ranks. Other handlers include only Ctx, and reach the server
+// through ServerControl.
 #pragma once
 
 #include <cstdint>

@@ -143,9 +143,9 @@ def drift(options, result):
         for name, mixes in sessions.items():
             for configuration in CONFIGURATIONS:
                 setup, costs = setup_of(configuration, options, expected, rho)
-                told = [word for session, mix in mixes.items() for word in ("--session", f"{session}:{shares(mix)}")]
+                words = [word for session, mix in mixes.items() for word in ("--session", f"{session}:{shares(mix)}")]
                 found = programs.figures("tuning", f"{workload}, {name}, {configuration}", entries=options.entries, operations=options.operations,
-                                         value_bytes=VALUE_BYTES, scan_length=SCAN_LENGTH, **setup, session=told[1:])  # fmt: skip
+                                         value_bytes=VALUE_BYTES, scan_length=SCAN_LENGTH, **setup, session=words[1:])  # fmt: skip
                 for one in found[1:]:
                     predicted = mean_cost(mixes[one["session"]], costs) if costs else None
                     result.add(part="drift", workload=workload, sequence=name, configuration=configuration, rho=rho, predicted=predicted, **one)
