@@ -166,6 +166,13 @@ class Prints(unittest.TestCase):
         self.assertEqual(len(plots.bars(range(1000), 999)), math.ceil(1000 / math.ceil(1000 / plots.TEXT_WIDTH)))
         self.assertEqual(plots.bars([1] * 71 + [9] + [1] * 72, 9).count("█"), 1)
 
+    def test_points_of_one_x_are_bars(self):
+        panel = plots.Panel("pages", lines={"before": [(10, 1.5)], "after": [(10, 1)]})
+        self.assertEqual(plots.only_x([panel]), 10)
+        panel.lines["after"].append((20, 2))
+        self.assertIsNone(plots.only_x([panel]))
+        self.assertIsNone(plots.only_x([plots.Panel("pages")]))
+
     def test_targets_are_printed_and_every_point_is_saved_at_once(self):
         with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as said:
             result = report.Result("try", Path(folder) / "a" / "try.json", {"n": 1})

@@ -42,9 +42,13 @@ def draw(path, title, x_label, panels):
 
     height = 1 + 2.8 * len(panels)
     figure, axes = plt.subplots(len(panels), 1, figsize=(10, height), sharex=True, squeeze=False)
+    x = only_x(panels)
     for panel, axis in zip(panels, axes[:, 0]):
-        draw_panel(panel, axis)
-    axes[-1, 0].set_xlabel(x_label)
+        if x is None:
+            draw_panel(panel, axis)
+        else:
+            draw_bars(panel, axis)
+    axes[-1, 0].set_xlabel(x_label if x is None else f"{x_label}: {x:g}")
     figure.suptitle(title)
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.15 / height))
     written = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
@@ -53,6 +57,24 @@ def draw(path, title, x_label, panels):
     plt.close(figure)
     print(f"plot written to {written[0]} and {written[1].name}")
     return [str(name) for name in written]
+
+
+def only_x(panels):
+    """Returns the x that all points have; None if there are several, or no points."""
+    found = {x for panel in panels for points in panel.lines.values() for x, _ in points}
+    return found.pop() if len(found) == 1 else None
+
+
+def draw_bars(panel, axis):
+    """Draws the only point of each line as a bar with the line's name below."""
+    names = [name.replace(", ", ",\n") for name in panel.lines]
+    axis.bar(names, [points[0][1] if points and points[0][1] is not None else 0 for points in panel.lines.values()], width=0.6)
+    if panel.log_y:
+        axis.set_yscale("log")
+    if panel.limit is not None:
+        axis.axhline(panel.limit, linestyle="--", color="grey", linewidth=1)
+    axis.set_ylabel(panel.label)
+    axis.grid(True, axis="y", alpha=0.3)
 
 
 def draw_panel(panel, axis):
