@@ -134,18 +134,19 @@ class Bench {
         .add("levels", rows)
         .print();
   }
-  /// Writes until the engine has flushed p_.flushes memtables, with merges at rest meanwhile. One flush may take several memtables, so
-  /// they are counted by the bytes of the first flush. No write follows, so that the tree keeps its shape.
+  /// Writes until the engine has flushed p_.flushes memtables, with merges at rest meanwhile. One flush may take several memtables: the
+  /// bytes of a flush, divided by those of the first flush, tell how many. No write follows, so that the tree keeps its shape.
   void fill(Engine& engine, Progress* progress) {
     const std::uint64_t look_every = std::max<std::uint64_t>(1, p_.memtable_bytes / p_.entry_bytes() / 10);
-    std::uint64_t unit = 0;
+    std::uint64_t unit = 0, counted_bytes = 0;
     for (std::uint64_t flushes = 0; flushes < p_.flushes;) {
       for (std::uint64_t i = 0; i < look_every; ++i) put(engine);
       engine.rest(1);
-      const std::uint64_t flushed = engine.counters().flushed_bytes;
+      const std::uint64_t flushed = engine.counters().flushed_bytes - counted_bytes;
       if (unit == 0) unit = flushed;
-      if (unit == 0 || flushed < (flushes + 1) * unit * 99 / 100) continue;
-      flushes = (flushed + unit / 2) / unit;
+      if (unit == 0 || flushed < unit * 9 / 10) continue;
+      flushes += (flushed + unit / 2) / unit;
+      counted_bytes += flushed;
       engine.rest(kFillLooks);
       progress->at(flushes, p_.flushes);
     }
