@@ -126,8 +126,10 @@ std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const
       const OpenTable* const table = file == nullptr ? nullptr : run->second->table_of(*file);
       if (table != nullptr) taken.add(table->meta->stats.filter_keys(), tile_pages(*table, needs));
     }
-    left.at(input.run)->has -= taken;
     written += taken.keys;
+    RunAfter& from = *left.at(input.run);
+    // Levels above the target fill again before the target is merged. Its filters have to leave them their part of the memory.
+    if (from.level >= target->level) from.has -= taken;
   }
   TiledKeys moved;
   moved.add(written, needs.pages_per_tile);

@@ -69,17 +69,31 @@ TEST_CASE(
   CHECK(sum_of(filters_after_flush(*f.tree()->tables, 100, f.needs).at(flushed)) == f.needs.bits_for_each(4200));
 }
 
-TEST_CASE("all runs are merged: the filters are those of a tree with one run of all entries") {
-  TwoRuns f;
+namespace {
+
+/// Returns the slices of the run that a merge of all runs makes on a level.
+std::vector<double> slices_after_merge_to(int level, TwoRuns& f) {
   const auto tree = f.tree();
   Merge merge;
   for (const Run& run : tree->tables->version->runs) merge.inputs.push_back({run.id, {run.files[0]->data_file}});
-  merge.target.level = 1;
+  merge.target.level = level;
   Plan plan;
   plan.action = std::move(merge);
-  const auto bits = filters_after(*tree->tables, plan, f.needs);
+  return filters_after(*tree->tables, plan, f.needs).at(3);
+}
+
+}  // namespace
+
+TEST_CASE("all runs of a level are merged on it: the filters are those of a tree with one run of all entries") {
+  TwoRuns f;
   ReadFixture empty;
-  CHECK(bits.at(3) == filters_after_flush(*empty.tree()->tables, 4100, f.needs).at(1));
+  CHECK(slices_after_merge_to(0, f) == filters_after_flush(*empty.tree()->tables, 4100, f.needs).at(1));
+}
+
+TEST_CASE("levels are merged into the next: its filters leave bits for the levels above, which fill again") {
+  TwoRuns f;
+  const std::vector<double> alone = slices_after_merge_to(0, f), full = slices_after_merge_to(2, f);
+  CHECK(full.front() < alone.front() - 0.1);
 }
 
 TEST_CASE("budget grows: filter slices are loaded, from none to all; it shrinks: the small run keeps its slices longest") {
