@@ -44,7 +44,7 @@ TEST_CASE("pieces of an arena are aligned, do not overlap, and do not move") {
   CHECK(arena.memory_bytes() >= total);
 }
 
-TEST_CASE("arena is filled: its memory is at most its contents and one block") {
+TEST_CASE("allocations fill an arena: memory_bytes() exceeds the allocated bytes by at most one block") {
   Arena arena(2 << 20);
   CHECK(arena.memory_bytes() == 0);
   std::size_t used = 0;
@@ -55,7 +55,7 @@ TEST_CASE("arena is filled: its memory is at most its contents and one block") {
   CHECK(arena.memory_bytes() <= used + (2 << 20));
 }
 
-TEST_CASE("thread frees an arena that another thread filled: its large blocks are unmapped at once") {
+TEST_CASE("thread frees an arena that another thread filled: the arena's large blocks are unmapped at once") {
   auto arena = std::make_unique<Arena>();
   char* own = nullptr;    // a large piece has a block of its own
   char* small = nullptr;  // a small piece in a block of 2 MiB

@@ -43,7 +43,7 @@ TEST_CASE("memory charge is released, split or moved: the account's total is the
   CHECK(account.charged() == 0);
 }
 
-TEST_CASE("charge is moved onto another: the target has it, and the target's former charge is released") {
+TEST_CASE("charge is moved onto another: the target takes over its bytes, and the target's former charge is released") {
   MemoryAccount account;
   MemoryCharge first = take(account, 100);
   MemoryCharge second(std::move(first));
@@ -61,7 +61,7 @@ TEST_CASE("charge is moved onto another: the target has it, and the target's for
   CHECK(account.charged() == 0);
 }
 
-TEST_CASE("charge is refused: the error has the bytes, the budget, and the remedy if they can never fit") {
+TEST_CASE("charge exceeds the account's budget: the error names the bytes and the budget, and a remedy if they can never fit") {
   MemoryAccount account;
   account.set_limit(100, 0);
   account.set_budget(4096, 3000);
@@ -102,7 +102,7 @@ TEST_CASE("last owner of a charged value outlives the account's owner: the charg
   CHECK(watched.expired());
 }
 
-TEST_CASE("existing bytes become a charged value: they keep their address and owner") {
+TEST_CASE("existing bytes become a charged value: their address does not change, and their owner lives as long as the value") {
   const auto account = std::make_shared<MemoryAccount>();
   MemoryCharge charge = take(*account, 3);
   auto plain = std::make_shared<const std::string>("abc");
@@ -118,7 +118,7 @@ TEST_CASE("existing bytes become a charged value: they keep their address and ow
   CHECK(watched.expired());
 }
 
-TEST_CASE("charged value is kept by a memtable: it counts once, as memory of memtables") {
+TEST_CASE("memtable keeps a charged value: its bytes count once, as memory of memtables") {
   const auto account = std::make_shared<MemoryAccount>();
   MemoryCharge charge = take(*account, 10);
   SharedValue value = charged_value(std::string(10, 'x'), &charge);

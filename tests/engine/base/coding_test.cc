@@ -8,7 +8,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("varints are written: they read back, have a byte for seven bits, and are never read past their end") {
+TEST_CASE("varints are written: they read back, take one byte per 7 bits, and cut-off varints are not read") {
   Random random(1);
   for (int bits = 0; bits <= 64; ++bits) {
     for (int i = 0; i < 50; ++i) {
@@ -29,7 +29,7 @@ TEST_CASE("varints are written: they read back, have a byte for seven bits, and 
   }
 }
 
-TEST_CASE("varint has more than 64 bits: it is refused") {
+TEST_CASE("varint encodes more than 64 bits: get_varint() fails") {
   std::uint64_t v = 0;
   Bytes eleven("\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11);
   CHECK_FALSE(get_varint(&eleven, &v));
@@ -43,7 +43,7 @@ TEST_CASE("varint has more than 64 bits: it is refused") {
   CHECK_FALSE(get_varint32(&wide, &narrow));
 }
 
-TEST_CASE("string is longer than the remaining bytes: it is refused") {
+TEST_CASE("string is longer than the remaining bytes: reading it fails") {
   std::string out;
   put_bytes(&out, "hello");
   put_u32(&out, 7);
@@ -73,7 +73,7 @@ std::string random_bytes(Random& random) {
 
 }  // namespace
 
-TEST_CASE("keys become numbers by key_word(), with any skip: the numbers have the order of the keys", "[property]") {
+TEST_CASE("key_word() makes numbers of keys, after any common prefix: the numbers have the order of the keys", "[property]") {
   Random random(3);
   for (int i = 0; i < 20'000; ++i) {
     const std::string a = random_bytes(random), b = random_bytes(random);
@@ -92,7 +92,7 @@ TEST_CASE("keys become numbers by key_word(), with any skip: the numbers have th
   CHECK(key_word("abc", 9) == 0);
 }
 
-TEST_CASE("common_bytes() and same_bytes() agree with a comparison byte by byte", "[property]") {
+TEST_CASE("common_bytes() and same_bytes() get random strings: the results equal a comparison byte by byte", "[property]") {
   Random random(4);
   for (int i = 0; i < 20'000; ++i) {
     const std::string a = random_bytes(random);

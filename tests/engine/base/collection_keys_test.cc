@@ -5,7 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("header names a generation: it is read back, and 0 or a short value names none") {
+TEST_CASE("header names a generation: header_generation() returns it; for generation 0 or a short header it returns nullopt") {
   for (const Generation generation : {Generation{1}, Generation{255}, Generation{256}, ~Generation{0} - 1}) {
     CHECK(header_generation(header_start(3, 7, generation) + "rest") == generation);
   }
@@ -14,7 +14,7 @@ TEST_CASE("header names a generation: it is read back, and 0 or a short value na
   CHECK(header_start(3, 7, 1).size() == kHeaderStartBytes);
 }
 
-TEST_CASE("range of a generation has its elements, and none of other generations or keys") {
+TEST_CASE("range of a generation contains its elements, and no elements of other generations or keys") {
   const auto key_of = [](Bytes key, Generation generation, Bytes name) {
     return element_range(key, generation).start + std::string(name);
   };

@@ -22,7 +22,7 @@ std::size_t fullest_bucket(const std::vector<std::string>& keys) {
 
 }  // namespace
 
-TEST_CASE("keys share a bucket under one seed: they do not under another seed") {
+TEST_CASE("keys share a bucket under one seed: under another seed they are spread over the buckets") {
   std::vector<std::string> keys;
   for (int i = 0; keys.size() < 1000; ++i) {
     std::string key = "k" + std::to_string(i);

@@ -54,7 +54,7 @@ TEST_CASE("copy of a list is changed: the original stays, and one chunk is copie
   CHECK(common_chunks(before, after) + 2 >= before.chunks());
 }
 
-TEST_CASE("list is changed: its sums are those of its new items, whether seal() has stored the chunks' sums or not") {
+TEST_CASE("list is changed: total_of() counts the new items, whether seal() has stored the chunks' sums or not") {
   List list(numbers(1000));
   CHECK(total_of(list) == 499'500);
   list.seal();
@@ -122,7 +122,7 @@ TEST_CASE("list and vector get the same random operations: they have the same it
   }
 }
 
-TEST_CASE("partition_point() of a list: it equals std::partition_point() of the items") {
+TEST_CASE("partition_point() of a list equals std::partition_point() of the list's items") {
   const List list(numbers(3000));
   for (const int bound : {-1, 0, 1, 255, 256, 257, 1500, 2999, 3000}) {
     const auto at = list.partition_point([bound](int i) { return i < bound; });
@@ -132,7 +132,7 @@ TEST_CASE("partition_point() of a list: it equals std::partition_point() of the 
   CHECK(empty.partition_point([](int) { return true; }) == empty.end());
 }
 
-TEST_CASE("chunks of a list are added to another list: it has the items, and its changes leave the first list") {
+TEST_CASE("chunks of a list are added to another list: the other list has the items, and changes of it leave the first list") {
   List from(numbers(600));
   from.seal();
   List to;
@@ -144,7 +144,7 @@ TEST_CASE("chunks of a list are added to another list: it has the items, and its
 }
 
 // Only the thread sanitizer finds a missing order here.
-TEST_CASE("thread reads a copy of a list and drops it: only after that, the list changes the shared chunk in place",
+TEST_CASE("thread reads a copy of a list and drops the copy: the list changes the shared chunk in place only after the drop",
           "[threads]") {
   int in_place = 0;
   for (int round = 0; round < 100; ++round) {

@@ -54,7 +54,7 @@ TEST_CASE("entries are added: table stats count them") {
   }
 }
 
-TEST_CASE("table stats count collections: stats of the older format, without that number, have 0") {
+TEST_CASE("table stats count collections: decoded stats of the older format, without a collection count, have 0") {
   TableStats s;
   s.add_entry(value("a", 1));
   CHECK(s.collections == 0);
@@ -78,7 +78,7 @@ TEST_CASE("table stats count collections: stats of the older format, without tha
   CHECK(old->collections == 0);
 }
 
-TEST_CASE("key bounds with an exclusive end, a key at that end, or no end: each contains the right keys") {
+TEST_CASE("key bounds have an exclusive end, an inclusive end, or no end: overlaps() and ends_before() respect it") {
   TableStats s;
   s.add_range_tombstone({"b", "f", 1, 1});
   CHECK(s.largest_exclusive);

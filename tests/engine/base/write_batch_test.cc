@@ -96,7 +96,7 @@ TEST_CASE("range delete of an empty range: it adds no operation to the batch") {
   CHECK(payload(batch) == payload(WriteBatch()));
 }
 
-TEST_CASE("tree numbers are set in a batch: its operations have them") {
+TEST_CASE("tree numbers are set in a batch: reading its operations returns these tree numbers") {
   WriteBatch batch;
   batch.put(1, "k", "v");
   batch.flush_database(2);
@@ -144,7 +144,7 @@ TEST_CASE("stamp range is empty or goes beyond the last stamp: reading the batch
   CHECK_FALSE(with_end(kNoStamp));
 }
 
-TEST_CASE("batch has an unknown flag, or one that does not belong to its kind: reading it fails") {
+TEST_CASE("batch has an unknown flag, or one its operation may not have: reading it fails") {
   WriteBatch batch;
   batch.put(0, "k", "v");
   const auto reads = [&](OpKind kind, unsigned flags) {
@@ -163,7 +163,7 @@ TEST_CASE("batch has an unknown flag, or one that does not belong to its kind: r
   CHECK_FALSE(reads(OpKind::kTombstone, WriteBatch::kHasDebt));
 }
 
-TEST_CASE("batch bytes are malformed: they are refused") {
+TEST_CASE("batch bytes are malformed: parsing or reading them fails without a crash") {
   const std::string good = payload(sample());
   for (std::size_t cut = 0; cut < 200; ++cut) CHECK_FALSE(WriteBatch::parse(good.substr(0, cut)).is_ok());
   Random random(5);

@@ -42,7 +42,7 @@ TEST_CASE("blocks are inserted: they are found, and other blocks are not") {
   CHECK(cache.lookup({4, 0})->size == 0);
 }
 
-TEST_CASE("block is inserted twice: the first one is returned") {
+TEST_CASE("block is inserted twice: the second insert() returns the first block") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   const auto first = cache.insert({1, 0}, "one");
@@ -102,7 +102,7 @@ TEST_CASE("cache is full: blocks that are looked up repeatedly stay, and others 
   CHECK(cache.lookup({2, 4999}) != nullptr);  // the latest block would be evicted last
 }
 
-TEST_CASE("blocks are used in steps, by guess() and use(), or pinned: they stay like blocks that are looked up") {
+TEST_CASE("blocks are used by confirm() and use(), or by pin(): they stay in the cache like blocks that are looked up") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   constexpr std::uint64_t kHot = 25;
@@ -150,7 +150,7 @@ TEST_CASE("evicted block is pinned or under a guard: it stays readable") {
   CHECK(outlives_cache->bytes() == page_of({1, 2}));
 }
 
-TEST_CASE("some blocks of a file were evicted: erase_file() removes the remaining blocks") {
+TEST_CASE("some blocks of a file were evicted: erase_file() removes the file's remaining blocks") {
   Epoch epoch;
   BlockCache cache(2 << 20, epoch);
   Random random(5);
@@ -204,7 +204,7 @@ TEST_CASE("capacity becomes larger or smaller: the change takes effect at once")
   CHECK(cache.pin({1, 1})->bytes() == "kept");
 }
 
-TEST_CASE("capacity of a cache of many small blocks is lowered: usage, with hash tables, is within it") {
+TEST_CASE("capacity of a cache of many small blocks is lowered: usage, hash tables included, is within the new capacity") {
   Epoch epoch;
   BlockCache cache(16 << 20, epoch);
   for (std::uint64_t i = 0; i < 50'000; i++) cache.insert({1, i}, "small");
@@ -329,7 +329,7 @@ TEST_CASE("lookups, insertions, erased files and changes of capacity at the same
   CHECK(cache.usage() <= 4 << 20);
 }
 
-TEST_CASE("more threads than stripes add to a striped counter: its total is exact", "[threads]") {
+TEST_CASE("more threads than stripes add to a striped counter at once: the counter's total is exact", "[threads]") {
   StripedCounter counter;
   std::atomic<unsigned> arrived{0};
   constexpr unsigned kThreads = 80;

@@ -49,7 +49,7 @@ TEST_CASE("range tombstones cover files of any run completely: a delete-only pla
   tree.add(4, make_file(40, "e", "f", 100, 20));
   REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
 
-  SECTION("readers cannot see the tombstone yet: there is no plan") {
+  SECTION("readers cannot see the tombstone yet: no file is dropped") {
     tree.input.visible_seq = 95;
     REQUIRE(tree.dropped().empty());
   }
@@ -79,7 +79,7 @@ TEST_CASE("covered file has pending deletes older than the tombstone: it is drop
   REQUIRE(tree.dropped() == std::vector<FileNum>{20, 31});
 }
 
-TEST_CASE("file has versions newer than the range tombstone: it is kept") {
+TEST_CASE("file has versions newer than the range tombstone: the file is kept") {
   DropTree tree;
   tree.add_tombstones(1, 10, {{"a", "z", 100, 5}});
   tree.add(2, make_file(20, "c", "d", 100, 100));

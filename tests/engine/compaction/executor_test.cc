@@ -209,7 +209,7 @@ TEST_CASE("merge is split into sub-merges: the content is that of a single merge
   REQUIRE(cut_parts > whole_parts);
 }
 
-TEST_CASE("merge reads many runs: its inputs share the memory for readahead") {
+TEST_CASE("merge reads many runs: each run gets an equal share of the readahead memory") {
   for (const std::size_t runs : {2, 8}) {
     TreeFixture tree(7);
     tree.context.settings.file_size = 256 << 10;
@@ -309,7 +309,7 @@ TEST_CASE("file has the common key prefix in its bounds: the version stores the 
   CHECK_FALSE(brief.version->key_space);
 }
 
-TEST_CASE("version flagged `first` (no older one of its key exists) is deleted: a merge leaves no tombstone") {
+TEST_CASE("key has only versions flagged `first` (no older one exists): a merge drops a tombstone together with them") {
   TreeFixture tree(1);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "old"}, {.key = "z", .seq = 2, .value = "old"}}, {}});
@@ -363,7 +363,7 @@ TEST_CASE("filter of an older file is not loaded: a flush flags no key in that f
   tree.check();
 }
 
-TEST_CASE("tree has more runs than a flush searches: keys in the range of all of them are not flagged `first`") {
+TEST_CASE("tree has more runs than a flush searches: keys in the range of all these runs are not flagged `first`") {
   TreeFixture tree(1);
   tree.context.visible_seq = 10'000;
   tree.context.settings.filter_bits_per_key = 30;  // no false positives
@@ -380,7 +380,7 @@ TEST_CASE("tree has more runs than a flush searches: keys in the range of all of
   }
 }
 
-TEST_CASE("file overlaps no other input: it is moved unread, unless a rewrite could drop entries of it") {
+TEST_CASE("file overlaps no other input: the file is moved unread, unless a rewrite could drop entries of it") {
   TreeFixture tree(2);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "1"}, {.key = "c", .seq = 2, .value = "2"}}, {}});
@@ -432,7 +432,7 @@ TEST_CASE("file overlaps no other input: it is moved unread, unless a rewrite co
   }
 }
 
-TEST_CASE("plan does not fit the version: it is refused") {
+TEST_CASE("plan does not fit the version: executing it returns an error") {
   TreeFixture tree(3);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "1"}, {.key = "m", .seq = 2, .value = "2"}}, {}});
@@ -441,7 +441,7 @@ TEST_CASE("plan does not fit the version: it is refused") {
   const auto& runs = tree.version->runs;
   const auto file = [&](std::size_t run) { return runs[run].files[0]->data_file; };
   Plan plan;
-  SECTION("a run in between is left out") {
+  SECTION("plan leaves out a run between two of its inputs") {
     plan.action = Merge{{{runs[0].id, {file(0)}}, {runs[2].id, {file(2)}}}, {runs[2].id, 0}};
   }
   SECTION("output overlaps a file that stays") { plan.action = Merge{{{runs[1].id, {file(1)}}}, {runs[2].id, 0}}; }
@@ -460,7 +460,7 @@ TEST_CASE("plan does not fit the version: it is refused") {
   REQUIRE(tree.leftovers().empty());
 }
 
-TEST_CASE("any file operation of a merge fails: no file is left behind") {
+TEST_CASE("any file operation of a merge fails: the merge leaves no output file behind") {
   for (std::uint64_t nth = 1; nth < 200; ++nth) {
     for (const FileOps ops : {kMutatingOps, ops_of(FileOp::kRead)}) {
       CAPTURE(nth, ops);
@@ -553,7 +553,7 @@ void flush_letters(TreeFixture& tree, char first, char last, bool tombstones) {
   tree.flush(table);
 }
 
-TEST_CASE("slice is merged: entries in its range move down, and entries outside stay in place") {
+TEST_CASE("slice is merged: entries in its range move down, and entries outside the range stay in place") {
   TreeFixture tree(3);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);  // this becomes runs[2]
@@ -587,7 +587,7 @@ void flush_range(TreeFixture& tree, const std::string& start, const std::string&
   tree.flush(table);
 }
 
-TEST_CASE("range tombstone reaches out of a slice: none of its pieces ends at a key that the slice purges") {
+TEST_CASE("range tombstone reaches out of a slice: no piece of it ends at a key that the slice purges") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);  // the target of the slice
@@ -622,7 +622,7 @@ TEST_CASE("range tombstone reaches out of a slice: none of its pieces ends at a 
 }
 
 TEST_CASE(
-    "slice without output is inside a file with a range tombstone: the file stays one file, without its entries in the slice") {
+    "slice without output is inside a file with a range tombstone: the file is not split, and loses its entries in the slice") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);
@@ -674,7 +674,7 @@ TEST_CASE("part of a merge cuts a range tombstone: the piece takes over the pend
   CHECK(birth_after({"b", "t"}, 3000, 3000) == 5000);  // the cuts are the tombstone's own ends
 }
 
-TEST_CASE("part of a merge is written: its result has the pending births of its first and its last key") {
+TEST_CASE("part of a merge is written: its result has the pending births of the part's first and last key") {
   TreeFixture tree(5);
   const RecordSet records(std::vector<Record>{{5, 6, 50, 300}});
   const Judgement judgement{.visible_seq = 10, .now = 1000};  // a reader may not see the record yet
@@ -724,7 +724,7 @@ TEST_CASE("parts of a large merge cut range tombstones: the pieces take over the
   for (const FileMeta& output : result->outputs) CHECK(output.stats.oldest_range_tombstone == 1000);
 }
 
-TEST_CASE("range tombstone reaches beyond the ends of older data: it stays whole, with only its own birth") {
+TEST_CASE("range tombstone reaches beyond the ends of older data: a flush does not cut it, and it keeps its own birth") {
   TreeFixture tree(7);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);
@@ -783,7 +783,7 @@ TEST_CASE("run has many megabytes of range tombstones and few keys: files begin 
   CHECK(flushed(true).size() == 10);  // newer tombstones cut the one over all into pieces between them
 }
 
-TEST_CASE("slice cuts files around a quarantined one: it cuts range tombstones at its own ends, wherever its output ends") {
+TEST_CASE("slice cuts files around a quarantined one: range tombstones are cut at the slice's ends, not where its output ends") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);  // the target of the slice
@@ -837,7 +837,7 @@ TEST_CASE("file has a delete debt, or entries that a delete by stamp covers: it 
   CHECK(moves() == 0);
 }
 
-TEST_CASE("damaged file lies between two groups: they share no output file") {
+TEST_CASE("damaged file lies between two groups of a merge: the groups share no output file") {
   for (const bool damaged : {false, true}) {
     TreeFixture tree(2);
     flush_letters(tree, 'k', 'm', false);
@@ -855,7 +855,7 @@ TEST_CASE("damaged file lies between two groups: they share no output file") {
   }
 }
 
-TEST_CASE("merge moves files down: it moves the round-robin cursor, unless it is for a deadline") {
+TEST_CASE("merge moves files down: the round-robin cursor advances, unless the merge is for a deadline") {
   TreeFixture tree(2);
   tree.context.settings.file_choice = FileChoice::kRoundRobin;
   flush_letters(tree, 'a', 'c', false);
@@ -868,7 +868,7 @@ TEST_CASE("merge moves files down: it moves the round-robin cursor, unless it is
   CHECK(execute(plan, *tree.version, tree.context, tree.env)->edit.cursors.empty());
 }
 
-TEST_CASE("slice lacks a required file: it is refused with the reason") {
+TEST_CASE("slice lacks a file that it requires: execute() refuses the slice and gives the reason") {
   TreeFixture tree(9);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);

@@ -48,7 +48,7 @@ void grow(TreeFixture& tree) {
 
 }  // namespace
 
-TEST_CASE("group is cut into parts: together they are the group, and each begins where a file below ends", "[cuts]") {
+TEST_CASE("group is cut into parts: the parts cover the group without gaps, and each begins where a file below ends", "[cuts]") {
   TreeFixture tree(1);
   grow(tree);
   ThreadPool pool(2, "test", 0);

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("keys, a range and its pieces are checked for being bottommost: the results agree") {
+TEST_CASE("range is divided into bottommost and other pieces: each piece agrees with a check of its keys one by one") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
     std::vector<KeyRange> below;
@@ -45,7 +45,7 @@ TEST_CASE("keys, a range and its pieces are checked for being bottommost: the re
 
 }  // namespace
 
-TEST_CASE("middle of a range is removed: the parts before and after it are left") {
+TEST_CASE("middle of a range is removed: the parts before and after the middle remain") {
   using Ranges = std::vector<KeyRange>;
   CHECK(outside_of({"a", "z"}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", "z"}});
   CHECK(outside_of({"a", ""}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", ""}});

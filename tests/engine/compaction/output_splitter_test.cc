@@ -38,7 +38,7 @@ TEST_CASE("output file ends: range tombstones are cut there, and every file has 
   }
 }
 
-TEST_CASE("output file reaches its size, or overlaps too much of the run below: it is closed") {
+TEST_CASE("output reaches its size limit, or overlaps too much below: the file is closed") {
   OutputSplitter splitter({800, 500}, {}, {{"c", 300}, {"e", 300}, {"", 300}});
   REQUIRE_FALSE(splitter.should_close("a", 799));
   REQUIRE(splitter.should_close("a", 800));
@@ -49,7 +49,7 @@ TEST_CASE("output file reaches its size, or overlaps too much of the run below: 
   REQUIRE_FALSE(splitter.should_close("f", 400));
 }
 
-TEST_CASE("outputs are aligned: a file ends with the file below that probably ends nearest to its size") {
+TEST_CASE("outputs are aligned: an output ends where that file below ends whose end is probably nearest to the size limit") {
   const OutputSplitter::Limits limits{.file_bytes = 1000, .aligned = true};
   const std::vector<BelowFile> below{{"c", 1}, {"e", 1}, {"g", 1}, {"m", 1}, {"", 1}};
   OutputSplitter splitter(limits, {}, below);
@@ -91,13 +91,13 @@ TEST_CASE("outputs are aligned: a file ends with the file below that probably en
       REQUIRE(cut.close_last().front().birth == expected);
     }
   }
-  SECTION("last file below has ended: the file is closed at its size") {
+  SECTION("last file below has ended: the output file is closed at its size limit") {
     OutputSplitter last(limits, {}, {{"c", 1}});
     REQUIRE_FALSE(last.should_close("b", 1000));
     REQUIRE_FALSE(last.should_close("d", 600));
     REQUIRE(last.should_close("e", 1000));
   }
-  SECTION("outputs are not aligned: only the size counts") {
+  SECTION("outputs are not aligned: they are closed at the size limit, wherever files below end") {
     OutputSplitter plain({.file_bytes = 1000}, {}, below);
     REQUIRE_FALSE(plain.should_close("e", 999));
     REQUIRE(plain.should_close("f", 1000));

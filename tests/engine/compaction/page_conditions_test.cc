@@ -118,7 +118,7 @@ bool all_covered_by(const std::vector<Record>& deletes, const PageFence& page, S
 
 }  // namespace
 
-TEST_CASE("page meets any combination of conditions: the verdict is that of the truth table", "[drops]") {
+TEST_CASE("page meets any combination of conditions: the verdict (drop, in part, keep) is that of the truth table", "[drops]") {
   const std::vector<Row> table = rows();
   const std::vector<Values> combinations = all_combinations();
   REQUIRE(combinations.size() == 192);
@@ -196,7 +196,7 @@ TEST_CASE("stamps of older entries are unknown: deletes by stamp do not count as
   CHECK_FALSE(may_go_whole(conditions_of(page, {false, std::nullopt}, judge)));
 }
 
-TEST_CASE("page with older versions stays in a tile: pages whose entries hide these versions stay, and so do pages above those",
+TEST_CASE("page in a tile stays: pages that hide its older versions stay, and so do pages that hide versions in those",
           "[drops]") {
   const auto page = [](SeqNum min_seq, SeqNum max_seq, bool goes, std::uint32_t flags = 0) {
     TilePage page;

@@ -177,7 +177,7 @@ TEST_CASE("page has an entry without expiry: it is not dropped as expired", "[dr
   CHECK(bed.pages() == "1: 1");
 }
 
-TEST_CASE("page has entries other than plain values: it is not dropped unread", "[drops]") {
+TEST_CASE("page has entries other than plain values: the page is not dropped unread", "[drops]") {
   // The first page has one such entry; the second has entries that can be dropped.
   const E others[] = {{"a", 1, 5, 900, EntryKind::kHeader, false, 0, 10},
                       {"a", 1, 900, 0, EntryKind::kTombstone, false, 0, 0},
@@ -192,7 +192,7 @@ TEST_CASE("page has entries other than plain values: it is not dropped unread", 
   }
 }
 
-TEST_CASE("run is bottommost: pages of dead entries are dropped, whatever newer runs have", "[drops]") {
+TEST_CASE("run is bottommost for a page of dead entries: the page is dropped, whatever newer runs have", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 2000}, {"e", 12, 5, 2000}});
   bed.run({{"a", 1, 5, 900}, {"c", 2, 5, 900}, {"e", 3, 5, 900}, {"g", 4, 5, 900}});
@@ -209,7 +209,7 @@ TEST_CASE("page has only versions flagged `first`: it is dropped in any run; oth
   CHECK(bed.pages() == "1: 0 2");
 }
 
-TEST_CASE("page has delete debts: it is dropped only if the run is bottommost", "[drops]") {
+TEST_CASE("page has delete debts: the page is dropped only if the run is bottommost", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 900, EntryKind::kValue, true, 77}, {"b", 12, 5, 900, EntryKind::kValue, true}});
   CHECK(bed.pages() == "1: 0 1");
@@ -217,7 +217,7 @@ TEST_CASE("page has delete debts: it is dropped only if the run is bottommost", 
   CHECK(bed.pages() == "1: 1");
 }
 
-TEST_CASE("running job reads a table: its pages are skipped, and examined again later", "[drops]") {
+TEST_CASE("running job reads a table: none of its pages are dropped, and a time for the next search is set", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 5, 900}});
   bed.busy.insert(bed.version->runs[0].files[0]->data_file);
@@ -242,7 +242,7 @@ TEST_CASE("older version of a key stays in another page of the tile: the page wi
   CHECK(bed.pages() == "1: 2");
 }
 
-TEST_CASE("versions of a key fill several tiles: pages of these tiles are not dropped", "[drops]") {
+TEST_CASE("versions of one key fill several tiles: pages of these tiles are not dropped", "[drops]") {
   Bed bed;
   std::vector<E> entries;
   for (SeqNum seq = 60; seq > 0; --seq) entries.push_back({"b", seq, 5, 900, EntryKind::kValue, false, 0, 60'000});
@@ -265,7 +265,7 @@ TEST_CASE("deletes by stamp cover pages completely: the pages are dropped", "[dr
   CHECK(bed.pages() == "1: 0 1 2");  // d has no stamp and e is newer than all records, so both stay
 }
 
-TEST_CASE("some reader cannot see a delete by stamp yet: it drops no page", "[drops]") {
+TEST_CASE("some reader cannot see a delete by stamp yet: the delete drops no page", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 10}, {"b", 40, 20}});
   bed.erase(10, 30, 50);
@@ -295,7 +295,7 @@ TEST_CASE("stamps grow with seqs: a delete of all smaller stamps drops a page, t
   CHECK(with([](Bed& bed) { bed.deletes = {{10, 60, 50, 500}, {60, 125, 51, 500}}; }) == "1: 0 1; 2: 0 1");
 }
 
-TEST_CASE("pages at the edge of a delete are at most an eighth of the table: they are dropped in part", "[drops]") {
+TEST_CASE("pages at the edge of a delete are at most 1/8 of the table: these pages are dropped in part", "[drops]") {
   for (const int pages : {12, 40}) {
     Bed bed;
     std::vector<E> entries;
@@ -312,7 +312,8 @@ TEST_CASE("pages at the edge of a delete are at most an eighth of the table: the
   }
 }
 
-TEST_CASE("drop frees fewer bytes than its metadata takes: it is delayed, at most for a quarter of the deadline", "[drops]") {
+TEST_CASE("drop frees fewer bytes than its metadata takes: the drop waits until a quarter of the deadline has passed",
+          "[drops]") {
   Bed bed;
   std::vector<E> entries;
   for (int i = 0; i < 200; ++i) entries.push_back({"k" + std::to_string(1000 + i), 1, 5, i == 7 ? Millis{900} : Millis{5000}});
@@ -338,7 +339,7 @@ TEST_CASE("drop frees fewer bytes than its metadata takes: it is delayed, at mos
   CHECK(small.pages() == "1: 0");
 }
 
-TEST_CASE("partial drop frees fewer bytes than its metadata takes: it is delayed, too", "[drops]") {
+TEST_CASE("partial drop frees fewer bytes than its metadata takes: the partial drop waits, too", "[drops]") {
   Bed bed;
   std::vector<E> entries;
   for (int i = 0; i < 200; ++i) {
@@ -497,7 +498,8 @@ TEST_CASE("page has one version not flagged `first`: it is dropped in part if th
   CHECK(stats.applied_seq == 500);  // the record covers no more entries, so no merge is needed for it
 }
 
-TEST_CASE("delete by stamp covers a page that is not dropped: the page's table still needs the delete", "[drops]") {
+TEST_CASE("delete by stamp covers a page that is kept: applied_seq stays below the delete, since the table still needs it",
+          "[drops]") {
   const bool covers_header = GENERATE(true, false);
   Bed bed;
   // The page of the header is not dropped, since it is more than an eighth of the table.
@@ -510,7 +512,7 @@ TEST_CASE("delete by stamp covers a page that is not dropped: the page's table s
   CHECK(done.redescribed[0].stats.applied_seq == (covers_header ? 0 : 50));
 }
 
-TEST_CASE("table has dead bytes and lingering names of older deletes: a drop or a rewrite of its names keeps the oldest births",
+TEST_CASE("table has dead bytes and lingering names: after a drop or a rewrite of names, each keeps its oldest delete's birth",
           "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 6}, {"b", 2, 9}, {"c", 3, 5}});
@@ -539,7 +541,7 @@ TEST_CASE("table has dead bytes and lingering names of older deletes: a drop or 
   CHECK(done.redescribed[0].lingering_birth == 0);
 }
 
-TEST_CASE("dropped page has a version that an older delete has hidden: the dead bytes get that delete's birth", "[drops]") {
+TEST_CASE("dropped page has a version that an older delete has hidden: the dead bytes get that older delete's birth", "[drops]") {
   const bool in_part = GENERATE(false, true);
   Bed bed;
   // A put with a debt deleted the older version of b. Both are in one page, since a reader saw the older one.

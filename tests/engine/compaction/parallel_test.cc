@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("pool is null, runs no tasks or is shut down: each part runs once") {
+TEST_CASE("pool is null, runs no tasks or is shut down: each part of the work runs exactly once") {
   std::vector<std::atomic<int>> ran(50);
   const auto part = [&](std::size_t i) { ++ran[i]; };
   run_parts(nullptr, ran.size(), part);

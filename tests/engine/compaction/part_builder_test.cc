@@ -21,7 +21,7 @@ Clip clip_of(const KeyRange& range, const SliceBorder& border) {
 
 }  // namespace
 
-TEST_CASE("part borders on a slice: its range tombstones are cut at the ends of the slice's output", "[slice]") {
+TEST_CASE("part borders on a slice: range tombstones of the part are cut where the slice's output begins or ends", "[slice]") {
   const SliceBorder border{{"g", "p"}, SliceEnds{"h", "m", 70, 80}};
   const Clip before = clip_of({"a", "g"}, border);
   CHECK(before.range == KeyRange{"a", "h"});
@@ -45,7 +45,7 @@ TEST_CASE("part does not border on the slice: range tombstones are clipped to th
   }
 }
 
-TEST_CASE("slice has no output: range tombstones reach through it", "[slice]") {
+TEST_CASE("slice has no output: range tombstones of the neighbouring parts reach across the slice", "[slice]") {
   const SliceBorder border{{"g", "p"}, std::nullopt};
   CHECK(clip_of({"a", "g"}, border).range == KeyRange{"a", "p"});
   CHECK(clip_of({"p", "z"}, border).range == KeyRange{"g", "z"});

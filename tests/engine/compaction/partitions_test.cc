@@ -29,7 +29,7 @@ std::string random_string(Random& random) {
 /// Returns a position as a fraction of the whole line, 0 to 1.
 double share(KeyPosition position) { return static_cast<double>(position) / static_cast<double>(kLastPosition); }
 
-TEST_CASE("position of a key is computed: it equals the thesis' lambda, to the last byte that counts") {
+TEST_CASE("position of a key is computed: it equals lambda of the thesis, exactly to the key's fifteenth byte") {
   const KeySpace space;
   CHECK(space.position("") == 0);
   for (const std::string& key : {std::string(1, '\0'), std::string("a"), std::string("zz\xff"), std::string(15, '\xff')}) {
@@ -64,7 +64,7 @@ TEST_CASE("keys have positions: they keep the order, and differ for keys that di
   }
 }
 
-TEST_CASE("first key at a position is computed: keys before it have smaller positions, and all other keys do not") {
+TEST_CASE("first key at a position is computed: keys before it have smaller positions, and all later keys do not") {
   Random random(3);
   int none = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -86,7 +86,7 @@ TEST_CASE("first key at a position is computed: keys before it have smaller posi
   CHECK(none > 0);
 }
 
-TEST_CASE("keys are added to a tree: the common prefix of all keys only becomes shorter") {
+TEST_CASE("keys are added to a tree: the common prefix of all keys becomes shorter, never longer") {
   CHECK(shared_prefix_with(std::nullopt, "user:1", "user:9") == "user:");
   CHECK(shared_prefix_with("user:", "user:11", "user:12") == "user:");
   CHECK(shared_prefix_with("user:", "under", "user:12") == "u");
@@ -161,7 +161,7 @@ TEST_CASE("random points are added to histograms: the estimated weight before an
   }
 }
 
-TEST_CASE("histogram has no point, one point, or one point many times: its estimates are exact") {
+TEST_CASE("histogram has no point, or few different points: its estimates are exact") {
   StreamingHistogram histogram(4);
   CHECK(histogram.sum(kLastPosition) == 0);
   CHECK(histogram.smallest() > histogram.largest());
@@ -205,7 +205,7 @@ TEST_CASE("key space is halved from its root, or from the smallest node with all
   }
 }
 
-TEST_CASE("keys have the same position: they are one partition, whose files end when they have their size") {
+TEST_CASE("all keys have the same position: they are one partition, whose files end at their size limit") {
   const std::string prefix(20, 'p');
   StreamingHistogram bytes;
   for (int i = 0; i < 100; ++i) bytes.add(KeySpace().position(prefix + std::to_string(i)), 1000);
@@ -220,7 +220,7 @@ TEST_CASE("keys have the same position: they are one partition, whose files end 
   CHECK(partitions_of(request, &apart).size() == 1);
 }
 
-TEST_CASE("output has more files: its histogram has more bins") {
+TEST_CASE("output has more files: its histogram gets more bins, from 128 to 65536") {
   CHECK(bins_for(0, 1 << 20) == 128);
   CHECK(bins_for(100.0 * (1 << 20), 1 << 20) == 1616);
   CHECK(bins_for(1e30, 1 << 20) == 65536);
@@ -367,7 +367,7 @@ std::string node(const test::DataCase& data) {
   return std::to_string(first) + ".." + std::to_string(last);
 }
 
-TEST_CASE("the thesis' examples are partitioned: the partitions match its figures") {
+TEST_CASE("the thesis' examples are partitioned: the partitions equal those in the thesis' figures") {
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
       [](const test::DataCase& data) -> std::string {

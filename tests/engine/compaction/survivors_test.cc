@@ -206,8 +206,7 @@ TEST_CASE("key has any short history: survivors keep what every reader sees, and
   REQUIRE(cases == 7776u * 4 * (kFirstSeq + kSlots - kBelowSeq + 1));
 }
 
-TEST_CASE(
-    "deletes by stamp cover versions: of all versions that no view separates, the newest is kept, then checked for a cover") {
+TEST_CASE("deletes by stamp cover versions: of versions that no view separates, the newest is kept, then checked for a cover") {
   constexpr int kUsed = 4, kHistories = kAllSlotKinds * kAllSlotKinds * kAllSlotKinds * kAllSlotKinds;
   for (int history = 0; history < kHistories; ++history) {
     int slots[kSlots] = {};
@@ -228,7 +227,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "delete by stamp covers a header: it stays, and applied_seq() is below the delete, until its elements are covered, too") {
+    "delete by stamp covers a header: header stays, and applied_seq() is below the delete, until elements are covered, too") {
   const RecordSet records(std::vector<Record>{{5, 10, 20, 300}});
   const Judgement judgement{.now = kNow};
   Survivors survivors(judgement, &records);
@@ -272,7 +271,7 @@ TEST_CASE("value hides a tombstone: the delete debt stays through merges until n
   REQUIRE(out.covers.empty());
 }
 
-TEST_CASE("put has a debt of its own: the debt stays until no older version is below, also under newer puts and deletes") {
+TEST_CASE("put has a debt of its own: newer puts and deletes take over the debt, until no older version is below") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   const Owned owing{.key = "key", .seq = 7, .kind = EntryKind::kCompact, .value = "v7", .debt = 107};
   History h;
@@ -313,7 +312,8 @@ TEST_CASE("put has a debt of its own: the debt stays until no older version is b
   CHECK(out.versions[0].debt == 0);
 }
 
-TEST_CASE("covered value has no pending deletes of its own: it leaves no tombstone; only the range tombstone stays") {
+TEST_CASE(
+    "range tombstone covers a value without pending deletes: a merge removes the value and keeps only the range tombstone") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .value = "v5"}};
@@ -325,8 +325,7 @@ TEST_CASE("covered value has no pending deletes of its own: it leaves no tombsto
   REQUIRE(out.covers[0].birth == 300);
 }
 
-TEST_CASE(
-    "header of a collection has expired: it stays until the elements are deleted, unless a range tombstone covers these, too") {
+TEST_CASE("header of a collection has expired: it stays until a range tombstone covers the elements") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .kind = EntryKind::kHeader, .value = "h", .expiry = 900}};
@@ -372,7 +371,7 @@ TEST_CASE("flushed key is in no older run: its oldest surviving version is flagg
   REQUIRE_FALSE(out[0].first);
 }
 
-TEST_CASE("versions have large or shared values: survivors do not copy the values") {
+TEST_CASE("versions have large or shared values: survivors refer to the values without copying them") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   Survivors survivors(judgement);
   const auto shared = std::make_shared<const std::string>(100, 's');

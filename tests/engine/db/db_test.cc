@@ -15,7 +15,7 @@ std::string scan(Harness& h, DatabaseId d, const KeyRange& range = {}) {
 }
 }  // namespace
 
-TEST_CASE("value was put: it is read from memory, from tables and after a restart") {
+TEST_CASE("value was put: reads find it in memory, in tables and after a restart") {
   Harness h;
   h.open();
   CHECK(h.get(0, "a") == "(absent)");
@@ -102,7 +102,7 @@ TEST_CASE("database is emptied by FLUSHDB: its tree's files are removed") {
   CHECK(tables == 0);
 }
 
-TEST_CASE("range delete hides older versions everywhere and newer versions nowhere") {
+TEST_CASE("range delete is written: it hides all older versions of its keys, and no newer version") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "old");
@@ -132,7 +132,7 @@ TEST_CASE("range delete hides older versions everywhere and newer versions nowhe
   CHECK(*h.db->count(0, {}) == 0);
 }
 
-TEST_CASE("keys expire: they are absent in memory and in tables, and stay absent") {
+TEST_CASE("keys expire: reads find none, in memory and in tables, also after a merge and a restart") {
   Harness h;
   h.open();
   const Millis now = h.db->now();
@@ -154,7 +154,7 @@ TEST_CASE("keys expire: they are absent in memory and in tables, and stay absent
   CHECK(h.get(0, "b") == "2");
 }
 
-TEST_CASE("batch relied on an expiry that has passed: it is not committed") {
+TEST_CASE("batch relied on a key's expiry that has passed: commit() returns kRetry and writes nothing") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -260,7 +260,7 @@ TEST_CASE("wall clock is far past the last use: open is refused, unless the cloc
   CHECK(h.get(0, "a") == "1");
 }
 
-TEST_CASE("database crashes many times: engine time never goes back, and stays near the wall clock") {
+TEST_CASE("database crashes many times: engine time never goes back, and is at most 11 s ahead of the wall clock") {
   Harness h;
   h.open();
   Millis last = 0;
@@ -276,7 +276,7 @@ TEST_CASE("database crashes many times: engine time never goes back, and stays n
   CHECK(h.db->now() <= h.clock.wall_ms() + 10'000 + 1000);
 }
 
-TEST_CASE("log lost operations that the manifest relies on: open reports it") {
+TEST_CASE("log lost operations that the manifest relies on: open returns kCorruption") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "v");

@@ -28,7 +28,7 @@ void pass(Harness& h, Millis ms) {
 
 }  // namespace
 
-TEST_CASE("engine time is past its mark: now() continues, and stamped() waits until the mark is durable") {
+TEST_CASE("mark of engine time has been passed: now() continues, and stamped() waits until a later mark is durable") {
   SimulatedClock clock;
   EngineTime time(clock);
   time.start(0);
@@ -46,7 +46,7 @@ TEST_CASE("engine time is past its mark: now() continues, and stamped() waits un
   CHECK(time.stamped() == begin + kLong);
 }
 
-TEST_CASE("engine time is ahead of the wall clock: it never goes back, stamped or not") {
+TEST_CASE("engine time starts ahead of the wall clock: now() and stamped() never go back") {
   SimulatedClock clock;
   EngineTime time(clock);
   time.start(clock.wall_ms() + 8000);
@@ -63,7 +63,7 @@ TEST_CASE("engine time is ahead of the wall clock: it never goes back, stamped o
   CHECK(time.now() == clock.wall_ms());
 }
 
-TEST_CASE("manifest cannot be written: a key expires in time") {
+TEST_CASE("manifest cannot be written: a key with an expiry still expires in time") {
   Harness h;
   h.open();
   const Millis begin = h.db->now();
@@ -81,7 +81,7 @@ TEST_CASE("manifest cannot be written: a key expires in time") {
   CHECK(h.db->purge_ticket(&up_to).born_by <= begin + EngineTime::kLead);
 }
 
-TEST_CASE("manifest is busy for a long time: reads use the current time, and stamps stay at the mark") {
+TEST_CASE("manifest is busy for a long time: reads use the current engine time, and new stamps stay at the mark") {
   Harness h;
   h.open();
   const Millis begin = h.db->now(), expiry = begin + kExpiry;
@@ -116,7 +116,7 @@ TEST_CASE("manifest is busy for a long time: reads use the current time, and sta
   CHECK(h.get(0, "b") == "3");
 }
 
-TEST_CASE("expiry is past the mark: a merge removes the entry only after the mark has passed the expiry") {
+TEST_CASE("expiry is past the mark of engine time: a merge removes the entry only after the mark has passed the expiry") {
   Harness h;
   h.open();
   h.put(0, "a", "expires", h.db->now() + kExpiry);
@@ -145,7 +145,7 @@ TEST_CASE("expiry is past the mark: a merge removes the entry only after the mar
 }
 
 // This is the only case in which an expired key can be read again; every other start begins at or after the expiry.
-TEST_CASE("crash after a key had expired past the mark: the key can be read again only if the wall clock was set back") {
+TEST_CASE("crash after a key expired past the mark: the key can be read again only if the wall clock was set back") {
   const bool set_back = GENERATE(false, true), flushed = GENERATE(false, true);
   Harness h;
   h.settings.fsync = FsyncMode::kAlways;
@@ -164,7 +164,7 @@ TEST_CASE("crash after a key had expired past the mark: the key can be read agai
   CHECK(h.get(0, "a") == "(absent)");
 }
 
-TEST_CASE("deadline passes while the manifest cannot be written: it is counted as missed at once, with the reason disk") {
+TEST_CASE("deadline passes while the manifest cannot be written: it counts as missed at once, with the reason disk") {
   Harness h;
   h.settings.tree.delete_deadline = 60'000;
   h.open();
@@ -183,7 +183,8 @@ TEST_CASE("deadline passes while the manifest cannot be written: it is counted a
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("process is killed: engine time continues; it begins at the mark after another boot or an impossible reading") {
+TEST_CASE(
+    "process is killed: engine time continues; machine was booted, or its boot clock is implausible: it begins at the mark") {
   SimulatedClock clock;
   EngineTime time(clock, 7);
   time.start(0);
@@ -207,7 +208,7 @@ TEST_CASE("process is killed: engine time continues; it begins at the mark after
   CHECK(begins_at(7, reached) == mark);
 }
 
-TEST_CASE("process is killed and restarted: engine time does not lead the wall clock, by which deadlines of seconds hold, too") {
+TEST_CASE("process is killed and restarted: engine time leads the wall clock by less than half of kLead") {
   MemoryFileSystem files;
   Settings settings = Harness::small();
   const auto open = [&](FileSystem& fs) {

@@ -120,7 +120,7 @@ Millis birth_in(const LogReplay::Replayed& replayed, TreeId tree) { return note_
 
 }  // namespace
 
-TEST_CASE("log is replayed: trees have its operations, and databases have the trees that they had") {
+TEST_CASE("log is replayed: trees have the operations of the log, and each database has its tree of before") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   put(bed, 1, "b", "2");
@@ -147,7 +147,7 @@ TEST_CASE("log is replayed: trees have its operations, and databases have the tr
   CHECK((db.total > 0 && db.done > 0 && db.done <= db.total));
 }
 
-TEST_CASE("log has a put with a debt, in a record of any length: memtable and segment have its birth after the replay") {
+TEST_CASE("log has a put with a debt, in a short or long record: after the replay, memtable and segment have the debt's birth") {
   const std::size_t bytes = GENERATE(std::size_t{10}, kLongRecordBytes + 1);
   CommitBed bed;
   put(bed, 0, "a", "old");
@@ -171,7 +171,7 @@ TEST_CASE("log has a put with a debt, in a record of any length: memtable and se
   }
 }
 
-TEST_CASE("log has a FLUSHDB: the old tree's values are pending deletes of their segment after the replay") {
+TEST_CASE("log has a FLUSHDB: after the replay, its segment has a pending delete of the old tree's values") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   const TreeId old = bed.tree(0)->id;
@@ -187,7 +187,7 @@ TEST_CASE("log has a FLUSHDB: the old tree's values are pending deletes of their
   CHECK(birth_in(*replayed, bed.tree(0)->id) == 0);
 }
 
-TEST_CASE("log has pieces of a batch without its commit: the segment has the smallest expiry of its values") {
+TEST_CASE("log has pieces of a batch without its commit: the segment has the earliest expiry of the pieces' values") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   const TreeId tree = bed.tree(0)->id;
@@ -206,7 +206,7 @@ TEST_CASE("log has pieces of a batch without its commit: the segment has the sma
   CHECK(note_in(*replayed, tree).min_expiry == CommitBed::kNow + 50);
 }
 
-TEST_CASE("damaged part of the log is not needed: its segment may have deletes of every tree, of unknown birth") {
+TEST_CASE("replay skips a damaged part of the log: its segment may have deletes of every tree, of unknown birth") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   put(bed, 1, "b", "2");
@@ -238,7 +238,7 @@ TEST_CASE("damaged part of the log is not needed: its segment may have deletes o
   for (const TreeId tree : {emptied, bed.tree(0)->id, bed.tree(1)->id}) CHECK(birth_in(*replayed, tree) == kUnknownBirth);
 }
 
-TEST_CASE("manifest has operations on the mapping: the replay does not apply them again") {
+TEST_CASE("manifest has the changes of the mapping of databases: the replay does not apply them again") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   write_log(bed);
@@ -255,7 +255,7 @@ TEST_CASE("manifest has operations on the mapping: the replay does not apply the
   CHECK(db.get(0, "a") == "1");
 }
 
-TEST_CASE("log names a database beyond the settings: the replay returns an error") {
+TEST_CASE("log names a database beyond the configured number: the replay returns an error") {
   CommitBed bed;
   put(bed, 3, "a", "1");
   write_log(bed);
@@ -265,7 +265,7 @@ TEST_CASE("log names a database beyond the settings: the replay returns an error
   CHECK(status.to_string().find("the log names database 3") != std::string::npos);
 }
 
-TEST_CASE("log has a torn end: it is cut, and the batches before it stay") {
+TEST_CASE("log has a torn end: the replay cuts it off, and keeps the batches before it") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   write_log(bed);

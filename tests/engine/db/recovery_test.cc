@@ -31,7 +31,7 @@ bool ends_with(const std::string& text, const char* end) { return text.ends_with
 
 }  // namespace
 
-TEST_CASE("power loss restores a removed log segment: it is not replayed") {
+TEST_CASE("power loss brings back a removed log segment: open does not replay the segment") {
   Settings settings = Harness::small();
   settings.tree.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
@@ -55,7 +55,7 @@ TEST_CASE("power loss restores a removed log segment: it is not replayed") {
   CHECK(h.get(0, "key0") == std::string(1000, 'v'));
 }
 
-TEST_CASE("crash undoes a FLUSHDB: the log of the emptied tree still exists") {
+TEST_CASE("power loss undoes an unsynced FLUSHDB: the tree's log segments still exist, and the database has its keys") {
   Settings settings = Harness::small();
   settings.tree.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
@@ -152,7 +152,7 @@ TEST_CASE("crash at any step of healing a failed log: the directory opens, with 
   }
 }
 
-TEST_CASE("tree is emptied while its tables are flushed: the tables are removed") {
+TEST_CASE("tree is emptied while its flush writes tables: the tables are removed") {
   Harness h;
   h.open();
   h.put(0, "secret", "1");
@@ -176,7 +176,7 @@ TEST_CASE("tree is emptied while its tables are flushed: the tables are removed"
   CHECK(h.paths(".data").empty());
 }
 
-TEST_CASE("edit fails: its tables are removed once it is known not to be in the manifest") {
+TEST_CASE("edit of a flush fails: its table stays, as the manifest may name it, until the database has healed") {
   Harness h;
   h.open();
   h.put(0, "k", "1");
@@ -203,7 +203,7 @@ TEST_CASE("edit fails: its tables are removed once it is known not to be in the 
   CHECK(h.get(0, "k") == "1");
 }
 
-TEST_CASE("log gets FLUSHDBs and nothing else: its size stays bounded") {
+TEST_CASE("only FLUSHDBs are written: the log keeps at most three segments") {
   Settings settings = Harness::small();
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);
@@ -218,7 +218,7 @@ TEST_CASE("log gets FLUSHDBs and nothing else: its size stays bounded") {
   CHECK(h.paths(".wal").size() <= 3);
 }
 
-TEST_CASE("log has failed: no operation counts as durable before the new log has it") {
+TEST_CASE("log has failed and was restarted: an operation counts as durable only once the new segment has it") {
   Harness h;
   h.open();
   h.put(0, "a", "1");
@@ -233,7 +233,7 @@ TEST_CASE("log has failed: no operation counts as durable before the new log has
   CHECK(h.db->durable_seq() == batch.last_seq());
 }
 
-TEST_CASE("crash ends the process: engine time does not go back, even if the wall clock was set back before") {
+TEST_CASE("wall clock is set back before a crash: engine time does not go back") {
   Harness h;
   h.open();
   for (int i = 0; i < 60; ++i) h.advance(1000);
@@ -264,7 +264,7 @@ TEST_CASE("wall clock jumps forward by more than a day: engine time does not fol
   CHECK(h.events.warnings.size() == 2);
 }
 
-TEST_CASE("engine time did not follow a step of the wall clock: it does not after a crash either") {
+TEST_CASE("engine time did not follow a jump of the wall clock: after a crash it still does not, and open is refused") {
   constexpr Millis kDay = 24ull * 3600 * 1000;
   Harness h;
   h.open();
@@ -281,7 +281,7 @@ TEST_CASE("engine time did not follow a step of the wall clock: it does not afte
   CHECK(h.db->now() <= before + 40'000);
 }
 
-TEST_CASE("all data is flushed before a clean stop: nothing is replayed, and temporary files of a crash are removed") {
+TEST_CASE("all data is flushed before a clean stop: open replays nothing, and removes temporary files") {
   Harness h;
   h.open();
   for (int i = 0; i < 10; ++i) h.put(0, "key" + std::to_string(i), "v");
@@ -294,7 +294,7 @@ TEST_CASE("all data is flushed before a clean stop: nothing is replayed, and tem
   CHECK(h.get(0, "key9") == "v");
 }
 
-TEST_CASE("operations are replayed after a kill without a sync: they survive a power loss") {
+TEST_CASE("operations that were never synced are replayed after a kill: once synced again, they survive a power loss") {
   Harness h;
   h.open();
   h.put(0, "key", "v");
@@ -310,7 +310,7 @@ TEST_CASE("operations are replayed after a kill without a sync: they survive a p
   CHECK(h.get(0, "key") == "v");
 }
 
-TEST_CASE("power loss comes after open: the previous run's manifest does not come back") {
+TEST_CASE("power loss comes after open: the manifest of the previous run does not come back") {
   Harness h;
   h.open();
   h.put(0, "key", "v");
@@ -322,7 +322,7 @@ TEST_CASE("power loss comes after open: the previous run's manifest does not com
   CHECK(manifests == 1);
 }
 
-TEST_CASE("file cannot be removed at first: it is removed later without a restart") {
+TEST_CASE("unlink of a table's file fails at first: the file is removed later, without a restart") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, "key" + std::to_string(i), "deleted");
@@ -349,7 +349,7 @@ TEST_CASE("file cannot be removed at first: it is removed later without a restar
 }
 
 // Tree 0 has operations only in the log. Tree 1 was flushed later, so the manifest relies on larger seqs.
-TEST_CASE("log segment is missing: open reports it, even if tables have later operations") {
+TEST_CASE("log segment is missing: open fails, even if tables have later operations") {
   Settings settings = Harness::small();
   settings.tree.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
@@ -371,7 +371,7 @@ TEST_CASE("log segment is missing: open reports it, even if tables have later op
   CHECK(status.code() == Code::kCorruption);
 }
 
-TEST_CASE("log is cut within its first record: open reports it if tables rely on the record's operations") {
+TEST_CASE("log is cut within its first record: open fails if tables rely on the record's operations") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(i % 2, "key" + std::to_string(i), "v");
@@ -727,7 +727,7 @@ TEST_CASE("files of format 2 with compact entries and debts open, and the debts 
   CHECK(stats.deadlines_missed_load + stats.deadlines_missed_clock + stats.deadlines_missed_down == 0);
 }
 
-TEST_CASE("healing flushes one memtable after another, the oldest first, of any tree") {
+TEST_CASE("database heals: it flushes one memtable after another, the oldest first, of any tree") {
   Harness h;
   h.open();
   h.put(1, "first", "1");  // database 1 has the older tree
@@ -752,7 +752,7 @@ TEST_CASE("healing flushes one memtable after another, the oldest first, of any 
   CHECK(flushed.back() == "oldernewer");
 }
 
-TEST_CASE("parent of the data directory is synced before a database is made, and not opened afterwards") {
+TEST_CASE("database is made: the parent of the data directory is synced once; the database is reopened: not again") {
   Harness h;
   int synced = 0;
   h.watch->on_call = [&](const FileCall& call) { synced += call.op == FileOp::kSyncDir && call.path != "data" ? 1 : 0; };

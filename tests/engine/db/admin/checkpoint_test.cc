@@ -111,7 +111,7 @@ TEST_CASE("checkpoint has the tables, finished segments as a whole, the written 
   CHECK(VersionSet::open(bed.files.fs, "copy").is_ok());
 }
 
-TEST_CASE("target of a checkpoint must be new or empty, and outside of the database") {
+TEST_CASE("checkpoint's target is not empty, or is in the data directory: the checkpoint is refused") {
   Bed bed;
   CHECK(make_checkpoint(bed.env, "").status().code() == Code::kInvalidArgument);
   CHECK(make_checkpoint(bed.env, "db/copy").status().code() == Code::kInvalidArgument);
@@ -135,7 +135,7 @@ TEST_CASE("checkpoint fails: it removes its files and its directory, and unpins 
   CHECK((other.names().empty() && other.pinned == 0));
 }
 
-TEST_CASE("pins of a checkpoint are revoked, or the database closes: the checkpoint fails") {
+TEST_CASE("checkpoint's lease or pin is revoked, or the database closes: the checkpoint fails") {
   Bed bed;
   bed.when_taken = [&](const CheckpointState& state) { state.log_pin->revoke(); };
   CHECK(make_checkpoint(bed.env, "copy").status().code() == Code::kRevoked);
@@ -146,7 +146,7 @@ TEST_CASE("pins of a checkpoint are revoked, or the database closes: the checkpo
   CHECK((bed.names().empty() && bed.pinned == 0));
 }
 
-TEST_CASE("file cannot be linked: it is copied") {
+TEST_CASE("file cannot be linked: the checkpoint copies it") {
   Bed bed;
   bed.when_taken = [&](const CheckpointState&) { bed.files.fs.inject({.ops = ops_of(FileOp::kLink), .sticky = true}); };
   const auto report = make_checkpoint(bed.env, "copy");
@@ -155,7 +155,7 @@ TEST_CASE("file cannot be linked: it is copied") {
   CHECK(bed.read("copy/" + log_file_name(500)) == "a whole segment");
 }
 
-TEST_CASE("table is damaged: the checkpoint has those of its files that exist, and counts the table") {
+TEST_CASE("table is damaged: the checkpoint takes those of the table's files that exist, and counts the table as damaged") {
   Bed bed;
   const FileMetaPtr table = bed.files.version->runs.front().files.front();
   TreeEdit edit;

@@ -47,7 +47,7 @@ TEST_CASE("compactions are listed by reason, without flushes") {
   for (const ReasonInfo& reason : s.merges_by_reason) CHECK(reason.reason != reason_name(Reason::kFlush));
 }
 
-TEST_CASE("memtables have charged values: these values and the other bytes of memtables are each counted once") {
+TEST_CASE("memtables have charged values: memtable_bytes counts these values, and the memtables' other bytes, once each") {
   MemoryAccount account;
   account.charge(MemoryAccount::Kind::kMemTables, 500);
   account.charge(MemoryAccount::Kind::kCommands, 70);

@@ -51,7 +51,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("tree info describes runs, memtables and filters, and estimates the keys") {
+TEST_CASE("tree info lists runs, memtables and filters, and the estimated number of keys") {
   Bed bed;
   bed.view.memtables.push_back(std::make_shared<MemTable>(4096));
   const TreeInfo info = bed.describe();
@@ -120,7 +120,7 @@ TEST_CASE("several databases have quarantined files: each file is listed with it
   CHECK(lines == std::vector<std::string>{"database 3: bad page"});
 }
 
-TEST_CASE("workload of a tree has the entries and bytes of all its tables") {
+TEST_CASE("tree has tables: its described workload counts the entries and bytes of all of them") {
   Bed bed;
   Workload workload;
   measure_tables(*bed.files.version, &workload);
@@ -132,7 +132,7 @@ TEST_CASE("workload of a tree has the entries and bytes of all its tables") {
   CHECK((workload.table_entries == 5 && workload.table_bytes == 4 * (2 + 800) + 4 + 800));
 }
 
-TEST_CASE("cache without lookups has a miss ratio of 1, as if every page came from the device") {
+TEST_CASE("cache had no lookups: its miss ratio is 1, as if every page came from the device") {
   CHECK(miss_ratio(0, 0) == 1);
   CHECK(miss_ratio(3, 1) == 0.25);
   CHECK(miss_ratio(5, 0) == 0);

@@ -57,7 +57,7 @@ TEST_CASE("run has more files than the map has cells: neighbours share a cell, a
   CHECK(end <= 1);
 }
 
-TEST_CASE("run has no files: it is left out") {
+TEST_CASE("run has no files: the map does not show the run") {
   TreeMap map;
   draw_tree(view_of({run_of(2, 0, 0), run_of(1, 1, 1)}), {}, kNow, 100, &map);
   REQUIRE(map.runs.size() == 1);
@@ -108,7 +108,7 @@ TEST_CASE("memtables are shown newest first, all but the first as frozen, with t
   CHECK(map.memtables[1].oldest_birth == kNow - 5);
 }
 
-TEST_CASE("dead bytes are not punched yet: the cell has the birth of their delete") {
+TEST_CASE("file has dead bytes that are not punched yet: the file's cell shows the birth of their delete") {
   auto file = std::make_shared<FileMeta>(*make_file(7, "a", "b"));
   file->dead_birth = kNow - 9;
   TreeMap map;

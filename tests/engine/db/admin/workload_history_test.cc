@@ -58,7 +58,7 @@ TEST_CASE("windows are older than a day: the windows of an hour become one; olde
   CHECK(history == WorkloadHistory());
 }
 
-TEST_CASE("databases have many windows: the oldest ones beyond the limit are dropped, and each database keeps its share") {
+TEST_CASE("databases have many windows: the oldest beyond the limit are dropped, and each database keeps an equal share") {
   WorkloadHistory history;
   constexpr std::size_t kDatabases = 128, kShare = WorkloadHistory::kMostWindows / kDatabases;
   for (DatabaseId database = 0; database < kDatabases; ++database) {
@@ -71,7 +71,7 @@ TEST_CASE("databases have many windows: the oldest ones beyond the limit are dro
   }
 }
 
-TEST_CASE("history is encoded: it reads back as it was") {
+TEST_CASE("history is encoded: decoding it returns the same history") {
   for (const WorkloadHistory& history : {sample(), WorkloadHistory()}) {
     const auto back = WorkloadHistory::decode(history.encode());
     REQUIRE(back.is_ok());
@@ -79,7 +79,7 @@ TEST_CASE("history is encoded: it reads back as it was") {
   }
 }
 
-TEST_CASE("version 1 wrote the file: its windows have no counts of deletes") {
+TEST_CASE("history file is of version 1: its windows are read with no deletes") {
   std::string file;
   put_u32(&file, WorkloadHistory::kMagic);
   put_u32(&file, 1);
@@ -92,7 +92,7 @@ TEST_CASE("version 1 wrote the file: its windows have no counts of deletes") {
   CHECK(read->windows(3) == std::vector<WorkloadWindow>{{kNow, kWindow, {1, 2, 3, 4, 50}}});
 }
 
-TEST_CASE("any bit of the file is wrong, or its end is missing: reading it fails") {
+TEST_CASE("any bit of the history file is wrong, or its end is missing: reading it fails") {
   const std::string file = sample().encode();
   for (std::size_t bit = 0; bit < 8 * file.size(); ++bit) {
     std::string damaged = file;
@@ -104,7 +104,7 @@ TEST_CASE("any bit of the file is wrong, or its end is missing: reading it fails
     REQUIRE(WorkloadHistory::decode(file.substr(0, length)).status().code() == Code::kCorruption);
 }
 
-TEST_CASE("checksum is right but the content malformed: reading it fails, whatever the content") {
+TEST_CASE("history file has a correct checksum and malformed content: decoding does not crash; a surplus byte is an error") {
   const std::string file = sample().encode();
   for (std::size_t at = 8; at + 8 < file.size(); ++at) {
     for (int change = 1; change < 256; ++change) {
@@ -119,7 +119,7 @@ TEST_CASE("checksum is right but the content malformed: reading it fails, whatev
   CHECK(WorkloadHistory::decode(signed_again(longer)).status().to_string().find("malformed") != std::string::npos);
 }
 
-TEST_CASE("newer version wrote the file: the error names both versions") {
+TEST_CASE("newer version wrote the history file: the error names both format versions") {
   std::string file = sample().encode();
   file[4] = 3;
   const Status status = WorkloadHistory::decode(signed_again(file)).status();

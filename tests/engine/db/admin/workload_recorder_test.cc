@@ -64,7 +64,7 @@ std::uint64_t reads_of(const std::vector<WorkloadWindow>& windows) {
 
 }  // namespace
 
-TEST_CASE("time passes: operations are in the window in which they were done, by database") {
+TEST_CASE("operations are counted: they are in the window of their minute and in their database") {
   Bed bed;
   bed.count(1, 5);
   CHECK(bed.recorder->windows(1) == std::vector<WorkloadWindow>{{bed.now, 1, {0, 5, 0, 0, 0}}});
@@ -81,7 +81,7 @@ TEST_CASE("time passes: operations are in the window in which they were done, by
   CHECK(bed.recorder->windows(99).empty());
 }
 
-TEST_CASE("ticks were late: one long window has the operations") {
+TEST_CASE("ticks are five minutes late: one window of five minutes has the operations") {
   Bed bed;
   const Millis first = bed.now;
   bed.count(0, 3);
@@ -89,7 +89,7 @@ TEST_CASE("ticks were late: one long window has the operations") {
   CHECK(bed.recorder->windows(0) == std::vector<WorkloadWindow>{{first, 5 * kWindow - 7, {0, 3, 0, 0, 0}}});
 }
 
-TEST_CASE("process ends cleanly: the next one has the whole history") {
+TEST_CASE("process ends cleanly: the next process reads the whole history") {
   Bed bed;
   bed.count(0, 3);
   bed.advance(kWindow);
@@ -103,7 +103,7 @@ TEST_CASE("process ends cleanly: the next one has the whole history") {
   CHECK(bed.warnings.empty());
 }
 
-TEST_CASE("process is killed: the next one has the history up to the last write, ten minutes before at most") {
+TEST_CASE("process is killed: the next process reads the history except for at most the last ten minutes") {
   Bed bed;
   for (int minute = 0; minute < 25; ++minute) {
     bed.count(0, 1);
@@ -114,7 +114,7 @@ TEST_CASE("process is killed: the next one has the history up to the last write,
   CHECK(reads_of(bed.recorder->windows(0)) == 20);
 }
 
-TEST_CASE("there are no operations: nothing is written") {
+TEST_CASE("there were no operations: no history file is written") {
   Bed bed;
   for (int minute = 0; minute < 30; ++minute) bed.advance(kWindow);
   CHECK(bed.submitted.empty());
@@ -122,7 +122,7 @@ TEST_CASE("there are no operations: nothing is written") {
   CHECK_FALSE(bed.has_file());
 }
 
-TEST_CASE("history is not kept: there is no file, and windows are still recorded") {
+TEST_CASE("setting disables the history file: none is written, and windows are still recorded in memory") {
   Bed bed;
   bed.keep = false;
   bed.start();
@@ -151,7 +151,7 @@ TEST_CASE("file is damaged: a warning names it, the history starts empty, and th
   CHECK(bed.warnings.size() == 1);
 }
 
-TEST_CASE("file cannot be written: one warning says so, and a later write has everything") {
+TEST_CASE("history file cannot be written: it is warned of once, and a later write has the whole history") {
   Bed bed;
   bed.fs.inject({.ops = ops_of(FileOp::kSync), .sticky = true, .path_has = "WORKLOAD"});
   for (int minute = 0; minute < 35; ++minute) {

@@ -113,7 +113,7 @@ TEST_CASE("job merges its inputs, and readers get the outputs") {
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("tree was dropped before its job: the job writes nothing") {
+TEST_CASE("tree was dropped before its job: the job writes no files") {
   Bed bed;
   bed.tree->view_owner = nullptr;
   const std::uint64_t before = bed.files.fs.operations();
@@ -128,7 +128,7 @@ TEST_CASE("tree is dropped while its job writes: the job unlinks its outputs") {
   CHECK((bed.events == std::vector<std::string>{"unlinked"} && bed.installs == 0));
 }
 
-TEST_CASE("target run was removed meanwhile: the job installs nothing") {
+TEST_CASE("target run of a merge is removed while the job writes: its result is not installed, and its outputs are unlinked") {
   Bed bed;
   bed.meanwhile = [&] {
     auto without = std::make_shared<Version>(*bed.files.version);
@@ -139,7 +139,7 @@ TEST_CASE("target run was removed meanwhile: the job installs nothing") {
   CHECK(bed.events == std::vector<std::string>{"unlinked"});
 }
 
-TEST_CASE("file is quarantined during its job: a move is aborted, and a merge replaces the file") {
+TEST_CASE("file is quarantined while its job writes: a move is aborted; a merge, which has read the file, replaces it") {
   for (const bool moves : {true, false}) {
     CAPTURE(moves);
     Bed bed;
@@ -162,7 +162,7 @@ TEST_CASE("file is quarantined during its job: a move is aborted, and a merge re
   }
 }
 
-TEST_CASE("files are in the range of a quarantined file: they do not count for the number of levels") {
+TEST_CASE("files overlap a quarantined file's range: their bytes do not raise the number of levels") {
   for (const bool quarantined : {false, true}) {
     CAPTURE(quarantined);
     Bed bed;
@@ -197,7 +197,7 @@ TEST_CASE("rewrite has a size limit for its output files: the file is split") {
   }
 }
 
-TEST_CASE("merge takes all files of a run to which another job adds files meanwhile: the run stays") {
+TEST_CASE("merge takes all files of a run; another job adds one meanwhile: the run stays") {
   Bed bed;
   const RunId newest = bed.files.version->runs.front().id;
   bed.meanwhile = [&] {
@@ -228,14 +228,14 @@ TEST_CASE("edit fails: the job's outputs stay until the manifest is rolled, sinc
   CHECK(bed.events == std::vector<std::string>{"disowned", "I/O error: refused"});
 }
 
-TEST_CASE("disk space for a write is refused: the job ends with the error, and its files are reported to be removed") {
+TEST_CASE("merge is refused disk space: the job returns the error, and reports its outputs for removal") {
   Bed bed;
   bed.write_status = Status::no_space("full");
   CHECK(bed.run(bed.merge()).code() == Code::kNoSpace);
   CHECK((bed.events == std::vector<std::string>{"write failed"} && bed.totals.jobs == 0));
 }
 
-TEST_CASE("merges for deadlines, and drops, may use the disk space that is reserved for deadlines") {
+TEST_CASE("merge for a deadline, or a page drop: it may use the disk space that is reserved for deadlines") {
   const auto uses = [](Reason reason) {
     Bed bed;
     REQUIRE(bed.run(bed.merge(reason)).is_ok());

@@ -104,7 +104,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("policy has plans: jobs run until it has none, since the end of each starts the search for the next") {
+TEST_CASE("policy has plans: the end of each job starts the next, until the policy has no plan") {
   Bed bed;
   bed.scheduler.schedule(bed.tree);
   REQUIRE(bed.submitted.size() == 1);
@@ -118,7 +118,7 @@ TEST_CASE("policy has plans: jobs run until it has none, since the end of each s
   CHECK((bed.events.empty() && bed.scheduler.bounds_broken() == 0));
 }
 
-TEST_CASE("job ends: the next one starts, with the runs that were flushed meanwhile") {
+TEST_CASE("job ends: the next job starts, and includes the runs that were flushed meanwhile") {
   Bed bed;
   bed.threads = 1;
   bed.work = [&](const RunningJob& job) {
@@ -132,7 +132,7 @@ TEST_CASE("job ends: the next one starts, with the runs that were flushed meanwh
   CHECK(bed.files.version->runs.size() < 4);
 }
 
-TEST_CASE("file is quarantined: merges leave it out, and continue beside its range") {
+TEST_CASE("file is quarantined: merges of files in other ranges continue, and leave it out") {
   Bed bed(1);
   TreeEdit edit;
   edit.tree = 1;
@@ -173,7 +173,7 @@ TEST_CASE("tree is dropped after its job was submitted: the job does not run") {
   CHECK((bed.ran.empty() && bed.tree->jobs.running() == 0));
 }
 
-TEST_CASE("compactions are paused several times: policy merges stop until they are resumed as often") {
+TEST_CASE("compactions are paused several times: policy merges start again only after as many resumes") {
   Bed bed;
   bed.scheduler.pause();
   bed.scheduler.pause();
@@ -185,7 +185,7 @@ TEST_CASE("compactions are paused several times: policy merges stop until they a
   CHECK(bed.submitted.size() == 1);
 }
 
-TEST_CASE("merge fails: it is reported, and retried after a delay") {
+TEST_CASE("merge fails: the failure is reported, and the merge is retried after a delay") {
   Bed bed;
   bed.work = [](const RunningJob&) { return Status::no_space("full"); };
   bed.scheduler.schedule(bed.tree);
@@ -230,7 +230,7 @@ TEST_CASE("merge finds damage: a damaged input is quarantined; if no input is da
   }
 }
 
-TEST_CASE("flush waits for a merge: it is scheduled once, when the merge ends") {
+TEST_CASE("flush waits for a merge: the flush is scheduled once, when the merge ends") {
   Bed bed;
   bed.scheduler.schedule(bed.tree);
   bed.tree->flush_waits = true;

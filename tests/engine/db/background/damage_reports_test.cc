@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kSecond = 1'000'000'000;
 }
 
-TEST_CASE("read errors are reported: the first of each file is taken, once") {
+TEST_CASE("read errors of files are reported: take() returns the first error of each file, and then nothing") {
   DamageReports reports;
   CHECK_FALSE(reports.pending());
   reports.report(3, Status::corruption("first"));
@@ -25,7 +25,7 @@ TEST_CASE("read errors are reported: the first of each file is taken, once") {
   CHECK(reports.take().empty());
 }
 
-TEST_CASE("damage is reported after an error of the device: it replaces the error, and no error replaces damage") {
+TEST_CASE("damage is reported after an error of the device: the damage replaces the error, and no error replaces the damage") {
   DamageReports reports;
   reports.report(3, Status::io_error("device"));
   reports.report(3, Status::corruption("damage"));
@@ -33,7 +33,7 @@ TEST_CASE("damage is reported after an error of the device: it replaces the erro
   CHECK(reports.take().at(3).message() == "damage");
 }
 
-TEST_CASE("file was read without an error: its report is dropped") {
+TEST_CASE("file was read without an error: the earlier report about it is dropped") {
   DamageReports reports;
   reports.report(3, Status::io_error("device"));
   reports.report(5, Status::io_error("device"));
@@ -42,7 +42,7 @@ TEST_CASE("file was read without an error: its report is dropped") {
   CHECK((taken.size() == 1 && taken.count(5) == 1));
 }
 
-TEST_CASE("file is checked again: each wait is twice as long as the last one, up to the longest") {
+TEST_CASE("file is checked again and again: each wait is twice as long as the last, up to the longest wait") {
   FileChecks checks;
   checks.add(3, 0, 10 * kSecond);
   CHECK_FALSE(checks.next(10 * kSecond - 1, 30 * kSecond));
@@ -53,7 +53,7 @@ TEST_CASE("file is checked again: each wait is twice as long as the last one, up
   CHECK(checks.next(60 * kSecond, 30 * kSecond) == FileNum{3});
 }
 
-TEST_CASE("several files are due: the one that has been due for longest comes first") {
+TEST_CASE("several files are due for a check: the one that has been due for longest comes first") {
   FileChecks checks;
   checks.add(3, 0, 20 * kSecond);
   checks.add(5, 0, 10 * kSecond);
@@ -62,7 +62,7 @@ TEST_CASE("several files are due: the one that has been due for longest comes fi
   CHECK_FALSE(checks.next(25 * kSecond, 99 * kSecond));
 }
 
-TEST_CASE("file is added again: its time and its failures stay; once removed it has neither") {
+TEST_CASE("file is added again: its check time and failure count stay; file is removed: it has neither") {
   FileChecks checks;
   checks.add(3, 0, 10 * kSecond);
   CHECK((checks.failed(3) == 1 && checks.failed(3) == 2));

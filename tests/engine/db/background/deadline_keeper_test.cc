@@ -58,7 +58,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("oldest delete of a memtable has used its part of the time: the memtable is frozen and flushed") {
+TEST_CASE("memtable's oldest delete has used its share of the deadline: the memtable is frozen and flushed") {
   Bed bed;
   bed.erase(bed.now);
   bed.tick();
@@ -98,7 +98,7 @@ TEST_CASE("tree was dropped after the tick began: its memtable is not flushed") 
   CHECK(bed.hurried.empty());
 }
 
-TEST_CASE("PURGE.NOW applies to a delete: its memtable is due at once") {
+TEST_CASE("PURGE.NOW applies to a delete: the memtable that has the delete is due at once") {
   Bed bed;
   bed.erase(bed.now);
   bed.tree->purge_before = bed.now;

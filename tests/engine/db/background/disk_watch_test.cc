@@ -46,7 +46,7 @@ struct Disk {
   std::unique_ptr<WritableFile> ballast;
 };
 
-TEST_CASE("reserve file is made while there is room, released on a full disk, and made again") {
+TEST_CASE("reserve file is made while the disk has room, removed on a full disk, and made again") {
   Disk disk;
   CHECK(disk.watch.wants_reserve());
   disk.settle();
@@ -74,7 +74,7 @@ TEST_CASE("reserve file is made while there is room, released on a full disk, an
   CHECK(disk.watch.reserve_bytes() == kReserve);
 }
 
-TEST_CASE("disk fills between two ticks: it is measured again once enough bytes were logged") {
+TEST_CASE("disk fills between two ticks: free space is measured again after enough logged bytes") {
   Disk disk;
   disk.settle();
   disk.leave(5 * kMiB);
@@ -85,7 +85,7 @@ TEST_CASE("disk fills between two ticks: it is measured again once enough bytes 
   CHECK(disk.watch.full(1000 + kMiB));
 }
 
-TEST_CASE("compactions leave the last bytes free; a write finds the disk full: the reserve is released") {
+TEST_CASE("merge would use the last free bytes: it is refused; a write finds the disk full: the reserve file is removed") {
   Disk disk;
   disk.settle();
   CHECK(disk.watch.may_compact(kMiB, DiskUse::kMerge).is_ok());
@@ -102,7 +102,7 @@ TEST_CASE("compactions leave the last bytes free; a write finds the disk full: t
 }
 
 // Otherwise new data could fill the released reserve before the next check, with no space left for healing.
-TEST_CASE("write failed on a full disk: data is refused until the next check") {
+TEST_CASE("write failed on a full disk: further writes of data are refused until a check finds free space") {
   Disk disk;
   disk.settle();
   CHECK_FALSE(disk.watch.full(0));
@@ -142,7 +142,7 @@ TEST_CASE("flush of memtables needs disk space: new data and merges cannot use t
   CHECK(disk.watch.may_compact(3 * kMiB, DiskUse::kMerge).code() == Code::kNoSpace);
 }
 
-TEST_CASE("there is no reserve file: other merges leave room for merges for deadlines") {
+TEST_CASE("there is no reserve file: merges that are not for deadlines leave room for those that are") {
   Disk disk;
   disk.leave(2 * kMiB);  // so there is no reserve file
   REQUIRE(disk.watch.reserve_bytes() == 0);
@@ -174,7 +174,7 @@ TEST_CASE("there is no reserve file: other merges leave room for merges for dead
   CHECK(disk.watch.room(DiskUse::kDeadline) == 7 * kMiB - floor);
 }
 
-TEST_CASE("merge for a deadline needs the space of the reserve file: the watch releases it") {
+TEST_CASE("merge for a deadline needs the space of the reserve file: the disk watch removes the file") {
   Disk disk;
   disk.settle();
   disk.leave(6 * kMiB);
@@ -192,7 +192,7 @@ TEST_CASE("merge for a deadline needs the space of the reserve file: the watch r
   CHECK(disk.fs.disk_space("data")->free_bytes == 6 * kMiB + kReserve);
 }
 
-TEST_CASE("disk and size limit are filled to different parts: the larger part is reported") {
+TEST_CASE("disk and size limit are used to different degrees: used_ratio() is the higher degree") {
   Disk disk(10 * kMiB);
   disk.leave(48 * kMiB);
   CHECK(disk.watch.used_ratio() == Approx(0.25));
@@ -206,7 +206,7 @@ TEST_CASE("disk and size limit are filled to different parts: the larger part is
   CHECK(whole.watch.used_ratio() == Approx(0.75));
 }
 
-TEST_CASE("directory has a size limit: it may fill the disk except for the reserve") {
+TEST_CASE("directory has a size limit: its files may use the disk up to the limit, except for the reserve") {
   Disk disk(10 * kMiB);
   disk.settle();
   CHECK(disk.watch.reserve_bytes() == kReserve);

@@ -49,7 +49,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("job fails before its edit: its outputs are unlinked at once, except the data file of a page drop") {
+TEST_CASE("job fails before its edit: its outputs are unlinked at once, except a page drop's data file, which is in use") {
   Bed bed;
   bed.outputs.unlink(bed.tree, {Bed::table(1, 2)}, {Bed::table(3, 4)});
   CHECK((!bed.exists(data_file_name(1)) && !bed.exists(metadata_file_name(2)) && !bed.exists(metadata_file_name(4))));
@@ -59,7 +59,7 @@ TEST_CASE("job fails before its edit: its outputs are unlinked at once, except t
   for (const PurgeLedger::Leaving& file : leaving) CHECK(file.floors == PurgeLedger::Floors{{7, 3000}});
 }
 
-TEST_CASE("edit failed: its outputs stay until the manifest is rolled") {
+TEST_CASE("edit of a job failed: the job's outputs stay until the manifest is rolled") {
   Bed bed;
   bed.outputs.disown(bed.tree, {Bed::table(1, 2)});
   bed.obsolete_files.remove_queued();
@@ -69,7 +69,7 @@ TEST_CASE("edit failed: its outputs stay until the manifest is rolled") {
   CHECK((!bed.exists(data_file_name(1)) && !bed.exists(metadata_file_name(2))));
 }
 
-TEST_CASE("job failed: the ledger counts its files, and names a file that could not be unlinked") {
+TEST_CASE("job failed: the ledger lists its outputs as one item, and a file that could not be unlinked by name") {
   Bed bed;
   bed.fs.inject({.ops = ops_of(FileOp::kUnlink)});
   CHECK_FALSE(bed.removals.unlink("db/" + data_file_name(1)).is_ok());

@@ -100,7 +100,7 @@ const std::string kManifestPath = "db/" + manifest_file_name(kManifest);
 
 }  // namespace
 
-TEST_CASE("another program changes a segment: it is reported lost with what happened, within a second") {
+TEST_CASE("another program changes a segment: within a second the segment is reported lost, with the kind of change") {
   const auto [how, message] = GENERATE(table<std::string, std::string>({{"removed", " was removed while"},
                                                                         {"directory", " was replaced while"},
                                                                         {"cut", " was truncated to 20 of "},
@@ -124,7 +124,7 @@ TEST_CASE("another program changes a segment: it is reported lost with what happ
   CHECK(bed.manifest_lost.empty());
 }
 
-TEST_CASE("database appends to its segment: the watch compares only bytes that were there at the last check") {
+TEST_CASE("database appends to its segment: only bytes from before the last check are compared, so nothing is reported") {
   Bed bed;
   for (int i = 0; i < 5; ++i) {
     Bed::append(*bed.current, 100);
@@ -158,7 +158,7 @@ TEST_CASE("manifest or CURRENT is changed: the manifest is reported lost") {
   CHECK(bed.log_lost.empty());
 }
 
-TEST_CASE("database heals: nothing is checked until it is done") {
+TEST_CASE("database is healing a failure: no file is checked until the healing has ended") {
   Bed bed;
   bed.healthy = false;
   REQUIRE(bed.fs.unlink(path_of(kOld)).is_ok());
@@ -178,7 +178,7 @@ TEST_CASE("directory is lost: this is reported, and its files are not checked") 
   CHECK((bed.log_lost.empty() && !bed.watch.check_now()));
 }
 
-TEST_CASE("LOCK was removed and made again: this is logged; another process has it: this is logged once") {
+TEST_CASE("LOCK was removed and made again: this is logged; another process holds LOCK: this is logged once") {
   Bed bed;
   bed.renewed = std::string("LOCK was removed");
   bed.tick();
@@ -194,7 +194,7 @@ TEST_CASE("LOCK was removed and made again: this is logged; another process has 
   CHECK(bed.directory_lost.size() == 1);
 }
 
-TEST_CASE("bytes in the middle of files change: they are found when contents are read, 30 times per interval of the scrub") {
+TEST_CASE("a middle byte of log or manifest changes: the next full read finds it, and there are 30 reads per scrub interval") {
   Bed bed;
   bed.watch.set_scrub_interval(30 * kMinute);
   const bool manifest = GENERATE(false, true);
@@ -210,7 +210,7 @@ TEST_CASE("bytes in the middle of files change: they are found when contents are
   CHECK(found.front().first == (manifest ? kManifest : kOld));
 }
 
-TEST_CASE("interval of the scrub is 0: contents are not read without a reason") {
+TEST_CASE("scrub interval is 0: files of log and manifest are not read as a whole") {
   Bed bed;
   flip(bed.fs, path_of(kOld), 500);
   for (int minute = 0; minute < 100; ++minute) {
@@ -220,7 +220,7 @@ TEST_CASE("interval of the scrub is 0: contents are not read without a reason") 
   CHECK(bed.is_quiet());
 }
 
-TEST_CASE("database closes: the manifest is read at once, and damage in its middle is reported") {
+TEST_CASE("database closes: the manifest is read as a whole at once, and damage in its middle is reported") {
   Bed bed;
   CHECK(bed.watch.check_now());
   flip(bed.fs, kManifestPath, 500);
@@ -230,7 +230,7 @@ TEST_CASE("database closes: the manifest is read at once, and damage in its midd
   CHECK(bed.manifest_damaged.front().second.find(kManifestPath) == 0);
 }
 
-TEST_CASE("name of a table is missing: it is logged once") {
+TEST_CASE("file of a table was removed from the directory: this is logged once") {
   Bed bed;
   const std::string name = data_file_name(7);
   rewrite(bed.fs, "db/" + name, "table");
@@ -247,7 +247,7 @@ TEST_CASE("name of a table is missing: it is logged once") {
   CHECK(bed.log.front().find("db/" + name + " was removed") == 0);
 }
 
-TEST_CASE("merge replaces a table while its directory is listed: its name is not missed") {
+TEST_CASE("merge replaces a table while the directory is listed: the table's file is not reported as removed") {
   Bed bed;
   bed.tables = {data_file_name(7)};
   bed.tables_later.emplace();
@@ -256,7 +256,7 @@ TEST_CASE("merge replaces a table while its directory is listed: its name is not
   CHECK(bed.log.empty());
 }
 
-TEST_CASE("reading of contents is under way: no second one begins; the database closes: it ends") {
+TEST_CASE("scrub of log and manifest is pending: no second one is submitted; closing the database stops it without a report") {
   Bed bed;
   bed.watch.set_scrub_interval(30 * kSecond);
   bed.tick();

@@ -9,7 +9,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("flush holds the gate: another flush passes it", "[threads]") {
+TEST_CASE("flush holds the gate: another flush gets the gate, too", "[threads]") {
   FlushGate gate;
   std::atomic<bool> passed{false};
   {

@@ -66,7 +66,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("several memtables are flushed: they become tables of one run, and the edit relies on their last seq") {
+TEST_CASE("several memtables are flushed: they become tables of one run, and the edit requires the log up to their last seq") {
   Bed bed;
   bed.freeze(10);
   bed.freeze(20);
@@ -82,7 +82,7 @@ TEST_CASE("several memtables are flushed: they become tables of one run, and the
   for (const FileMeta& file : bed.built.of[0].outputs) CHECK(bed.built.opened.count(file.metadata_file) == 1);
 }
 
-TEST_CASE("number of memtables is limited: the oldest are flushed, and several trees share one edit") {
+TEST_CASE("number of memtables per flush is limited: the oldest are flushed, and several trees share one edit") {
   Bed bed;
   bed.freeze(10);
   bed.freeze(20);
@@ -97,7 +97,7 @@ TEST_CASE("number of memtables is limited: the oldest are flushed, and several t
   CHECK((bed.built.of.size() == 2 && bed.built.edit.trees.size() == 2 && bed.built.relies_on == 30));
 }
 
-TEST_CASE("tree has no frozen memtables, or was dropped: nothing is built") {
+TEST_CASE("tree has no frozen memtables, or was dropped: the flush writes no table") {
   Bed bed;
   CHECK(bed.job.build(bed.tree, 99, 1000, &bed.built).is_ok());
   bed.freeze(10);
@@ -106,7 +106,7 @@ TEST_CASE("tree has no frozen memtables, or was dropped: nothing is built") {
   CHECK((bed.built.of.empty() && bed.built.edit.trees.empty() && bed.job.flushes() == 0));
 }
 
-TEST_CASE("write fails: the job returns the error and adds nothing") {
+TEST_CASE("write of a flush fails: the job returns the error and leaves nothing to install") {
   Bed bed;
   bed.freeze(10);
   bed.files.fs.inject({.ops = ops_of(FileOp::kSync)});
@@ -114,7 +114,7 @@ TEST_CASE("write fails: the job returns the error and adds nothing") {
   CHECK((bed.built.of.empty() && bed.built.relies_on == 0));
 }
 
-TEST_CASE("memtable is counted in flushes: a part of one if it has room, one if slightly too large, several if far too large") {
+TEST_CASE("memtable is smaller than, just over or far over its size: it counts as a part of a flush, one, or several") {
   const std::uint64_t empty = MemTable(kMemTableBytes).memory_bytes(), room = kMemTableBytes - empty;
   Bed bed;
   const auto full = [&](std::size_t keys) {

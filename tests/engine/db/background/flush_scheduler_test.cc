@@ -113,7 +113,7 @@ TEST_CASE("flush is requested repeatedly: frozen memtables are flushed once") {
   CHECK(bed.submitted.empty());
 }
 
-TEST_CASE("one tree is being flushed: another tree is flushed beside it", "[threads]") {
+TEST_CASE("one tree is being flushed: another tree's flush may run at the same time", "[threads]") {
   Bed bed;
   const TreePtr slow = bed.tree(), urgent = bed.tree();
   bed.during = [&] {
@@ -149,7 +149,7 @@ TEST_CASE("tree is being flushed together with another: its own flush waits unti
   CHECK(second->frozen.empty());
 }
 
-TEST_CASE("flush ends: the next is queued for the remaining memtables, and merges of its trees are requested") {
+TEST_CASE("flush ends: a flush of the remaining memtables is queued, and merges of the flushed trees are requested") {
   Bed bed;
   const TreePtr tree = bed.tree(3);
   bed.most = 2;
@@ -160,7 +160,7 @@ TEST_CASE("flush ends: the next is queued for the remaining memtables, and merge
   CHECK(bed.plans_asked == 2);
 }
 
-TEST_CASE("database has an error, or memtables wait for later ones to flush with: no flush is queued") {
+TEST_CASE("database has an error, or memtables wait for later ones: no flush is queued") {
   Bed bed;
   const TreePtr tree = bed.tree();
   bed.healthy = false;
@@ -187,7 +187,7 @@ TEST_CASE("flush is urgent: it includes small memtables of other urgent trees, u
   CHECK(large->flush_hurries);
 }
 
-TEST_CASE("flush is not urgent: it includes no other tree") {
+TEST_CASE("flush is not urgent: memtables of other trees are not flushed with it") {
   Bed bed;
   const TreePtr first = bed.tree(), second = bed.tree();
   second->flush_hurries = true;
@@ -196,7 +196,7 @@ TEST_CASE("flush is not urgent: it includes no other tree") {
   CHECK(bed.flushed == std::vector<std::string>{"1"});
 }
 
-TEST_CASE("another flush has included the tree: its own queued flush does nothing") {
+TEST_CASE("another tree's flush has included a tree: the tree's own queued flush does nothing") {
   Bed bed;
   const TreePtr first = bed.tree(), second = bed.tree();
   bed.flushes.hurry(first);
@@ -205,7 +205,7 @@ TEST_CASE("another flush has included the tree: its own queued flush does nothin
   CHECK(bed.flushed == std::vector<std::string>{"12"});
 }
 
-TEST_CASE("flush fails: it is reported and not queued again; closing the database is no failure") {
+TEST_CASE("flush fails: the failure is reported, and the flush is not queued again; closing the database is no failure") {
   Bed bed;
   const TreePtr tree = bed.tree();
   bed.flush_status = Status::no_space("full");
@@ -222,7 +222,7 @@ TEST_CASE("flush fails: it is reported and not queued again; closing the databas
   CHECK(bed.flushed.size() == 2);
 }
 
-TEST_CASE("schedule is static: a flush waits for a running merge, but not for one that cannot start") {
+TEST_CASE("schedule is static: a flush waits for a running merge, but not for a merge that cannot start") {
   Bed bed;
   const TreePtr tree = bed.tree();
   struct Schedule final : Policy {

@@ -150,7 +150,8 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("memtables of several trees are flushed: they become tables by one edit, after the log has their operations durably") {
+TEST_CASE(
+    "memtables of several trees are flushed: one edit adds the tables, once the log has the memtables' operations durably") {
   Bed bed;
   bed.write(*bed.a, "x");
   bed.write(*bed.b, "y");
@@ -163,7 +164,7 @@ TEST_CASE("memtables of several trees are flushed: they become tables by one edi
   CHECK((bed.versions->last_seq() == 4 && bed.versions->tree(bed.a->id)->runs.size() == 1));
 }
 
-TEST_CASE("operations of a flush cannot be made durable: it leaves no file, and the memtables stay") {
+TEST_CASE("sync of the log fails before a flush: the flush leaves no file, and the memtables stay") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());  // the trees are in the manifest now
   bed.write(*bed.a, "x");
@@ -174,7 +175,7 @@ TEST_CASE("operations of a flush cannot be made durable: it leaves no file, and 
   CHECK_FALSE(bed.ledger.leaving().empty());
 }
 
-TEST_CASE("flush during replay makes tables by one edit, without the log and without a change of deadlines") {
+TEST_CASE("flush during replay: one edit adds the tables; the log is not synced, and deadlines do not change") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());
   bed.synced.clear();
@@ -213,7 +214,7 @@ TEST_CASE("edit of a flush during replay fails: its tables stay until the manife
   CHECK((bed.data_files() == 1 && bed.runs(bed.a) == 0 && bed.a->frozen.size() == 1));
 }
 
-TEST_CASE("edit of a flush fails: its outputs stay until the manifest is rolled, and recovery flushes again") {
+TEST_CASE("edit of a flush fails: the flush's outputs stay until the manifest is rolled, and recovery flushes again") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());
   bed.write(*bed.a, "x");
@@ -242,7 +243,7 @@ TEST_CASE("tree is dropped while its tables are written: they are unlinked") {
   CHECK((bed.versions->tree(a->id) == nullptr && bed.data_files() == 0));
 }
 
-TEST_CASE("log failed: all its operations go to tables by one edit, and the log continues in a new segment") {
+TEST_CASE("log failed: one edit adds tables with all operations, and the log continues in a new segment") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());
   bed.write(*bed.a, "x");

@@ -47,7 +47,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("failure makes the database read-only, and is named in the log and in the refusal") {
+TEST_CASE("background job fails: the database is read-only; log line and write error name the job") {
   Bed bed;
   CHECK((bed.health.is_ok() && !bed.health.read_only() && bed.health.write_status().is_ok()));
   bed.health.failed(Status::io_error("device gone"), "flush");
@@ -60,7 +60,7 @@ TEST_CASE("failure makes the database read-only, and is named in the log and in 
   CHECK(bed.calls[1].starts_with("read-only: flush: "));
 }
 
-TEST_CASE("read-only database fails again: the first reason stays, and the second failure is not logged") {
+TEST_CASE("read-only database fails again: the first failure remains the reason, and the second is not logged") {
   Bed bed;
   bed.health.failed(Status::io_error("first"), "flush");
   bed.health.failed(Status::io_error("second"), "log");
@@ -107,7 +107,7 @@ TEST_CASE("recovery fails: each kind of error is logged once, and a cancelled at
   CHECK(bed.calls[1] == "still read-only: " + Status::no_space("d").to_string());
 }
 
-TEST_CASE("recovery fails: its error becomes the reason, unless the attempt found damage or was cancelled") {
+TEST_CASE("recovery fails: its error becomes the reason for read-only, unless it is damage or a cancelled attempt") {
   Bed bed;
   bed.health.failed(Status::io_error("gone"), "flush");
   for (const auto& [outcome, reason] : std::vector<std::pair<Status, std::string>>{{Status::aborted("a"), "flush: gone"},
@@ -122,7 +122,7 @@ TEST_CASE("recovery fails: its error becomes the reason, unless the attempt foun
   CHECK(bed.tries == 4);
 }
 
-TEST_CASE("directory is lost: this is the reason of any failure, and recovery waits until the directory is back") {
+TEST_CASE("directory is lost: any failure is reported as the lost directory, and recovery waits until it is back") {
   Bed bed;
   bed.directory = Status::io_error("data was moved");
   bed.health.failed(Status::not_found("create 7.data"), "flush");
@@ -139,7 +139,8 @@ TEST_CASE("directory is lost: this is the reason of any failure, and recovery wa
   CHECK((bed.tries == 1 && bed.health.is_ok()));
 }
 
-TEST_CASE("directory is lost while the disk is full: the directory is the reason until it is back, and then the full disk is") {
+TEST_CASE(
+    "directory is lost while the disk is full: the directory is the reason for read-only, and once it is back, the disk is") {
   Bed bed;
   bed.outcome = Status::no_space("full");
   bed.health.failed(Status::no_space("full"), "flush");
@@ -155,7 +156,7 @@ TEST_CASE("directory is lost while the disk is full: the directory is the reason
   CHECK((bed.tries == 2 && bed.health.error().to_string() == "no space: full"));
 }
 
-TEST_CASE("disk is full: recovery is tried on the next tick, and at once again when the reserve was released") {
+TEST_CASE("disk is full: recovery is tried on the next tick, and again at once after the reserve file is removed") {
   Bed bed;
   bed.outcome = Status::no_space("full");
   bed.health.failed(Status::no_space("full"), "flush");
@@ -187,7 +188,7 @@ TEST_CASE("failure is corruption, or the database is closing: recovery is not tr
   CHECK((other.tries == 0 && other.health.read_only()));
 }
 
-TEST_CASE("database was healed after an attempt was queued: the attempt does nothing") {
+TEST_CASE("database was healed after a recovery attempt was queued: the attempt does nothing") {
   Bed bed;
   bed.health.failed(Status::io_error("gone"), "flush");
   bed.pass(2000);
@@ -199,7 +200,7 @@ TEST_CASE("database was healed after an attempt was queued: the attempt does not
   CHECK((bed.tries == 1 && bed.health.is_ok()));
 }
 
-TEST_CASE("disk refuses a write: the time of the last refusal is known; other errors are no refusals") {
+TEST_CASE("disk has no space for a write: disk_refused_at() returns the time of the refusal; other errors do not count") {
   Bed bed;
   bed.pass(5000);
   bed.health.note_refusal(Status::corruption("bad"));

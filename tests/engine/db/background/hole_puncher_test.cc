@@ -86,7 +86,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("file has dead bytes: they are punched and synced once, the manifest notes it, and then plans are requested") {
+TEST_CASE("file has dead bytes: they are punched and synced once, the manifest has their number, and plans are requested") {
   Bed bed;
   const std::uint64_t before = bed.allocated(), dead = bed.file().dead_bytes;
   const std::uint64_t syncs = bed.tree.fs.operations(ops_of(FileOp::kSync));
@@ -100,7 +100,7 @@ TEST_CASE("file has dead bytes: they are punched and synced once, the manifest n
   CHECK((bed.committed.size() == 1 && bed.plans == 1));
 }
 
-TEST_CASE("reader has an older metadata file: the dead bytes stay until the reader ends") {
+TEST_CASE("reader has the file's older metadata: the dead bytes are punched only after the reader ends") {
   Bed bed;
   auto reader = bed.tree.env.open_table(bed.file()).value();
   bed.tables->runs.front().tables().front()->data->add_reader(reader);
@@ -111,7 +111,7 @@ TEST_CASE("reader has an older metadata file: the dead bytes stay until the read
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("database is closing: nothing is submitted; manifest cannot be written: nothing is punched") {
+TEST_CASE("database is closing: no punch is submitted; manifest cannot be written: nothing is punched") {
   Bed bed;
   bed.closing = true;
   bed.puncher.schedule(kTree);
@@ -125,7 +125,7 @@ TEST_CASE("database is closing: nothing is submitted; manifest cannot be written
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("file has a second name: it is never punched, but listed for a rewrite") {
+TEST_CASE("file has a second name (a hard link): it is never punched, and not_punched() lists it for a rewrite") {
   Bed bed;
   REQUIRE(bed.tree.memory.link(bed.path(), "db/copy").is_ok());
   CHECK(bed.puncher.not_punched(*bed.tree.version).empty());
@@ -152,7 +152,7 @@ TEST_CASE("file system cannot punch holes: punching is tried only once") {
   CHECK(bed.submitted.empty());
 }
 
-TEST_CASE("punching a hole fails: it is tried again after five seconds") {
+TEST_CASE("punching a hole fails: punching is tried again after five seconds") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kPunchHole)});
   bed.turn();
@@ -165,7 +165,7 @@ TEST_CASE("punching a hole fails: it is tried again after five seconds") {
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("sync of holes fails: it is not retried, and the file is listed for a rewrite") {
+TEST_CASE("sync of holes fails: the sync is not retried, and the file is listed for a rewrite") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kSync)});
   bed.turn();
@@ -175,7 +175,7 @@ TEST_CASE("sync of holes fails: it is not retried, and the file is listed for a 
   CHECK(bed.puncher.not_punched(*bed.tree.version).size() == 1);
 }
 
-TEST_CASE("edit fails: this is reported and the holes are punched again; a dropped tree is no failure") {
+TEST_CASE("edit after a punch fails: the failure is reported, and the holes are punched again; dropping the tree is no failure") {
   Bed bed;
   bed.commit_status = Status::io_error("refused");
   bed.turn();
@@ -199,7 +199,7 @@ TEST_CASE("file leaves its tree while its holes are punched: the edit does not n
   CHECK((bed.puncher.punched_bytes() != 0 && bed.committed.empty() && bed.failures.empty()));
 }
 
-TEST_CASE("tree is dropped while it is punched: it gets no edit, and this is no failure") {
+TEST_CASE("tree is dropped while a file of it is punched: no edit is written, and no failure is reported") {
   Bed bed;
   bed.before_commit = [&] { bed.dropped = true; };
   bed.turn();

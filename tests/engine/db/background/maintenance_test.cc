@@ -75,7 +75,7 @@ TEST_CASE("tick measures the loads of all trees, and then performs the steps in 
   CHECK(bed.calls == std::vector<std::string>{"begin", "loads", "first of 1", "second"});
 }
 
-TEST_CASE("clock requests a new mark of engine time: the mark is written") {
+TEST_CASE("clock requests a new mark of engine time: the next tick writes the mark, and the tick after that none") {
   Bed bed;
   bed.mark = 17;
   bed.tick();
@@ -95,7 +95,7 @@ TEST_CASE("a tick is running: another tick does nothing") {
   CHECK(bed.calls.size() == 4);
 }
 
-TEST_CASE("wall clock jumps: the text log says once that it is not followed, and once that it is followed again") {
+TEST_CASE("wall clock jumps: the log says once that engine time does not follow, and once that it follows again") {
   Bed bed;
   bed.refused = true;
   bed.tick();
@@ -108,7 +108,7 @@ TEST_CASE("wall clock jumps: the text log says once that it is not followed, and
   CHECK((bed.lines.size() == 2 && bed.lines[1] == "the wall clock is followed again"));
 }
 
-TEST_CASE("disk becomes full: this is logged once, and once more when it has room again") {
+TEST_CASE("disk becomes full: this is logged once; disk has room again: this is logged once") {
   Bed bed;
   auto ballast = std::move(bed.fs.create("ballast")).value();
   REQUIRE(ballast->append(std::string(63 * kMiB, 'x')).is_ok());
@@ -124,7 +124,7 @@ TEST_CASE("disk becomes full: this is logged once, and once more when it has roo
   CHECK((bed.lines.size() == 2 && bed.lines[1] == "the disk has room again"));
 }
 
-TEST_CASE("reserve is missing: it is created in the background, by one attempt at a time") {
+TEST_CASE("reserve file is missing: one background task at a time creates it") {
   Bed bed;
   bed.tick();
   bed.tick();
@@ -135,7 +135,7 @@ TEST_CASE("reserve is missing: it is created in the background, by one attempt a
   CHECK(bed.submitted.empty());
 }
 
-TEST_CASE("reserve cannot be made: the failure is logged once, and again after a success") {
+TEST_CASE("reserve file cannot be created: the failure is logged once, and again only after a success") {
   Bed bed;
   REQUIRE(bed.fs.create_dir("data/RESERVE").is_ok());
   for (int i = 0; i < 3; ++i) {
@@ -151,7 +151,7 @@ TEST_CASE("reserve cannot be made: the failure is logged once, and again after a
   CHECK(bed.lines.size() == 1);
 }
 
-TEST_CASE("memtables have data: disk space is reserved for their tables") {
+TEST_CASE("memtables have data: disk space is reserved for the tables that their flushes will write") {
   Bed bed;
   for (int i = 0; i < 3; ++i) {
     bed.tick();
@@ -168,7 +168,7 @@ TEST_CASE("memtables have data: disk space is reserved for their tables") {
   CHECK(before - bed.disk.room(DiskUse::kMerge) == load.memtable_bytes());
 }
 
-TEST_CASE("tables have almost as many files as may be open: this is logged once") {
+TEST_CASE("tables have as many files as may be kept open: this is logged once") {
   Bed bed;
   std::vector<std::unique_ptr<RandomAccessFile>> files;
   for (int i = 0; i < 3; ++i) {

@@ -140,7 +140,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("tree is made: the manifest gets it with its deadline once its operation is durable in the log") {
+TEST_CASE("tree is made: the manifest gets the tree and its deadline, once the log has the tree's first operation durably") {
   Bed bed;
   const TreePtr tree = bed.make();
   bed.editor.schedule_mapping();
@@ -156,7 +156,7 @@ TEST_CASE("tree is made: the manifest gets it with its deadline once its operati
   CHECK(bed.synced.size() == 1);  // there was nothing left to write
 }
 
-TEST_CASE("mapping of databases to trees is not durable in the log: its change is not written") {
+TEST_CASE("log cannot make a new mapping of databases to trees durable: the manifest does not get the mapping") {
   Bed bed;
   const TreePtr tree = bed.make();
   bed.sync_status = Status::io_error("log");
@@ -170,7 +170,7 @@ TEST_CASE("mapping of databases to trees is not durable in the log: its change i
   CHECK(bed.failures.size() == 1);
 }
 
-TEST_CASE("tree is dropped: it is retired after the edit, once readers are mapped to its successor") {
+TEST_CASE("tree is dropped: after the edit, and once readers see the successor, the tree is forgotten") {
   Bed bed;
   const TreePtr tree = bed.make();
   MutexLock lock(bed.editor.mutex);
@@ -185,8 +185,7 @@ TEST_CASE("tree is dropped: it is retired after the edit, once readers are mappe
   CHECK((superseded.at(tree->id).floor == 3000 && superseded.at(tree->id).since == 6000));
 }
 
-TEST_CASE(
-    "log segments are not needed any more: they are removed after a durable edit, and are in the ledger with their deletes") {
+TEST_CASE("log segments are not needed any more: they are unlinked after a durable edit, and the ledger has their deletes") {
   Bed bed;
   bed.last_seq = 25;
   REQUIRE(bed.editor.shorten(false).is_ok());
@@ -208,7 +207,7 @@ TEST_CASE("segments are pinned: they stay until they are unpinned") {
   CHECK((!bed.exists(502) && bed.exists(503)));
 }
 
-TEST_CASE("database is read-only or closes: neither log nor manifest is shortened") {
+TEST_CASE("database is read-only or closing: no log segment is removed, and the manifest is not rolled") {
   Bed bed;
   bed.last_seq = 25;
   const FileNum manifest = bed.versions->manifest_file();
@@ -223,7 +222,7 @@ TEST_CASE("database is read-only or closes: neither log nor manifest is shortene
   CHECK((!bed.exists(501) && bed.versions->manifest_file() != manifest));
 }
 
-TEST_CASE("edit names the oldest needed log segment, and no seq beyond the known synced seq") {
+TEST_CASE("edit is written: it names the oldest log segment that is still needed, and no seq beyond the synced ones") {
   Bed bed;
   bed.last_seq = 15;
   MutexLock lock(bed.editor.mutex);
@@ -238,7 +237,7 @@ TEST_CASE("edit names the oldest needed log segment, and no seq beyond the known
   CHECK((next.oldest_log == FileNum{503} && next.complete_seq == SeqNum{12}));
 }
 
-TEST_CASE("manifest is rolled: the ledger has no edits any more whose keys are deleted") {
+TEST_CASE("manifest is rolled: the ledger has no more edits that named deleted keys") {
   Bed bed;
   const TreePtr tree = bed.make();
   MutexLock lock(bed.editor.mutex);
@@ -251,7 +250,7 @@ TEST_CASE("manifest is rolled: the ledger has no edits any more whose keys are d
   CHECK(bed.ledger.superseded().empty());
 }
 
-TEST_CASE("deadline changes: the change is written, and written again later if that failed") {
+TEST_CASE("deadline changes: the manifest gets the change; if that fails, it gets the change later") {
   Bed bed;
   const TreePtr tree = bed.make();
   {
@@ -300,7 +299,7 @@ TableChange mark_of(TreeId id, std::uint64_t flushes) {
   return change;
 }
 
-TEST_CASE("tables are changed: the edit is committed, then readers get the tables, then the caller is called") {
+TEST_CASE("tables are changed: the edit is committed, then readers get the tables, then `installed` is called") {
   Bed bed;
   const TreePtr tree = bed.committed();
   TableChange change = mark_of(tree->id, 3);
@@ -310,7 +309,7 @@ TEST_CASE("tables are changed: the edit is committed, then readers get the table
   CHECK((bed.versions->tree(tree->id)->flushes == 3 && bed.installed == std::vector<TreeId>{tree->id} && installs == 1));
 }
 
-TEST_CASE("change of tables names no existing tree: nothing is written or installed") {
+TEST_CASE("change of tables has no tree: no edit is written, and nothing is installed") {
   Bed bed;
   (void)bed.committed();
   bool called = false;
@@ -320,7 +319,7 @@ TEST_CASE("change of tables names no existing tree: nothing is written or instal
   CHECK((!called && bed.installed.empty() && bed.versions->manifest_bytes() == bytes));
 }
 
-TEST_CASE("database closes: a change of tables is aborted; edit fails: readers keep their tables") {
+TEST_CASE("database closes: a change of tables is aborted; its edit fails: readers keep the old tables") {
   Bed bed;
   const TreePtr tree = bed.committed();
   bed.closing = true;
@@ -331,7 +330,8 @@ TEST_CASE("database closes: a change of tables is aborted; edit fails: readers k
   CHECK((bed.versions->tree(tree->id)->flushes == 0 && bed.installed.empty()));
 }
 
-TEST_CASE("mark of engine time is written: it waits for no other edit, and a failure is reported unless the database closes") {
+TEST_CASE(
+    "edit is under way: a mark of engine time is not written; its write fails: this is reported unless the database closes") {
   Bed bed;
   CHECK(bed.editor.try_time_mark(7000));
   CHECK(bed.versions->time_mark() == 7000);
@@ -349,7 +349,7 @@ TEST_CASE("mark of engine time is written: it waits for no other edit, and a fai
   CHECK(bed.failures == std::vector<std::string>{"engine time"});
 }
 
-TEST_CASE("edit for engine time names the newest log segment and the last synced operation, which never go back") {
+TEST_CASE("mark of engine time is written: its edit names newest log segment and last synced seq, neither older than before") {
   Bed bed;
   bed.tip = {503, 25};
   CHECK(bed.editor.try_time_mark(7000));
@@ -359,7 +359,7 @@ TEST_CASE("edit for engine time names the newest log segment and the last synced
   CHECK((bed.versions->newest_log() == 503 && bed.versions->last_seq() == 25));
 }
 
-TEST_CASE("fitting of a tree's filters is scheduled repeatedly: it is done once, and not after the tree is dropped") {
+TEST_CASE("fitting of a tree's filters is scheduled twice: it runs once; the tree is dropped before it: it does not run") {
   Bed bed;
   const TreePtr tree = bed.committed();
   bed.editor.schedule_filter_fit(tree);

@@ -61,7 +61,7 @@ TEST_CASE("files are queued: they are unlinked once, and the cache drops their b
   CHECK(bed.forgotten.size() == 3);
 }
 
-TEST_CASE("views have no readers any more: they are collected first, and their files are removed in the same call") {
+TEST_CASE("last reader of old views has ended: remove_queued() first collects the views, and then removes their files") {
   Bed bed;
   bed.collect = [&] { (*bed.remover.sink())({1, 2}); };
   bed.remover.remove_queued();
@@ -79,7 +79,7 @@ TEST_CASE("tick submits the removal of queued files, and nothing if none is queu
   CHECK(bed.files() == 2);
 }
 
-TEST_CASE("unlink is refused: it is logged once, and tried again every ten seconds until it works") {
+TEST_CASE("unlink is refused: the refusal is logged once, and the unlink is tried every ten seconds until it succeeds") {
   Bed bed;
   bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .sticky = true});
   bed.remover.remove(ObsoleteFiles{1, 2});
@@ -97,7 +97,7 @@ TEST_CASE("unlink is refused: it is logged once, and tried again every ten secon
   CHECK((bed.files() == 2 && bed.warnings.size() == 2));
 }
 
-TEST_CASE("unlink is refused for another reason, or again after it worked: it is logged again") {
+TEST_CASE("unlink is refused for another reason, or again after a success: the refusal is logged again") {
   Bed bed;
   bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .sticky = true});
   bed.remover.remove(data_file_name(1));
@@ -114,7 +114,7 @@ TEST_CASE("unlink is refused for another reason, or again after it worked: it is
   CHECK(bed.warnings.size() == 3);
 }
 
-TEST_CASE("unlinks of 1,000 files are refused: eight are logged, and then their number when it doubles") {
+TEST_CASE("unlinks of 1,000 files are refused: eight refusals are logged, and then the number whenever it doubles") {
   Bed bed;
   bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .sticky = true});
   for (int round = 0; round < 2; ++round) {
@@ -126,13 +126,13 @@ TEST_CASE("unlinks of 1,000 files are refused: eight are logged, and then their 
   CHECK(bed.warnings[13].starts_with("cannot remove 512 files"));
 }
 
-TEST_CASE("file to unlink is missing: this is no failure") {
+TEST_CASE("file to unlink does not exist: this is no failure") {
   Bed bed;
   bed.remover.remove(data_file_name(99));
   CHECK(bed.warnings.empty());
 }
 
-TEST_CASE("failed edit may name files: these stay until the manifest is rolled") {
+TEST_CASE("failed edit may have named files: the files stay until the manifest is rolled") {
   Bed bed;
   bed.remover.disown({{1, 2}, {3, kNoFile}});
   bed.remover.remove_queued();

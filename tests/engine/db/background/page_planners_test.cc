@@ -9,7 +9,8 @@
 using namespace ebbtide;
 using namespace ebbtide::testing;
 
-TEST_CASE("dead bytes are pending: their table is rewritten at half of the margin, or earlier if they cannot be punched") {
+TEST_CASE(
+    "dead bytes are pending: their table is rewritten half a margin before the deadline, or sooner if it cannot be punched") {
   Metadata tree;
   const auto file = tree.add(1, 1, 7, "a", "c");
   tree.input.deadlines = DeadlineRule(8000);
@@ -33,7 +34,7 @@ TEST_CASE("dead bytes are pending: their table is rewritten at half of the margi
   CHECK(planner::late_rewrite(tree.look(), &tree.notes).empty());
 }
 
-TEST_CASE("running job has the file: it is not rewritten") {
+TEST_CASE("running job has the file: the planner does not rewrite the file") {
   Metadata tree;
   const auto file = tree.add(1, 1, 7, "a", "c");
   file->dead_bytes = 50;
@@ -42,7 +43,7 @@ TEST_CASE("running job has the file: it is not rewritten") {
   CHECK(planner::rewrite(tree.look(), &tree.notes).empty());
 }
 
-TEST_CASE("page drop lacks the indexes of some tables: it searches again after a second, or when it may read them") {
+TEST_CASE("page drop lacks indexes of tables that it may not read: it searches after a second, or once it may read") {
   Tables all;
   Source stamped, record;
   for (int i = 0; i < 16; ++i) stamped.entries.push_back(entry("k" + std::to_string(10 + i), static_cast<SeqNum>(1 + i), 5));
@@ -63,8 +64,7 @@ TEST_CASE("page drop lacks the indexes of some tables: it searches again after a
   CHECK_FALSE(planner::page_drop(all.input, &all.notes).empty());
 }
 
-TEST_CASE(
-    "delete by stamp covers pages: they are dropped (whole files if punching is impossible); without a result, it is repeated") {
+TEST_CASE("delete by stamp covers pages: they are dropped; punching is impossible: only whole files are dropped") {
   Tables all;
   Source stamped;
   for (int i = 0; i < 16; ++i)
@@ -93,7 +93,7 @@ TEST_CASE(
   CHECK(planner::page_drop(all.look(), &all.notes).empty());
 }
 
-TEST_CASE("names of purged keys linger in a file: they are removed before their deadline, unless an older delete is pending") {
+TEST_CASE("names of purged keys linger in a file: they are removed before the deadline, unless an older delete is pending") {
   Tables all;
   Source source;
   source.entries = {entry("b", 1), entry("c", 2)};

@@ -48,7 +48,7 @@ FileMeta output(FileNum num, Millis birth) {
 
 }  // namespace
 
-TEST_CASE("merge fails: merges of its kind (for deadlines, or others) are delayed, and count as failing until one succeeds") {
+TEST_CASE("merge fails: merges of its kind (for deadlines, or others) are delayed; merges_fail() until one succeeds") {
   Bed bed;
   CHECK_FALSE((bed.recall().paused || bed.recall().deadlines_rest || bed.memory.merges_fail(kTree)));
   bed.memory.note_ended(kTree, false, Status::no_space("full"));
@@ -64,7 +64,7 @@ TEST_CASE("merge fails: merges of its kind (for deadlines, or others) are delaye
   CHECK_FALSE(bed.memory.merges_fail(kTree));
 }
 
-TEST_CASE("tables are unchanged: they are searched for pages again at the planned time, or when PURGE.NOW requests it") {
+TEST_CASE("tables are unchanged: they are searched for droppable pages at the planned time, or when PURGE.NOW requests it") {
   Bed bed;
   CHECK(bed.recall().look_for_pages);
   const auto found_nothing = [&](Millis next) { (void)bed.memory.note_planned(kTree, bed.recall(), {.next_page_look = next}); };
@@ -79,7 +79,7 @@ TEST_CASE("tables are unchanged: they are searched for pages again at the planne
   CHECK(bed.recall().look_for_pages);
 }
 
-TEST_CASE("tree exceeds a bound of its policy: this is reported once") {
+TEST_CASE("tree exceeds a bound of its policy: the excess is reported once") {
   Bed bed;
   const auto note = [&](std::optional<std::string> broken) {
     return bed.memory.note_planned(kTree, bed.recall(), {.broken_bounds = std::move(broken)});
@@ -93,7 +93,7 @@ TEST_CASE("tree exceeds a bound of its policy: this is reported once") {
   CHECK(note("level 2"));
 }
 
-TEST_CASE("rewrite for a deadline leaves pending deletes: no further rewrite of its outputs starts for five seconds") {
+TEST_CASE("rewrite for a deadline leaves pending deletes: its outputs are not rewritten again for five seconds") {
   Bed bed;
   const Plan rewrite{.action = Rewrite{1, 7}, .reason = Reason::kDeadline};
   bed.memory.note_outputs(rewrite, *bed.version, {output(8, 500), output(9, 0)}, 1000);
@@ -111,7 +111,7 @@ TEST_CASE("rewrite for a deadline leaves pending deletes: no further rewrite of 
   CHECK(bed.recall().fruitless.empty());
 }
 
-TEST_CASE("pages were dropped in part: planners remember the table's newest delete by stamp, and search its pages again") {
+TEST_CASE("pages were dropped in part: the table's newest delete by stamp is remembered, and its pages are searched again") {
   Bed bed;
   (void)bed.memory.note_planned(kTree, bed.recall(), {.next_page_look = 0});
   const std::vector<Record> records = {{0, 10, 5, 100}, {10, 20, 9, 100}};
@@ -126,7 +126,7 @@ TEST_CASE("pages were dropped in part: planners remember the table's newest dele
   CHECK(input.parts_done == std::map<FileNum, SeqNum>{{1007, 9}});
 }
 
-TEST_CASE("tree is dropped: the planners remember nothing about it") {
+TEST_CASE("tree is dropped: the planners' memory forgets everything about the tree") {
   Bed bed;
   bed.memory.note_ended(kTree, false, Status::no_space("full"));
   bed.memory.forget(kTree);

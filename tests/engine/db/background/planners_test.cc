@@ -62,7 +62,7 @@ std::string order(const PlannerInput& input) {
 
 }  // namespace
 
-TEST_CASE("planners are asked in order: quarantine and drops, deadlines, policy, rewrites") {
+TEST_CASE("planners are called in order: quarantine, drops, urgent merges, late rewrites, policy, rewrites") {
   CHECK(order({}) == "quarantine, file drop, page drop, names, urgent, late rewrite, policy, rewrite");
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("merges of a tree are paused: only planners for deadlines are tried") 
   CHECK(order({.paused = true}) == "names, urgent, late rewrite");
 }
 
-TEST_CASE("merges for deadlines have failed and are delayed: only the other planners are tried") {
+TEST_CASE("merges for deadlines have failed and are delayed: only planners for other work are called") {
   CHECK(order({.deadlines_rest = true}) == "quarantine, file drop, page drop, policy, rewrite");
   CHECK(order({.paused = true, .deadlines_rest = true}).empty());
 }
@@ -87,7 +87,7 @@ TEST_CASE("running job blocks a plan: depending on the planner the next is tried
   CHECK(attempts({.paused = true}, kAll << 4 & kAll, blocked(4)) == "urgent; reserved: urgent");
 }
 
-TEST_CASE("planner finds its input outdated: no other planner is tried") {
+TEST_CASE("plan of a planner is outdated: no other planner is called") {
   PlannerInput input{.now = kAll};
   PlannerNotes notes;
   int asked = 0;
@@ -99,7 +99,7 @@ TEST_CASE("planner finds its input outdated: no other planner is tried") {
   CHECK_FALSE(notes.broken_bounds);  // the policy was not called
 }
 
-TEST_CASE("file reaches out of a quarantined file's range: it is cut there, unless the input lacks the quarantined files") {
+TEST_CASE("file reaches out of a quarantined file's range: it is cut there, unless the planner lacks the quarantined files") {
   Metadata tree;
   tree.add(1, 0, 7, "a", "z");
   tree.add(2, 1, 8, "d", "f")->damage = "damaged";
@@ -111,7 +111,7 @@ TEST_CASE("file reaches out of a quarantined file's range: it is cut there, unle
   CHECK(planner::quarantine(without, &tree.notes).empty());
 }
 
-TEST_CASE("little disk space is left: an urgent merge waits for the running one") {
+TEST_CASE("little disk space is left: an urgent merge waits for the running merge") {
   Metadata tree;
   tree.add(1, 0, 7, "a", "c");
   tree.add(2, 1, 8, "a", "c");
@@ -132,7 +132,7 @@ TEST_CASE("little disk space is left: an urgent merge waits for the running one"
   CHECK(plan().empty());
 }
 
-TEST_CASE("policy has no plan: the planner notes if the tree breaks its bounds") {
+TEST_CASE("policy has no plan: the planner checks the tree against the policy's bounds, and notes the result") {
   Metadata tree;
   CHECK(planner::by_policy(tree.look(), &tree.notes).empty());
   REQUIRE(tree.notes.broken_bounds);
@@ -154,7 +154,7 @@ TEST_CASE("newer range tombstone covers a file: it is dropped unread") {
   CHECK(std::get<Drop>(plan.action).inputs.size() == 1);
 }
 
-TEST_CASE("indexes of tables are not in memory: the planner asks to read them, and makes its plan once it may") {
+TEST_CASE("indexes of tables are not in memory: the planner asks for permission to read them, and then makes its plan") {
   Tables all;
   Source older, newer;
   older.entries = {entry("b", 1, 5), entry("c", 2, 5)};

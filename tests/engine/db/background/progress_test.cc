@@ -35,14 +35,14 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("work is done already: the caller does not wait, even if background work has stopped") {
+TEST_CASE("awaited work is already done: the caller does not wait, even if background work has stopped") {
   Bed bed(true);
   bed.error = Status::io_error("disk");
   bed.closing = true;
   CHECK(bed.progress.wait_until([] { return true; }).is_ok());
 }
 
-TEST_CASE("background work stops with an error, or the database closes: the wait ends") {
+TEST_CASE("background work stops with an error, or the database closes: a waiting caller gets that error, or kAborted") {
   Bed bed(true);
   bed.closing = true;
   CHECK(bed.progress.wait_until([] { return false; }).code() == Code::kAborted);
@@ -50,14 +50,14 @@ TEST_CASE("background work stops with an error, or the database closes: the wait
   CHECK(bed.progress.wait_until([] { return false; }).to_string() == bed.error.to_string());
 }
 
-TEST_CASE("database has no threads: a waiting caller runs tasks until one of them has done the work") {
+TEST_CASE("database has no threads: a waiting caller runs tasks until the awaited work is done") {
   Bed bed(false);
   bed.tasks = 5;
   CHECK(bed.progress.wait_until([&] { return bed.run == 3; }).is_ok());
   CHECK(bed.tasks == 2);
 }
 
-TEST_CASE("database has no threads and no task is left: a waiting caller gives up after one more check") {
+TEST_CASE("database has no threads and no task is left: a waiting caller checks once more, and returns kAborted") {
   Bed bed(false);
   bed.tasks = 1;
   CHECK(bed.progress.wait_until([] { return false; }).code() == Code::kAborted);
@@ -66,7 +66,7 @@ TEST_CASE("database has no threads and no task is left: a waiting caller gives u
   CHECK(bed.progress.wait_until([&] { return ++looks == 2; }).is_ok());
 }
 
-TEST_CASE("caller is notified: it checks again if it still has to wait") {
+TEST_CASE("waiting caller is notified: it checks its condition again") {
   Bed bed(true);
   std::atomic<int> looks{0};
   bool done = false;  // guarded by the mutex

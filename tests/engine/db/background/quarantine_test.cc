@@ -109,7 +109,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("damage is reported: the file is quarantined by one edit, the log has the damage, and other plans are requested") {
+TEST_CASE("damage is reported: one edit quarantines the file, the damage is logged, and plans are requested") {
   Bed bed;
   bed.damage();
   CHECK_FALSE(bed.quarantined());
@@ -129,7 +129,7 @@ TEST_CASE("no tree has the reported file: the report is dropped") {
   CHECK((bed.edits == 0 && bed.log.empty()));
 }
 
-TEST_CASE("edit fails: this is reported, and the damage is kept for a later edit") {
+TEST_CASE("edit of a quarantine fails: the failure is reported, and the file is quarantined by a later edit") {
   Bed bed;
   bed.damage();
   bed.refused = Status::no_space("full");
@@ -164,7 +164,7 @@ TEST_CASE("file is quarantined: it is read again after a minute, and then at gro
   CHECK(bed.quarantined());
 }
 
-TEST_CASE("file is found intact: its quarantine ends with a newly opened table") {
+TEST_CASE("file is found intact: its quarantine ends, the table is opened again, and older reports of damage are dropped") {
   Bed bed;
   bed.damage();
   bed.tick();
@@ -180,7 +180,7 @@ TEST_CASE("file is found intact: its quarantine ends with a newly opened table")
   CHECK(bed.installs == 1);
 }
 
-TEST_CASE("intact file is read completely: its quarantine ends without TREE.VERIFY") {
+TEST_CASE("quarantined file is read completely and is intact: its quarantine ends without TREE.VERIFY") {
   Bed bed;
   bed.damage();
   bed.tick();
@@ -188,7 +188,7 @@ TEST_CASE("intact file is read completely: its quarantine ends without TREE.VERI
   CHECK_FALSE(bed.quarantined());
 }
 
-TEST_CASE("copy is restored: it is rewritten without its dropped pages before quarantine ends") {
+TEST_CASE("operator restores an older copy of a table: it is rewritten without the dropped pages before its quarantine ends") {
   Bed bed;
   const std::string path = "db/" + data_file_name(bed.file());
   const std::string whole = read_file(bed.tree.memory, path).value();
@@ -223,7 +223,7 @@ TEST_CASE("copy is restored: it is rewritten without its dropped pages before qu
   CHECK(bed.tree.memory.link_count(path).value() == 1);
 }
 
-TEST_CASE("device returns an error: this counts as damage only if each attempt fails") {
+TEST_CASE("device returns an error: the file is quarantined only if each further attempt fails, too") {
   Bed bed;
   const Status device = errno_status("read", "db/1.data", EIO);
   bed.findings = {device};
@@ -234,7 +234,7 @@ TEST_CASE("device returns an error: this counts as damage only if each attempt f
   CHECK(bed.quarantined());
 }
 
-TEST_CASE("device fails once: no table is quarantined") {
+TEST_CASE("device fails once, and a further read succeeds: no table is quarantined") {
   Bed bed;
   bed.quarantine.report(bed.file(), {errno_status("read", "db/1.data", EIO)});
   CHECK(bed.reads_within(10) == 1);
@@ -255,7 +255,7 @@ TEST_CASE("many tables are quarantined: the log names ten of them a minute") {
   CHECK(std::count(bed.log.begin(), bed.log.end(), "more tables are quarantined; TREE.INFO names each") == 1);
 }
 
-TEST_CASE("table is missing at open: it is quarantined, and its placeholder returns the error") {
+TEST_CASE("table is missing at open: it is quarantined, and reading its placeholder returns the error") {
   Bed bed;
   REQUIRE(bed.tree.memory.unlink("db/" + data_file_name(bed.file())).is_ok());
   VersionEdit edit;
@@ -266,7 +266,7 @@ TEST_CASE("table is missing at open: it is quarantined, and its placeholder retu
   CHECK(opened->at(bed.meta()->metadata_file)->unreadable().code() == Code::kCorruption);
 }
 
-TEST_CASE("table cannot be opened for a reason other than damage: open fails, unless the file is quarantined") {
+TEST_CASE("table cannot be opened, for a reason other than damage: open fails, and the file is not quarantined") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kOpen), .sticky = true, .code = Code::kOutOfMemory});
   VersionEdit edit;

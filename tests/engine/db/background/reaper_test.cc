@@ -109,7 +109,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("collection has expired: a tombstone over its elements, born at the expiry, is committed and synced") {
+TEST_CASE("collection has expired: the reaper commits and syncs a range tombstone over its elements, born at the expiry") {
   Bed bed;
   bed.put_header("c1", 11, bed.now - 500);
   bed.put_header("c2", 12, bed.now + 500);
@@ -128,7 +128,7 @@ TEST_CASE("collection has expired: a tombstone over its elements, born at the ex
   CHECK(bed.progressed == std::vector<TreeId>{1});
 }
 
-TEST_CASE("no collection has died: nothing is written or synced, and the progress moves on") {
+TEST_CASE("no collection has died: the reaper writes and syncs nothing, and its progress advances") {
   Bed bed;
   bed.put_header("c", 11, bed.now + 500);
   bed.search();
@@ -136,7 +136,7 @@ TEST_CASE("no collection has died: nothing is written or synced, and the progres
   CHECK(bed.tree->reaped() == Reaped{bed.now, 1});
 }
 
-TEST_CASE("overwritten header may have died: what overwrote it must be synced before the progress moves on") {
+TEST_CASE("overwritten header may have died: the overwriting entry is synced before the reaper's progress advances") {
   Bed bed;
   bed.put_header("c", 11, bed.now - 500);
   bed.put_header("c", 12, 0);
@@ -146,7 +146,7 @@ TEST_CASE("overwritten header may have died: what overwrote it must be synced be
   CHECK(bed.progressed == std::vector<TreeId>{1});
 }
 
-TEST_CASE("many collections have died: their tombstones are committed in batches, and the last one is synced") {
+TEST_CASE("many collections have died: the reaper commits tombstones in batches of 256, and syncs the last batch") {
   Bed bed;
   for (int i = 0; i < 600; ++i) bed.put_header("c" + std::to_string(i), 1, bed.now - 500);
   bed.search();
@@ -155,7 +155,7 @@ TEST_CASE("many collections have died: their tombstones are committed in batches
   CHECK(bed.synced == std::vector<SeqNum>{1200});
 }
 
-TEST_CASE("commit or sync fails: the progress stays, the failure is logged once, and the search is repeated after a second") {
+TEST_CASE("commit or sync of the reaper fails: its progress stays, one failure is logged, and it searches after a second") {
   const bool commit = GENERATE(true, false);
   Bed bed;
   bed.put_header("c", 11, bed.now - 500);
@@ -176,7 +176,7 @@ TEST_CASE("commit or sync fails: the progress stays, the failure is logged once,
   CHECK(bed.progressed == std::vector<TreeId>{1});
 }
 
-TEST_CASE("a commit meets another tree, or the lease is revoked: the search is repeated soon, without a message") {
+TEST_CASE("commit returns kRetry, or the lease is revoked: the reaper searches again after 100 ms, and logs nothing") {
   const Status moved = GENERATE(Status::retry(), Status::revoked("revoked"));
   Bed bed;
   bed.put_header("c", 11, bed.now - 500);
@@ -187,7 +187,7 @@ TEST_CASE("a commit meets another tree, or the lease is revoked: the search is r
   CHECK(bed.due_after(1));
 }
 
-TEST_CASE("search is due every 64th of the shortest deadline, between 100 ms and a minute") {
+TEST_CASE("deadline is set: the reaper searches every 64th of the shortest deadline, between 100 ms and a minute") {
   const auto [deadline, pause] =
       GENERATE(table<Millis, Millis>({{64'000, 1'000}, {0, 60'000}, {100, 100}, {99'999'999, 60'000}}));
   Bed bed;
@@ -198,7 +198,7 @@ TEST_CASE("search is due every 64th of the shortest deadline, between 100 ms and
   CHECK(bed.due_after(1, deadline));
 }
 
-TEST_CASE("search is running: no second one begins, however late it is; a hurry makes the next one due at once") {
+TEST_CASE("search is running: a due search does not begin; hurry() is called: the next search is due at once") {
   Bed bed;
   bed.put_header("c", 11, bed.now + 99'999'999);
   bed.tick();
@@ -210,7 +210,7 @@ TEST_CASE("search is running: no second one begins, however late it is; a hurry 
   CHECK(bed.due_after(0));
 }
 
-TEST_CASE("tree has no header, or nothing can be written: it is not searched") {
+TEST_CASE("tree has no header, or the database is read-only: the reaper does not search the tree") {
   Bed bed;
   CHECK_FALSE(bed.due_after(0));
   bed.put_header("c", 11, bed.now - 500);
@@ -220,7 +220,7 @@ TEST_CASE("tree has no header, or nothing can be written: it is not searched") {
   CHECK(bed.due_after(0));
 }
 
-TEST_CASE("database closes during a search: it ends before the next tombstone, without a message") {
+TEST_CASE("database closes during a search: the search ends before the next tombstone, and logs nothing") {
   Bed bed;
   bed.put_header("c", 11, bed.now - 500);
   bed.tick();
@@ -229,7 +229,7 @@ TEST_CASE("database closes during a search: it ends before the next tombstone, w
   CHECK((bed.commits.empty() && bed.log.empty() && bed.tree->reaped() == Reaped{}));
 }
 
-TEST_CASE("tree is dropped before its search: nothing is written about it") {
+TEST_CASE("tree is dropped before the reaper searches it: the reaper writes nothing for it") {
   const bool mapped = GENERATE(false, true);  // true: between the look at the mapping and the lease
   Bed bed;
   bed.put_header("c", 11, bed.now - 500);

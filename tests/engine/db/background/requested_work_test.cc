@@ -119,7 +119,7 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("requested flush freezes the memtable and waits for it, but not for later memtables") {
+TEST_CASE("flush is requested: it freezes the memtable and waits for its flush, but not for later memtables") {
   Bed bed;
   bed.write();
   bed.tasks.push_back([&] { bed.flush_one(); });
@@ -133,7 +133,7 @@ TEST_CASE("requested flush freezes the memtable and waits for it, but not for la
   CHECK(bed.work.flush(0).code() == Code::kAborted);  // no task is left that flushes the other memtables
 }
 
-TEST_CASE("tree is empty, missing or dropped: a requested flush does not wait") {
+TEST_CASE("tree is empty, missing or dropped: a requested flush or merge returns at once") {
   Bed bed;
   CHECK(bed.work.flush(0).is_ok());
   CHECK(bed.work.flush(7).is_ok());
@@ -148,7 +148,7 @@ TEST_CASE("tree is empty, missing or dropped: a requested flush does not wait") 
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("requested merge takes the files of its range and all files that overlap them, in one job") {
+TEST_CASE("merge of a range is requested: one job merges the range's files and all files that overlap these") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}, {3, {"x", "y"}}}, {{5, {"b", "d"}}, {7, {"x", "z"}}}});
   CHECK(bed.work.compact(0, {"b", "c"}).is_ok());
@@ -162,7 +162,7 @@ TEST_CASE("tree has a single run without deletes: a requested merge has nothing 
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("another job has a file of a requested merge: the merge waits for the job") {
+TEST_CASE("another job has a file of a requested merge: the requested merge waits for that job") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}}, {{5, {"b", "d"}}}});
   Merge merge;
@@ -185,7 +185,7 @@ TEST_CASE("requested merge is aborted: the urgent job starts, and the merge runs
   CHECK(bed.events == Texts{"run 1 5", "finish", "schedule", "progressed", "run 1 5", "finish", "progressed"});
 }
 
-TEST_CASE("files reach into a quarantined file's range: a requested merge cuts them first") {
+TEST_CASE("files reach into a quarantined file's range: they are cut at the range before a requested merge") {
   Bed bed;
   bed.set_runs({{{1, {"a", "f"}}}, {{5, {"a", "b"}}, {kDamaged, {"d", "e"}}}});
   bed.cuts = [&] {
@@ -195,7 +195,7 @@ TEST_CASE("files reach into a quarantined file's range: a requested merge cuts t
   CHECK(bed.events == Texts{"cut 1", "finish", "progressed", "run 11 15 5", "finish", "progressed"});
 }
 
-TEST_CASE("another job cuts a file at a quarantined file's range: a requested merge waits for it") {
+TEST_CASE("another job cuts a file at a quarantined file's range: a requested merge waits for that job") {
   Bed bed;
   bed.set_runs({{{1, {"a", "f"}}}, {{5, {"a", "b"}}, {kDamaged, {"d", "e"}}}});
   const auto other =
@@ -205,7 +205,7 @@ TEST_CASE("another job cuts a file at a quarantined file's range: a requested me
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("requested merge fails: the error is returned, unless the tree was dropped meanwhile") {
+TEST_CASE("requested merge fails: the caller gets the error, unless the tree was dropped meanwhile") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}}, {{5, {"b", "d"}}}});
   bed.results = {Status::io_error("disk")};

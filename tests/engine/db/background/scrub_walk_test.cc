@@ -24,7 +24,7 @@ std::vector<std::uint64_t> walk(ScrubWalk* scrub, const std::vector<ScrubWalk::T
 
 }  // namespace
 
-TEST_CASE("walk visits each table once per interval, and rests after it in proportion to the table's size") {
+TEST_CASE("scrub walks the tables: it visits each table once per interval, and pauses longer after larger tables") {
   std::vector<ScrubWalk::Table> tables = {{9, 500}, {4, 100}, {30, 300}, {12, 100}};
   ScrubWalk scrub(4);  // begins after table 4
   Millis now = 1'000'000;
@@ -42,7 +42,7 @@ TEST_CASE("walk visits each table once per interval, and rests after it in propo
   CHECK(std::set(taken.begin(), taken.end()) == std::set<std::uint64_t>{9, 31});
 }
 
-TEST_CASE("walk has no tables: it checks again later; interval becomes shorter: it applies at once") {
+TEST_CASE("there are no tables: the scrub checks again later; interval becomes shorter: it applies at once") {
   ScrubWalk scrub(0);
   Millis now = 1'000'000;
   CHECK(walk(&scrub, {}, &now, kDay, kDay).empty());

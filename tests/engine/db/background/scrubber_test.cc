@@ -99,7 +99,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("scrub reads each table within the interval, and counts the bytes") {
+TEST_CASE("interval has passed: the scrub has read every table and counted its bytes") {
   Bed bed;
   bed.live();
   CHECK(std::set<FileNum>(bed.read.begin(), bed.read.end()) == std::set<FileNum>{bed.file(0), bed.file(1)});
@@ -117,7 +117,7 @@ TEST_CASE("interval is 0, or the database closes: the scrub reads nothing") {
   CHECK(bed.read.empty());
 }
 
-TEST_CASE("several tables are due: one is read at a time") {
+TEST_CASE("several tables are due: the scrub submits one read at a time") {
   Bed bed;
   bed.now += 60'000;
   bed.scrubber.tick({{kTree, bed.view->tables}});
@@ -128,7 +128,7 @@ TEST_CASE("several tables are due: one is read at a time") {
   CHECK(bed.submitted.size() == 1);
 }
 
-TEST_CASE("scrub finds damage: it is reported, logged and counted") {
+TEST_CASE("scrub finds damage: the damage is reported, logged and counted") {
   Bed bed;
   bed.damage[bed.file(0)] = "bad page";
   bed.live();
@@ -138,7 +138,7 @@ TEST_CASE("scrub finds damage: it is reported, logged and counted") {
   CHECK(bed.scrubber.errors() == bed.errors.size());
 }
 
-TEST_CASE("lease of a table is revoked during its read: the read's errors are ignored") {
+TEST_CASE("lease of a table is revoked while the scrub reads the table: errors of the read are ignored") {
   Bed bed;
   bed.damage[bed.file(0)] = bed.damage[bed.file(1)] = "gone";
   bed.while_reading = [&] { bed.leases.revoke_if([](const TreeView&) { return true; }); };
@@ -147,7 +147,7 @@ TEST_CASE("lease of a table is revoked during its read: the read's errors are ig
   CHECK((bed.errors.empty() && bed.reported.empty() && bed.scrubber.bytes_read() == 0));
 }
 
-TEST_CASE("table's tree was dropped, or the table was merged: it is not read") {
+TEST_CASE("table's tree was dropped, or the table was merged: the scrub does not read the table") {
   Bed bed;
   bed.gone = true;
   bed.live();
@@ -164,14 +164,14 @@ TEST_CASE("table's tree was dropped, or the table was merged: it is not read") {
   CHECK(bed.read.empty());
 }
 
-TEST_CASE("tables are quarantined: the scrub skips them") {
+TEST_CASE("table is quarantined: the scrub skips it, and reads the other tables") {
   Bed bed;
   bed.quarantine(bed.file(0));
   bed.live();
   CHECK(std::set<FileNum>(bed.read.begin(), bed.read.end()) == std::set<FileNum>{bed.file(1)});
 }
 
-TEST_CASE("verify reads all tables of the view, and a quarantined one from the drive") {
+TEST_CASE("verify runs: it reads all tables of the view, and reads quarantined ones from the drive") {
   Bed bed;
   bed.quarantine(bed.file(0));
   const auto lease = bed.leases.lease(bed.view, 2, bed.now);
@@ -188,7 +188,7 @@ TEST_CASE("verify reads all tables of the view, and a quarantined one from the d
   CHECK((bed.whole.empty() && bed.reported == std::vector<FileNum>{bed.file(0)}));
 }
 
-TEST_CASE("file of an open table is missing: verify reports it, though it can be read") {
+TEST_CASE("file of an open table is missing: verify reports it, though the open file can still be read") {
   Bed bed;
   const FileMeta& meta = *bed.tree.version->runs.at(0).files.front();
   const bool data = GENERATE(true, false);
@@ -200,7 +200,7 @@ TEST_CASE("file of an open table is missing: verify reports it, though it can be
   CHECK(bed.reported == std::vector<FileNum>{meta.data_file});
 }
 
-TEST_CASE("lease of verify is revoked, or the database closes: it returns an error") {
+TEST_CASE("lease of verify is revoked, or the database closes: verify returns an error") {
   Bed bed;
   bed.quarantine(bed.file(0));
   const auto lease = bed.leases.lease(bed.view, 2, bed.now);

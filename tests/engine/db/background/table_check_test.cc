@@ -40,7 +40,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("table is whole: it has no errors, and its pages and entries are counted") {
+TEST_CASE("table is intact: table check returns no errors, and counts its pages and entries") {
   Bed bed;
   CHECK(bed.errors(*bed.meta).empty());
   CHECK(bed.check.entries == 8);
@@ -51,7 +51,7 @@ TEST_CASE("table is whole: it has no errors, and its pages and entries are count
   CHECK(bed.check.pages == 2 * pages);
 }
 
-TEST_CASE("manifest has other properties than the table: this is an error of the table") {
+TEST_CASE("manifest and table disagree about properties: the check reports corruption of the table") {
   Bed bed;
   FileMeta other = *bed.meta;
   other.stats.entries += 1;
@@ -61,7 +61,7 @@ TEST_CASE("manifest has other properties than the table: this is an error of the
   CHECK(errors.front().message().find("properties differ from the manifest's") != std::string::npos);
 }
 
-TEST_CASE("page is damaged on the drive: it is found, although the pages in memory are whole") {
+TEST_CASE("page is damaged on the drive: the check finds it, although the pages in memory are intact") {
   Bed bed;
   const auto open = bed.tree.env.open_table(*bed.meta).value();
   REQUIRE(errors_of_table(*open, *bed.meta, {}, &bed.check).empty());
@@ -71,14 +71,14 @@ TEST_CASE("page is damaged on the drive: it is found, although the pages in memo
   CHECK(errors.front().code() == Code::kCorruption);
 }
 
-TEST_CASE("check is stopped: it ends with the errors found so far") {
+TEST_CASE("check of a table is stopped: it returns the errors found so far") {
   Bed bed;
   int asked = 0;
   CHECK(bed.errors(*bed.meta, [&] { return ++asked > 2; }).empty());
   CHECK(bed.check.entries < 8);
 }
 
-TEST_CASE("file of a table is missing: it is reported as damage with its name, by either search") {
+TEST_CASE("file of a table is missing: the damage names the file; a check of all bytes reports it, too") {
   Bed bed;
   CHECK(find_files(bed.tree.fs, "db", *bed.meta).is_ok());
   const bool data = GENERATE(true, false);
@@ -91,7 +91,7 @@ TEST_CASE("file of a table is missing: it is reported as damage with its name, b
   CHECK(errors.front().message().find("a file is missing") == 0);
 }
 
-TEST_CASE("drive fails: this is no damage") {
+TEST_CASE("drive returns an error during the check: the error is not reported as damage") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kStat), .sticky = true});
   CHECK(find_files(bed.tree.fs, "db", *bed.meta).code() == Code::kIoError);

@@ -79,7 +79,7 @@ const OpenTable& table(const TablesView& view, std::size_t run) { return *view.r
 
 }  // namespace
 
-TEST_CASE("new view keeps open tables, opens new ones, and uses tables that a job has opened") {
+TEST_CASE("table list changes: the new view keeps open tables, opens new ones, and takes over tables that a job has opened") {
   Bed bed;
   const auto before = bed.view();
   REQUIRE(before->runs.size() == 2);
@@ -95,7 +95,7 @@ TEST_CASE("new view keeps open tables, opens new ones, and uses tables that a jo
   CHECK((bed.data_files.empty() && bed.ledger.leaving().empty()));
 }
 
-TEST_CASE("level 0 is empty: the runs of level 1 do not count as its runs") {
+TEST_CASE("level 0 is empty: the view counts 0 runs of level 0, although level 1 has runs") {
   Bed bed;
   const RunId first = bed.files.version->runs[0].id, second = bed.files.version->runs[1].id;
   for (const RunId run : {second, first}) {
@@ -110,7 +110,7 @@ TEST_CASE("level 0 is empty: the runs of level 1 do not count as its runs") {
   CHECK(bed.view()->level0_runs == 1);
 }
 
-TEST_CASE("tables are removed: the ledger has them with their oldest birth, and they are unlinked with the last view of them") {
+TEST_CASE("tables are removed: the ledger has the oldest birth in them, and their files go when the last view of them ends") {
   Bed bed;
   auto before = bed.view();
   const FileNum data_file = table(*before, 0).meta->data_file;
@@ -154,7 +154,7 @@ TEST_CASE("files are quarantined: the view lists them, and marks their key range
   CHECK(view->level0_runs == 0);  // no file of the level may be merged
 }
 
-TEST_CASE("tables are installed: readers get them and lose the flushed memtables in one step") {
+TEST_CASE("tables are installed: in one step readers get the new tables and lose the flushed memtables") {
   Bed bed;
   bed.show(bed.view(), 3);
   const auto active = bed.tree.view_owner->memtables.front();
@@ -170,7 +170,7 @@ TEST_CASE("tables are installed: readers get them and lose the flushed memtables
   CHECK(bed.fit_later == std::vector<TreeId>{1});
 }
 
-TEST_CASE("tables are installed during log replay: no wait for visible deletes, and filters are fitted at the next install") {
+TEST_CASE("tables are installed during log replay: no wait for visible deletes, and filters are not fitted yet") {
   Bed bed;
   bed.show(bed.view(), 3);
   bed.flush();
@@ -180,12 +180,12 @@ TEST_CASE("tables are installed during log replay: no wait for visible deletes, 
   CHECK((bed.fences == 0 && bed.fit_later.empty()));
 }
 
-TEST_CASE("tree was dropped: it gets no tables") {
+TEST_CASE("tree was dropped: installing tables returns kAborted") {
   Bed bed;
   CHECK(bed.installer.install(bed.tree, {}, 0).status().code() == Code::kAborted);
 }
 
-TEST_CASE("tree is dropped: all its tables are removed") {
+TEST_CASE("tree is dropped: all its tables go to the ledger, and are removed when its last view ends") {
   Bed bed;
   auto view = bed.view();
   bed.installer.retire(*view, 3000);
@@ -194,7 +194,7 @@ TEST_CASE("tree is dropped: all its tables are removed") {
   CHECK(bed.data_files.size() == 2);
 }
 
-TEST_CASE("job reads tables that are open already, and its outputs stay open for the view") {
+TEST_CASE("job reads tables that are open already: it uses these readers, and its outputs stay open for the next view") {
   Bed bed;
   const auto view = bed.view();
   TableInstaller::OpenedTables opened;
@@ -213,7 +213,7 @@ TEST_CASE("job reads tables that are open already, and its outputs stay open for
   CHECK(env.open_table(fresh).value() == reader);
 }
 
-TEST_CASE("table is unreadable: every read of it returns the reason") {
+TEST_CASE("table is unreadable: its reader returns the reason for every read") {
   Bed bed;
   const auto reader = bed.installer.open_unreadable(*bed.files.version->runs.front().files.front(), Status::corruption("gone"));
   CHECK(reader->unreadable().code() == Code::kCorruption);

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;  // ns
 }
 
-TEST_CASE("first merge sets the rate; each later one has a weight of a quarter") {
+TEST_CASE("first merge sets the measured rate: each later merge changes it with a weight of a quarter") {
   MergeRate rate;
   CHECK(rate.bytes_per_ms() == 0);
   rate.note(1'000'000, 10 * kMs);
@@ -18,7 +18,7 @@ TEST_CASE("first merge sets the rate; each later one has a weight of a quarter")
   CHECK(rate.bytes_per_ms() == Approx(0.75 * 100'000 + 0.25 * 20'000));
 }
 
-TEST_CASE("merge is too short to measure, in bytes or in time: it does not count") {
+TEST_CASE("merge wrote under 64 KiB or took under 0.1 ms: it does not change the measured rate") {
   MergeRate rate;
   rate.note((64 << 10) - 1, 10 * kMs);
   rate.note(1'000'000, kMs / 10 - 1);
@@ -32,7 +32,7 @@ TEST_CASE("margin is a tenth of the deadline, at least a second") {
   CHECK(deadline_margin(5'000, 0, 10) == 1'000);
 }
 
-TEST_CASE("work is outstanding: the margin grows by 1.5 times its duration, if a rate was measured") {
+TEST_CASE("work is outstanding and a rate was measured: the margin grows by 1.5 times the time that the work takes") {
   CHECK(deadline_margin(100'000, 20'000, 10) == 10'000 + 3'000);
   CHECK(deadline_margin(100'000, 20'000, 0) == 10'000);
 }

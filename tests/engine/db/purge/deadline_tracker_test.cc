@@ -77,7 +77,7 @@ TEST_CASE("margin is a tenth of the deadline plus 1.5 times the work's time, or 
   CHECK(f.margin == kDeadline / 2);
 }
 
-TEST_CASE("I/O budget is lower than the measured rate: work starts earlier") {
+TEST_CASE("I/O budget is lower than the measured rate: the margin grows, so that merges for deadlines start earlier") {
   Fixture f;
   f.measure(1000);
   f.table_bytes = 10'000'000;
@@ -86,7 +86,7 @@ TEST_CASE("I/O budget is lower than the measured rate: work starts earlier") {
   CHECK(f.margin == kDeadline / 10 + 30'000);
 }
 
-TEST_CASE("shape of a tree is computed when its tables change and every 200 ms, and never for a tree without a deadline") {
+TEST_CASE("tree has a deadline: its shape is computed on each change of tables and every 200 ms; without deadline: never") {
   Fixture f;
   f.tick(kBirth);
   f.tick(kBirth + DeadlineTracker::kLookEvery - 1);
@@ -117,7 +117,7 @@ TEST_CASE("oldest delete has used its part of the time, or PURGE.NOW applies to 
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("frozen memtable has a due delete: it is reported only while no flush of it is queued") {
+TEST_CASE("frozen memtable has a due delete: it is reported for a flush only if no flush of it is queued") {
   Fixture f;
   f.memtables = {0, kBirth};
   CHECK_FALSE(f.tick(kBirth + kDeadline));
@@ -125,7 +125,7 @@ TEST_CASE("frozen memtable has a due delete: it is reported only while no flush 
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("needed part of the measured rate follows from bytes and time left; it is at most 1, and 0 before a measurement") {
+TEST_CASE("needed part of the measured rate: bytes by time left, at most 1, and 0 before a measurement") {
   Fixture f;
   f.table_bytes = 10'000'000;  // within 100 s: 100 bytes per ms
   f.tick(kBirth);
@@ -138,7 +138,7 @@ TEST_CASE("needed part of the measured rate follows from bytes and time left; it
   CHECK(f.tracker.work_bytes(7) == 10'000'000);
 }
 
-TEST_CASE("half of the margin before a deadline has passed: the tree counts as late") {
+TEST_CASE("half of the margin before a deadline has passed: is_late() returns true for the tree") {
   Fixture f;
   CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));  // the tracker does not know this tree
   f.table_bytes = kMiB;
@@ -157,7 +157,7 @@ TEST_CASE("tick does not list a tree: the tracker forgets the tree") {
   CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));
 }
 
-TEST_CASE("deadline is shorter than merging all data takes: this is logged once, and again after it was long enough") {
+TEST_CASE("deadline is shorter than a merge of all data takes: this is logged once, and again once it was long enough") {
   Fixture f;
   f.table_bytes = 110'000'000;
   f.measure(1000);
@@ -172,7 +172,7 @@ TEST_CASE("deadline is shorter than merging all data takes: this is logged once,
   CHECK(f.warnings.size() == 2);
 }
 
-TEST_CASE("I/O budget is smaller than the deadlines need: it grows, with one warning for all pending work") {
+TEST_CASE("I/O budget is smaller than the deadlines need: it grows, with one warning, until the work is done") {
   Fixture f;
   f.table_bytes = 100'000'000;  // 1,000 bytes per ms: 3,000,000 bytes a second read and written
   f.io_budget = 1'024'000;

@@ -5,7 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("segments are pinned: the oldest of all pins counts until it is removed") {
+TEST_CASE("segments are pinned: oldest() is the first segment of the oldest pin, until that pin is removed") {
   LogPins pins;
   CHECK(pins.oldest() == std::numeric_limits<FileNum>::max());
   const auto newer = pins.pin(7, 9);
@@ -19,7 +19,7 @@ TEST_CASE("segments are pinned: the oldest of all pins counts until it is remove
   CHECK(pins.oldest() == std::numeric_limits<FileNum>::max());
 }
 
-TEST_CASE("segments must go: pins that contain one of them are revoked, their ends included") {
+TEST_CASE("segments have to be removed: pins that contain one of them, at an end or inside, are revoked") {
   LogPins pins;
   const auto pin = pins.pin(4, 6);
   const auto other = pins.pin(8, 9);
@@ -30,7 +30,7 @@ TEST_CASE("segments must go: pins that contain one of them are revoked, their en
   CHECK((pin->revoked() && !other->revoked()));
 }
 
-TEST_CASE("pin is revoked: it keeps its segments until its holder removes it") {
+TEST_CASE("pin is revoked: oldest() still counts its segments, until the holder removes the pin") {
   LogPins pins;
   const auto pin = pins.pin(4, 6);
   pins.revoke(std::vector<FileNum>{5});

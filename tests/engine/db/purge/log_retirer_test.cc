@@ -44,7 +44,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("memtable is due: it is flushed, and the active memtable is frozen only if it is due, too") {
+TEST_CASE("memtable is due: a flush is requested, and the active memtable is frozen only if it is due, too") {
   Bed bed;
   const TreePtr tree = bed.make(1, 5);
   bed.retirer.flush(1, false);
@@ -66,7 +66,7 @@ TEST_CASE("tree was dropped: its memtable is not flushed") {
   CHECK(bed.hurried.empty());
 }
 
-TEST_CASE("segment is retired: it ends, and the memtables that need it or an older segment are flushed") {
+TEST_CASE("segment is retired: it is ended, and memtables that need it or an older segment are flushed") {
   Bed bed;
   bed.segments = {{.file = 3, .last_seq = 10}, {.file = 4, .last_seq = 20}, {.file = 5, .last_seq = 30}};
   const TreePtr active = bed.make(1, 20), frozen = bed.make(2, 10, true), later = bed.make(3, 21);
@@ -76,7 +76,7 @@ TEST_CASE("segment is retired: it ends, and the memtables that need it or an old
   CHECK((active->frozen.size() == 1 && later->frozen.empty()));
 }
 
-TEST_CASE("segment has pieces of a memtable's batch: the memtable is flushed, though the commit is in a later segment") {
+TEST_CASE("segment has pieces of a batch: the batch's memtable is flushed, though the commit record is in a later segment") {
   Bed bed;
   bed.segments = {{.file = 3, .last_seq = 10, .pieces_seq = 25}, {.file = 4, .last_seq = 30}};
   bed.make(1, 25);

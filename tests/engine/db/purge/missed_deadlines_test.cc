@@ -24,7 +24,7 @@ PurgeHolder table_of(Millis floor, bool damage = false) {
 
 }  // namespace
 
-TEST_CASE("deadline is missed: the reason is the event after which less than half of the time was left") {
+TEST_CASE("deadline is missed: the reason is an event that left less than half of the delete's time, otherwise load") {
   struct Row {
     MissCauses causes;
     MissReason reason;
@@ -45,7 +45,7 @@ TEST_CASE("deadline is missed: the reason is the event after which less than hal
   }
 }
 
-TEST_CASE("deadline is shortened long after the start and then missed: the reason is load") {
+TEST_CASE("deadline is shortened and missed, long after the start: the reason is load") {
   // The delete is born at 1000 with a day of time. The server starts at 8 h. At 10 h the deadline becomes 1 h, so the delete is
   // due at 11 h.
   constexpr Millis kHour = 3'600'000;
@@ -62,7 +62,7 @@ TEST_CASE("deadline is shortened long after the start and then missed: the reaso
   }
 }
 
-TEST_CASE("delete is late: its birth is counted once per tree, a newer late birth again, and a birth in time never") {
+TEST_CASE("delete is late: its birth is counted once per tree; a newer birth that is late, too, is counted again") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(5999, {table_of(5000)}), {}).empty());
   CHECK(missed.note(survey_at(6010, {table_of(5000)}), {}) == std::vector<Miss>{{1, 10, MissReason::kLoad}});
@@ -72,7 +72,7 @@ TEST_CASE("delete is late: its birth is counted once per tree, a newer late birt
   CHECK(missed.count(MissReason::kDown) == 0);
 }
 
-TEST_CASE("delete in a damaged table is late: it is counted only as damage, also after the repair") {
+TEST_CASE("delete in a damaged table is late: it is counted once with the reason damage, also after the repair") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(6010, {table_of(5000, true)}), {}) == std::vector<Miss>{{1, 10, MissReason::kDamage}});
   CHECK(missed.note(survey_at(6020, {table_of(5000)}), {}).empty());

@@ -5,7 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("history of purges is shortened: the purge times that it gives may be too late, but none is too early", "[purge]") {
+TEST_CASE("history of purges is shortened: its purge times may be too late, but none is too early", "[purge]") {
   PurgeHistory history;
   CHECK_FALSE(history.covers(0));
   history.note(100, 110);
@@ -43,7 +43,7 @@ TEST_CASE(
   CHECK(history.left_at(10 * steps) == 10 * steps + 108);
 }
 
-TEST_CASE("trees are purged together: the oldest delete of each is counted in the right bucket") {
+TEST_CASE("trees are purged: the persist time of each tree's oldest delete is counted in the right bucket") {
   PersistTimes times;
   times.note({{2, 500}}, {{1, 1000}, {2, 500}}, 1000);  // tree 1 has no pending deletes
   times.note({{1, 1500}, {2, 500}}, {{1, 1500}, {2, 500}}, 2000);

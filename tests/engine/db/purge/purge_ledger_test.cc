@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("file is closed and unlinked: it counts as removed once the directory is synced after that", "[purge]") {
+TEST_CASE("file is closed and unlinked: it counts as removed after a later sync of its directory", "[purge]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");
   REQUIRE(fs.create_dir("data").is_ok());
@@ -38,7 +38,7 @@ TEST_CASE("file is closed and unlinked: it counts as removed once the directory 
   CHECK(left() == 0);
 }
 
-TEST_CASE("edits remove files of a tree: the ledger keeps the oldest birth and time of these until the manifest is rolled",
+TEST_CASE("edits remove files of a tree: until the manifest is rolled, the ledger has the oldest birth in these files",
           "[purge]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");

@@ -46,7 +46,7 @@ const PurgeStatus::Left& left_in(const PurgeStatus& status, PurgePlace place) {
 
 }  // namespace
 
-TEST_CASE("survey finds a delete of the ticket: the ticket is pending; survey finds none: the ticket is done") {
+TEST_CASE("survey finds a delete of the ticket: the ticket is pending; a later one finds none: the ticket is done") {
   Fixture f;
   f.tree(1, 10'000);
   f.holder(PurgePlace::kTable, 1, 900, 77);
@@ -69,7 +69,7 @@ TEST_CASE("survey finds a delete of the ticket: the ticket is pending; survey fi
   CHECK(left_in(status, PurgePlace::kTable).files == 0);
 }
 
-TEST_CASE("ticket is done: it stays done when a younger delete is found") {
+TEST_CASE("ticket is done: it stays done when a survey finds a younger delete") {
   Fixture f;
   f.tree(1, 10'000);
   f.look_after(100);
@@ -82,7 +82,7 @@ TEST_CASE("ticket is done: it stays done when a younger delete is found") {
   CHECK_FALSE(f.status({1150, {}}).done);
 }
 
-TEST_CASE("survey after the deadline finds a delete: its ticket is late; no survey between deadline and purge: this is unknown") {
+TEST_CASE("survey after the deadline finds a delete: its ticket is late; no survey before the purge: lateness is unknown") {
   Fixture f;
   f.tree(1, 500);
   const PurgeTicket ticket{1000, {}};
@@ -96,7 +96,7 @@ TEST_CASE("survey after the deadline finds a delete: its ticket is late; no surv
   CHECK(f.status(ticket).in_time == (seen_late ? std::optional(false) : std::nullopt));
 }
 
-TEST_CASE("log segment has deletes of two trees: it is counted once, and the manifest counts as one file") {
+TEST_CASE("log segment or manifest has deletes of two trees: the ticket's status counts the file once") {
   Fixture f;
   f.tree(1, 500);
   f.tree(2, 500);
@@ -111,7 +111,7 @@ TEST_CASE("log segment has deletes of two trees: it is counted once, and the man
   CHECK(left_in(status, PurgePlace::kManifest).files == 1);
 }
 
-TEST_CASE("ticket of one tree ignores other trees; ticket of all ignores trees without a deadline and names their databases") {
+TEST_CASE("ticket is for one tree: other trees do not count; it is for all: trees without a deadline do not, and are named") {
   Fixture f;
   f.tree(1, 500);
   f.tree(2, 0);
@@ -125,7 +125,7 @@ TEST_CASE("ticket of one tree ignores other trees; ticket of all ignores trees w
   CHECK(f.status({1000, 2}).promised == false);
 }
 
-TEST_CASE("tree is removed: it is stored with its deadline; beyond the limit, only one time for all such trees is stored") {
+TEST_CASE("tree is removed: its deadline is stored; too many were removed: only the latest deadline of the oldest is") {
   Fixture f;
   const auto trees = static_cast<TreeId>(PurgeTracker::kMaxGoneTrees + 1);
   for (TreeId tree = 0; tree < trees; ++tree) {
@@ -148,7 +148,7 @@ TEST_CASE("tree is removed: it is stored with its deadline; beyond the limit, on
   CHECK_FALSE(f.status({1000, 0}).promised.has_value());  // the promise is not stored any more
 }
 
-TEST_CASE("survey finds a tree for the first time: the tree had no delete older than the previous survey") {
+TEST_CASE("survey finds a tree for the first time: no delete of it is older than the previous survey") {
   Fixture f;
   f.look_after(10);
   f.tree(3, 5000);
@@ -159,7 +159,7 @@ TEST_CASE("survey finds a tree for the first time: the tree had no delete older 
   CHECK_FALSE(f.status({1015, 3}).done);
 }
 
-TEST_CASE("ticket is of the future, of time 0 or of an unknown tree: it is refused") {
+TEST_CASE("ticket is of the future, of time 0 or of an unknown tree: its status is kInvalidArgument") {
   Fixture f;
   f.tree_limit = 8;
   f.look_after(10);
@@ -168,7 +168,7 @@ TEST_CASE("ticket is of the future, of time 0 or of an unknown tree: it is refus
   }
 }
 
-TEST_CASE("survey is recent: it is used for further tickets; an old survey, or one before the ticket, is repeated") {
+TEST_CASE("survey is recent and later than the ticket: it is used; otherwise the ticket starts a new survey") {
   Fixture f;
   f.look_after(10);
   (void)f.status({1000, {}});
@@ -180,7 +180,7 @@ TEST_CASE("survey is recent: it is used for further tickets; an old survey, or o
   CHECK(f.drawn == 3);
 }
 
-TEST_CASE("open tickets are listed: done and repeated tickets are left out, and beyond the limit the oldest are dropped") {
+TEST_CASE("open tickets are listed: done and repeated ones are left out, and beyond the limit the oldest are dropped") {
   Fixture f;
   f.tree(1, 5000);
   f.holder(PurgePlace::kTable, 1, 1005);
@@ -193,7 +193,7 @@ TEST_CASE("open tickets are listed: done and repeated tickets are left out, and 
   CHECK(f.tracker.open_tickets().front().born_by == 2000);
 }
 
-TEST_CASE("deadline is missed shortly after the start: this is known; it was missed before the start: this is unknown") {
+TEST_CASE("ticket is from after the start: its promise is known; it is from before the start: its promise is unknown") {
   Fixture f;
   f.opened_at = 1000;
   f.look_after(10);

@@ -28,7 +28,7 @@ std::string planned(const RetentionInput& input) {
 
 }  // namespace
 
-TEST_CASE("memtable, log segment, view or manifest has deleted data: it is due after a part of the time from birth to deadline") {
+TEST_CASE("memtable, log segment or old view has deleted data: it is due at 1/4, 1/4 or 7/8 of the delete's time") {
   struct Row {
     PurgeHolder holder;
     unsigned eighths;
@@ -58,7 +58,7 @@ TEST_CASE("only pins keep a log segment: they are revoked at 7/8 of its oldest d
   CHECK(planned({.survey = early, .log_begins = 4}) == "retire up to 3, clean up");
 }
 
-TEST_CASE("manifest is rolled a quarter of the deadline after the edit, or at three quarters of the delete's time") {
+TEST_CASE("edit has removed files: the manifest is rolled 1/4 of the deadline later, or at 3/4 of the delete's time") {
   const auto at = [](Millis now, Millis since) {
     return planned({.survey = survey_at(now), .superseded = {{1, {kBirth, since}}}});
   };
@@ -68,7 +68,7 @@ TEST_CASE("manifest is rolled a quarter of the deadline after the edit, or at th
   CHECK(at(kBirth + 6'000, kBirth + 5'000) == "clean up and roll");
 }
 
-TEST_CASE("old edits name more than 2,000 trees: the manifest is rolled, with or without deadlines") {
+TEST_CASE("removed files of more than 2,000 trees are in old edits: the manifest is rolled, with or without deadlines") {
   RetentionInput input{.survey = survey_at(kBirth)};
   for (TreeId tree = 10; tree < 2010; ++tree) input.superseded[tree] = {kBirth, kBirth};
   CHECK(planned(input).empty());
@@ -76,7 +76,7 @@ TEST_CASE("old edits name more than 2,000 trees: the manifest is rolled, with or
   CHECK(planned(input) == "clean up and roll");
 }
 
-TEST_CASE("PURGE.NOW acts on memtables, log and views at once: on the manifest it acts when the tables have no due delete") {
+TEST_CASE("PURGE.NOW is called: it acts on memtables, log and views at once, on the manifest once tables have no due delete") {
   const std::map<TreeId, PurgeLedger::Superseded> named = {{1, {kBirth, kBirth}}};
   const auto asked = [&](std::vector<PurgeHolder> holders) { return survey_at(kBirth + 1, std::move(holders), kBirth); };
   const PurgeSurvey all = asked({holder(PurgePlace::kMemTable, kNoFile, true), holder(PurgePlace::kLog, 3),
@@ -95,7 +95,7 @@ TEST_CASE("directory of an unlinked file is not synced: a clean-up is requested"
   CHECK(planned({.survey = survey_at(kBirth), .unsynced_removals = true}) == "clean up");
 }
 
-TEST_CASE("interval of surveys is a second, or a sixteenth of a short deadline, and ends before each deadline") {
+TEST_CASE("deadline is set: surveys run every second, or sixteenth of a short deadline, but not across a deadline") {
   constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
   PurgeSurvey survey = survey_at(1);
   const auto deadline = [&](Millis ms) { survey.trees[1].deadlines = DeadlineRule(ms); };
@@ -110,7 +110,7 @@ TEST_CASE("interval of surveys is a second, or a sixteenth of a short deadline, 
   CHECK(survey_interval_ns(survey, 10 * kSecond) == 10 * kSecond);
 }
 
-TEST_CASE("last eighth before a deadline has begun: surveys are more frequent, but not for damage") {
+TEST_CASE("last eighth before a deadline has begun: surveys are more frequent, but not for a damaged table") {
   constexpr std::uint64_t kMs = 1'000'000;
   const auto interval_at = [](Millis age, bool damage = false) {
     PurgeHolder file = holder(PurgePlace::kTable);
@@ -210,7 +210,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("ticks survey once per interval, or on request") {
+TEST_CASE("ticks come: a survey runs once per interval, or at the next tick on request") {
   Fixture f;
   CHECK(f.surveys == 1);
   f.tick(499);
@@ -224,7 +224,7 @@ TEST_CASE("ticks survey once per interval, or on request") {
   CHECK(f.surveys == 3);
 }
 
-TEST_CASE("PURGE.NOW applies to deletes: every tick surveys until they are purged") {
+TEST_CASE("PURGE.NOW applies to deletes: every tick surveys until the deletes are purged") {
   Fixture f;
   f.purge_before = kBirth;
   f.holders = {holder(PurgePlace::kTable)};
@@ -236,8 +236,7 @@ TEST_CASE("PURGE.NOW applies to deletes: every tick surveys until they are purge
   CHECK(f.surveys == 5);
 }
 
-TEST_CASE(
-    "delete is late: memtable is flushed, segment retired, views and pins revoked, the miss reported, other work submitted") {
+TEST_CASE("delete is late: memtable is flushed, segment retired, view and pin revoked, the miss logged, a clean-up submitted") {
   Fixture f;
   f.holders = {holder(PurgePlace::kMemTable, kNoFile, true), holder(PurgePlace::kLog, 4), holder(PurgePlace::kLeaving)};
   const auto pin = f.pins.pin(4, 4);
@@ -262,7 +261,7 @@ TEST_CASE("file was unlinked: a clean-up syncs the directory, and at most one cl
   CHECK(f.run_submitted() == "roll ");
 }
 
-TEST_CASE("clean-up fails: this is reported and nothing is synced; database closes: nothing is synced or reported") {
+TEST_CASE("clean-up fails: the failure is reported, and nothing is synced; database closes: nothing is synced or reported") {
   Fixture f;
   f.unlink_a_file();
   const bool fails = GENERATE(true, false);

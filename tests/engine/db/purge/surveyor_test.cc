@@ -120,8 +120,7 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE(
-    "fence is requested: it waits until every earlier operation is visible, and returns a time that no later birth precedes") {
+TEST_CASE("surveyor makes a fence: it waits until every earlier operation is visible, and no later birth precedes its time") {
   Bed bed;
   SeqNum up_to = 0;
   CHECK(bed.surveyor.fence(&up_to) == kNow);
@@ -129,7 +128,7 @@ TEST_CASE(
   CHECK(bed.awaited == std::vector<SeqNum>{7});
 }
 
-TEST_CASE("tree has no deletes: the survey lists no place of it, and its oldest possible birth is the present") {
+TEST_CASE("tree has no deletes: the survey lists nothing of the tree, and its oldest possible birth is now") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow + 1));
@@ -149,7 +148,7 @@ TEST_CASE("memtables and tables have pending deletes: the survey lists each of t
   CHECK(bed.surveyor.floor_of(tree) == 600);
 }
 
-TEST_CASE("delete was born in the millisecond of the survey: it counts; a later expiry does not") {
+TEST_CASE("delete was born in the millisecond of the survey: it counts; an entry expires later: it does not") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow));
@@ -173,7 +172,7 @@ TEST_CASE("delete by stamp may cover a table's entries, or purged names linger i
   CHECK(bed.holders() == Texts{"table 1 400 file 6"});
 }
 
-TEST_CASE("tree is dropped: the survey lists all its places with the birth of the delete that dropped it") {
+TEST_CASE("tree is dropped: the survey lists all its memtables and tables with the birth of the FLUSHDB") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.erase(*tree, 900);
@@ -183,7 +182,7 @@ TEST_CASE("tree is dropped: the survey lists all its places with the birth of th
   CHECK(bed.surveyor.draw()->databases.empty());
 }
 
-TEST_CASE("log segments have deletes: the survey lists each segment with the oldest delete in it or in a later one") {
+TEST_CASE("log segments have deletes: the survey lists each segment with the oldest delete in it or in a later segment") {
   Bed bed;
   bed.segments.push_back({.file = 3, .last_seq = 1, .bytes = 10, .notes = {{1, 0, 0}, {2, 0, kNow + 1}}});
   bed.segments.push_back({.file = 4, .last_seq = 2, .bytes = 10, .notes = {{1, 900, 0}}});
@@ -200,8 +199,7 @@ TEST_CASE("manifest and replaced files have deleted data: the survey lists them 
   CHECK(bed.holders() == Texts{"manifest 1 300"});
 }
 
-TEST_CASE(
-    "tree is retired: its deadline stays; a tree removed before the start is due at once, and late by the longest deadline") {
+TEST_CASE("tree is dropped: its deadline stays; dropped before the start: it is due at once, late after the longest deadline") {
   Bed bed;
   const bool none = GENERATE(false, true);  // true: a database has no deadline
   if (!none) {
@@ -229,7 +227,7 @@ TEST_CASE(
   CHECK(survey->is_due(2, kNow - 1, 8));
 }
 
-TEST_CASE("nothing that may hold data of a retired tree is left: the tree's deadline is dropped") {
+TEST_CASE("no place has data of a dropped tree any more: the tree's deadline is forgotten") {
   Bed bed;
   const TreePtr tree = bed.make(1, 2);
   bed.drop(tree, 2, kNow);
@@ -242,7 +240,7 @@ TEST_CASE("nothing that may hold data of a retired tree is left: the tree's dead
   CHECK(bed.trees.dropped_deadlines().empty());
 }
 
-TEST_CASE("deadline changes: the change is kept while a delete from before it is pending") {
+TEST_CASE("deadline changes: the survey keeps the change as long as a delete from before it is pending") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.erase(*tree, kNow - 10);
@@ -256,7 +254,7 @@ TEST_CASE("deadline changes: the change is kept while a delete from before it is
   CHECK(bed.trees.deadlines_changed());
 }
 
-TEST_CASE("mark of engine time cannot be written: the survey uses the current time for lateness") {
+TEST_CASE("mark of engine time cannot be written: the survey judges lateness by the current time, births by the mark") {
   Bed bed;
   bed.make(1, 0);
   bed.now = kNow + 500;
@@ -265,7 +263,7 @@ TEST_CASE("mark of engine time cannot be written: the survey uses the current ti
   CHECK(survey->databases == std::vector<std::pair<DatabaseId, TreeId>>{{0, 1}});
 }
 
-TEST_CASE("PURGE.NOW makes deletes of the ticket's tree and of dropped trees overdue") {
+TEST_CASE("PURGE.NOW is called for a ticket: deletes of its tree, or of all trees and dropped ones, are overdue") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1);
   bed.surveyor.make_overdue({.born_by = 500, .tree = 1});

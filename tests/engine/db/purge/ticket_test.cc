@@ -5,7 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("each ticket has exactly one spelling", "[purge]") {
+TEST_CASE("ticket is parsed: only the text that format_ticket() writes is accepted", "[purge]") {
   for (const char* text : {"purge-1", "purge-1700000000000", "purge-5-0", "purge-5-4294967295"}) {
     const auto ticket = parse_ticket(text);
     REQUIRE(ticket);

@@ -57,7 +57,7 @@ struct ResidentWalks {
 
 }  // namespace
 
-TEST_CASE("walk merges memtables and runs, and shows neither deleted nor expired keys") {
+TEST_CASE("walk merges memtables and runs: it shows neither deleted nor expired keys") {
   ReadFixture f;
   for (const char* key : {"a", "b", "c", "d", "e"}) f.put(key, "old", {.stamp = static_cast<DeleteKey>(key[0])});
   f.put("f", "old", {.expiry = f.now});
@@ -79,7 +79,7 @@ TEST_CASE("walk merges memtables and runs, and shows neither deleted nor expired
   CHECK(walk->key() == "c");
 }
 
-TEST_CASE("walk stays within its bounds, and reads large values if requested") {
+TEST_CASE("walk has bounds: it shows only keys within them, and reads large values only if requested") {
   ReadFixture f;
   const std::string large(kLargeValueBytes + 7, 'x');
   for (const char* key : {"a", "b", "c"}) f.put(key, large);
@@ -109,14 +109,14 @@ TEST_CASE("lease of a walk is revoked: the walk ends with kRevoked") {
   CHECK(walk->status().code() == Code::kRevoked);
 }
 
-TEST_CASE("walk has no lease: it is empty") {
+TEST_CASE("walk gets no lease: it shows no keys and returns no error") {
   const auto walk = new_db_iterator(nullptr, 0, {}, RangeTally{}, nullptr);
   walk->seek_to_first();
   CHECK_FALSE(walk->valid());
   CHECK(walk->status().is_ok());
 }
 
-TEST_CASE("walk ends: its seeks are counted as range reads, and so are the entries that it passed, hidden ones included") {
+TEST_CASE("walk ends: its seeks are counted as range reads, and the entries that it passed, hidden ones too, as range entries") {
   ReadFixture f;
   for (const char* key : {"a", "b", "c", "d"}) f.put(key, "old");
   f.flush();
@@ -136,7 +136,7 @@ TEST_CASE("walk ends: its seeks are counted as range reads, and so are the entri
   CHECK(f.env.counters.operations(f.kDatabase) == counts);
 }
 
-TEST_CASE("walk may not read, and lacks pages: it names them, and shows all keys once they are fetched") {
+TEST_CASE("walk may not read, and lacks pages: it lists the pages, and shows all keys once these are fetched") {
   for (const std::uint32_t pages_per_tile : {1u, 4u}) {
     for (const bool backward : {false, true}) {
       INFO(pages_per_tile << " pages per tile, " << (backward ? "backward" : "forward"));
@@ -168,7 +168,7 @@ TEST_CASE("walk may not read, and lacks pages: it names them, and shows all keys
   }
 }
 
-TEST_CASE("walk may not read, lacks pages, and the budget has no room for them: it ends with kOutOfMemory") {
+TEST_CASE("walk may not read, and the budget lacks room for pages: it ends with kOutOfMemory") {
   ReadFixture f;
   for (int i = 0; i < 300; ++i) f.put(numbered(i), std::string(50, 'v'));
   f.flush();
@@ -177,7 +177,7 @@ TEST_CASE("walk may not read, lacks pages, and the budget has no room for them: 
   CHECK(walks.run().code() == Code::kOutOfMemory);
 }
 
-TEST_CASE("walk may not read, and lacks a page: it names the next pages, too, but none outside its bounds") {
+TEST_CASE("walk may not read, and lacks a page: it lists further pages that it will need, none outside its bounds") {
   for (const bool backward : {false, true}) {
     ReadFixture f;
     for (int i = 0; i < 1000; ++i) f.put(numbered(i), std::string(50, 'v'));

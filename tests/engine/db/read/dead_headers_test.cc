@@ -26,7 +26,7 @@ using Headers = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("header has expired: it is found, in the memtable and in a table") {
+TEST_CASE("header has expired: the search for dead headers finds it, in the memtable and in a table") {
   const bool flushed = GENERATE(false, true);
   ReadFixture tree;
   tree.put_header("c1", 11, {.expiry = 900'000});
@@ -40,7 +40,7 @@ TEST_CASE("header has expired: it is found, in the memtable and in a table") {
   CHECK(find_dead(tree).dead == Headers{"c1/11/900000", "c2/12/1100000"});
 }
 
-TEST_CASE("record covers the stamp of a header: the header is found, dead since the record's birth") {
+TEST_CASE("delete by stamp covers the stamp of a header: the search finds the header, dead since the delete's birth") {
   const bool flushed = GENERATE(false, true);
   ReadFixture tree;
   tree.put_header("c1", 11, {.stamp = 5});
@@ -54,7 +54,7 @@ TEST_CASE("record covers the stamp of a header: the header is found, dead since 
   CHECK((found.any && found.dead == Headers{"c1/11/1000007"}));
 }
 
-TEST_CASE("header died before the point of progress: it is not searched for again") {
+TEST_CASE("header died before the progress of the last search: the search does not find it again") {
   const bool flushed = GENERATE(false, true);
   ReadFixture tree;
   tree.put_header("c1", 11, {.expiry = 900'000});
@@ -67,7 +67,7 @@ TEST_CASE("header died before the point of progress: it is not searched for agai
   CHECK((found.dead.empty() && !found.any));
 }
 
-TEST_CASE("header was overwritten, deleted, or lives on under a new generation: it is not found, but counts as a candidate") {
+TEST_CASE("header was overwritten or deleted, or has a new generation: it is only a candidate, not found dead") {
   ReadFixture tree;
   tree.put_header("c1", 11, {.expiry = 900'000});
   tree.put_header("c2", 12, {.expiry = 900'000});
@@ -80,7 +80,7 @@ TEST_CASE("header was overwritten, deleted, or lives on under a new generation: 
   CHECK((found.status.is_ok() && found.dead.empty() && found.any));
 }
 
-TEST_CASE("header was replaced by another one that has died, too: only the newest is found") {
+TEST_CASE("header was overwritten by one that has died, too: the search finds only the newer header") {
   ReadFixture tree;
   tree.put_header("c", 11, {.expiry = 900'000});
   tree.flush();
@@ -88,7 +88,7 @@ TEST_CASE("header was replaced by another one that has died, too: only the newes
   CHECK(find_dead(tree).dead == Headers{"c/12/950000"});
 }
 
-TEST_CASE("visit fails: its error ends the search") {
+TEST_CASE("visit of a dead header returns an error: the search ends with that error") {
   ReadFixture tree;
   tree.put_header("c1", 11, {.expiry = 900'000});
   tree.put_header("c2", 12, {.expiry = 900'000});
@@ -99,7 +99,7 @@ TEST_CASE("visit fails: its error ends the search") {
   CHECK((visits == 1 && any));
 }
 
-TEST_CASE("lease is revoked during the search: it ends with that error") {
+TEST_CASE("lease is revoked during the search for dead headers: the search ends with kRevoked") {
   ReadFixture tree;
   tree.put_header("c1", 11, {.expiry = 900'000});
   const ReadView view = tree.leased_view();
@@ -110,13 +110,13 @@ TEST_CASE("lease is revoked during the search: it ends with that error") {
             .code() == Code::kRevoked);
 }
 
-TEST_CASE("header names no generation: the search reports damage") {
+TEST_CASE("header names no generation: the search for dead headers returns kCorruption") {
   ReadFixture tree;
   tree.put_header("c1", 0, {.expiry = 900'000});
   CHECK(find_dead(tree).status.code() == Code::kCorruption);
 }
 
-TEST_CASE("table has many pages: only those with headers that may have died are read") {
+TEST_CASE("table has many pages: the search reads only pages with headers that may have died") {
   ReadFixture tree;
   for (int i = 0; i < 2'000; ++i) tree.put_header(numbered(i), 1, {.expiry = i == 777 ? Millis{900'000} : Millis{2'000'000}});
   tree.flush();

@@ -27,7 +27,7 @@ Expiring expiring(const ReadView& view, Millis after, Millis until, std::size_t 
 
 }  // namespace
 
-TEST_CASE("scan of a period finds keys whose current entry expires after its start and up to its end, in past or future") {
+TEST_CASE("scan of a period looks for expiries: it finds keys that expire after its start and up to its end, past or future") {
   ReadFixture f;
   const Millis now = f.now;
   f.put("never", "v");
@@ -50,7 +50,7 @@ TEST_CASE("scan of a period finds keys whose current entry expires after its sta
   }
 }
 
-TEST_CASE("scan has a limit: it returns the earliest keys, and the time up to which it has found all") {
+TEST_CASE("scan of expiries has a limit: it returns the earliest keys, and the time up to which these are complete") {
   ReadFixture f;
   for (int i = 0; i < 20; ++i) f.put(numbered(i), "v", {.expiry = f.now + 10 + static_cast<Millis>(i / 4)});
   const Expiring found = expiring(f.leased_view(), f.now, f.now + 1000, 10);
@@ -61,7 +61,7 @@ TEST_CASE("scan has a limit: it returns the earliest keys, and the time up to wh
   CHECK(crowd.until == f.now + 10);
 }
 
-TEST_CASE("view is revoked: the scan ends with kRevoked") {
+TEST_CASE("view is revoked: the scan of expiries ends with kRevoked") {
   ReadFixture f;
   f.put("k", "v", {.expiry = f.now + 10});
   const ReadView view = f.leased_view();

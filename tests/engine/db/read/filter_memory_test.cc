@@ -42,7 +42,7 @@ struct TwoRuns : ReadFixture {
 
 }  // namespace
 
-TEST_CASE("tables of a run have different pages per tile: the run has their average, weighted by keys") {
+TEST_CASE("tables of a run have different pages per tile: the run counts with their average, weighted by keys") {
   TiledKeys run;
   CHECK(run.pages_per_tile() == 1);
   run.add(300, 1);
@@ -56,8 +56,7 @@ TEST_CASE("tables of a run have different pages per tile: the run has their aver
   CHECK(run.pages_per_tile() == 9);
 }
 
-TEST_CASE(
-    "memtable is flushed: its filters have more bits than the average, since older runs are larger; uniform filters do not") {
+TEST_CASE("memtable is flushed: monkey gives its filters more bits than the largest run's; uniform gives the usual number") {
   TwoRuns f;
   const auto bits = filters_after_flush(*f.tree()->tables, 100, f.needs);
   const RunId flushed = 3, largest = 1;
@@ -84,7 +83,7 @@ std::vector<double> slices_after_merge_to(int level, TwoRuns& f) {
 
 }  // namespace
 
-TEST_CASE("all runs of a level are merged on it: the filters are those of a tree with one run of all entries") {
+TEST_CASE("plan merges all runs on their level: the output's filters are computed for a tree with one run of all entries") {
   TwoRuns f;
   ReadFixture empty;
   CHECK(slices_after_merge_to(0, f) == filters_after_flush(*empty.tree()->tables, 4100, f.needs).at(1));
@@ -96,7 +95,7 @@ TEST_CASE("levels are merged into the next: its filters leave bits for the level
   CHECK(full.front() < alone.front() - 0.1);
 }
 
-TEST_CASE("budget grows: filter slices are loaded, from none to all; it shrinks: the small run keeps its slices longest") {
+TEST_CASE("filter budget falls: the larger run drops more filter slices; budget grows: all slices are loaded") {
   TwoRuns f;
   CHECK(f.slices_of(0) == 2);
   CHECK(f.fit(6));
@@ -110,7 +109,7 @@ TEST_CASE("budget grows: filter slices are loaded, from none to all; it shrinks:
   CHECK(f.warnings.empty());
 }
 
-TEST_CASE("table of a run is read later than others: it gets as many filter slices as the run's other tables have") {
+TEST_CASE("table of a run is opened later than others: it gets as many filter slices as the run's other tables have") {
   TwoRuns f;
   const auto tree = f.tree();
   IndexCache indexes(f.bench.epoch);
@@ -133,7 +132,7 @@ TEST_CASE("table of a run is read later than others: it gets as many filter slic
   CHECK(cold->slices().size() == 2);
 }
 
-TEST_CASE("slice cannot be read: this is logged, and the read is tried again a minute later") {
+TEST_CASE("filter slice cannot be read: this is logged once, and the read is tried again a minute later") {
   TwoRuns f;
   CHECK(f.fit(0));
   const std::string path = f.bench.dir + "/" + metadata_file_name(f.table().meta->metadata_file);
@@ -155,7 +154,7 @@ TEST_CASE("slice cannot be read: this is logged, and the read is tried again a m
   CHECK(f.slices_of(0) == 2);
 }
 
-TEST_CASE("settings give no tile size or kind of lookups: filters are computed from the measured values") {
+TEST_CASE("settings give no tile size or kind of lookups: filters are computed for the measured ones") {
   SimulatedClock clock{1};
   Tree tree(clock);
   tree.settings.pages_per_tile = 0;
@@ -170,7 +169,7 @@ TEST_CASE("settings give no tile size or kind of lookups: filters are computed f
   CHECK(filter_needs(tree).arrivals[0] == 1);
 }
 
-TEST_CASE("filters of a tree are fitted: the measured lookups decide; for a tree without a view, the last measurement decides") {
+TEST_CASE("tree has a view: its lookups are measured before filters are sized; no view: the last measurement is used") {
   TwoRuns f;
   Tree tree(f.clock);
   tree.settings.filter_allocation = FilterAllocation::kMonkey;
@@ -189,7 +188,7 @@ TEST_CASE("filters of a tree are fitted: the measured lookups decide; for a tree
   CHECK((f.slices_of(0) == 2 && tree.arrivals != all_arrive()));
 }
 
-TEST_CASE("level is below more runs than are counted: no probability that lookups reach it is measured") {
+TEST_CASE("level is below more runs than lookups count: no probability that a lookup reaches it is measured") {
   ReadFixture f;
   for (int run = 0; run <= 65; ++run) {
     f.put(numbered(run), "value");
@@ -208,7 +207,7 @@ TEST_CASE("level is below more runs than are counted: no probability that lookup
   CHECK(tree.arrivals == all_arrive());
 }
 
-TEST_CASE("lookups are measured: each changes the probabilities that lookups reach a level once") {
+TEST_CASE("lookups are measured: each is counted once in the probabilities that a lookup reaches a level") {
   TwoRuns f;
   SimulatedClock clock{1};
   Tree tree(clock);

@@ -8,7 +8,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("keys of a range are counted exactly in memtables, and estimated by their bytes in tables") {
+TEST_CASE("keys of a range are estimated: exact in memtables, by their bytes in tables") {
   ReadFixture f;
   for (int i = 0; i < 1000; ++i) f.put(numbered(i), "value");
   const auto estimate = [&](int first, int last) { return estimate_keys(*f.tree(), {numbered(first), numbered(last)}); };
@@ -21,7 +21,7 @@ TEST_CASE("keys of a range are counted exactly in memtables, and estimated by th
   CHECK(estimate_keys(*f.tree(), {}) == Approx(1100).epsilon(0.1));
 }
 
-TEST_CASE("each tombstone lowers the estimate by two entries, but never below 0") {
+TEST_CASE("tree has tombstones: each lowers the estimated number of keys by two entries, but never below 0") {
   ReadFixture f;
   for (int i = 0; i < 100; ++i) f.put(numbered(i), "value");
   f.flush();
@@ -31,7 +31,7 @@ TEST_CASE("each tombstone lowers the estimate by two entries, but never below 0"
   CHECK(estimate_keys(*f.tree(), {}) == 0);
 }
 
-TEST_CASE("range tombstones cover entries in older runs: these count as invalidated") {
+TEST_CASE("range tombstones cover entries in older runs: the estimate counts the covered entries as invalidated") {
   ReadFixture f;
   for (int i = 0; i < 1000; ++i) f.put(numbered(i), "value");
   f.flush();

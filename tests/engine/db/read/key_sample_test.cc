@@ -8,7 +8,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("nothing was overwritten: the sample is exact, in memtables and tables") {
+TEST_CASE("nothing was overwritten: sample_keys() returns the exact number of keys, in memtables and tables") {
   ReadFixture f;
   for (int i = 0; i < 3000; ++i) f.put(numbered(i), "value");
   f.flush();
@@ -16,7 +16,7 @@ TEST_CASE("nothing was overwritten: the sample is exact, in memtables and tables
   CHECK(sample_keys(f.leased_view(), GENERATE(1u, 2u, 3u)).value() == 3100);
 }
 
-TEST_CASE("entries are overwritten, deleted or expired: the sample does not count them") {
+TEST_CASE("entries are overwritten, deleted or expired: sample_keys() does not count them") {
   ReadFixture f;
   for (int i = 0; i < 3000; ++i) f.put(numbered(i), "value", {.expiry = i % 3 == 0 ? f.now : 0});
   f.flush();
@@ -26,7 +26,7 @@ TEST_CASE("entries are overwritten, deleted or expired: the sample does not coun
   CHECK(sample_keys(f.leased_view(), 1).value() == Approx(1999).epsilon(0.03));
 }
 
-TEST_CASE("sample has no current entry: the result is 0 only if no key is left") {
+TEST_CASE("all sampled entries are deleted: sample_keys() returns 0 only if no key is left in the tree") {
   ReadFixture f;
   for (int i = 0; i < 200; ++i) f.put(numbered(i), "value");
   f.flush();
@@ -36,7 +36,7 @@ TEST_CASE("sample has no current entry: the result is 0 only if no key is left")
   CHECK(sample_keys(f.leased_view(), 1).value() == 1);
 }
 
-TEST_CASE("view is revoked: the sample ends with kRevoked, and is not counted as a get") {
+TEST_CASE("view is revoked: sample_keys() ends with kRevoked, and is not counted as a get") {
   ReadFixture f;
   for (int i = 0; i < 200; ++i) f.put(numbered(i), "value");
   f.flush();

@@ -33,7 +33,7 @@ struct LargeFixture : ReadFixture {
 
 }  // namespace
 
-TEST_CASE("two readers hold the same value: it is in memory once, and charged until the last reader releases it") {
+TEST_CASE("two readers hold the same large value: memory has it once, charged until the last reader releases it") {
   LargeFixture f;
   auto first = f.values.read(f.reader(), f.ref);
   REQUIRE(first.is_ok());
@@ -48,7 +48,7 @@ TEST_CASE("two readers hold the same value: it is in memory once, and charged un
   CHECK(f.account->charged(kKind) == 0);
 }
 
-TEST_CASE("part of a value is read: it is charged by its size, or taken from the whole value that a reader holds") {
+TEST_CASE("part of a large value is read: its size is charged; a reader holds the whole value: the part comes from that") {
   LargeFixture f;
   auto part = f.values.read_part(f.reader(), f.ref, 300'000, 1000);
   REQUIRE(part.is_ok());
@@ -65,7 +65,7 @@ TEST_CASE("part of a value is read: it is charged by its size, or taken from the
   CHECK(f.account->charged(kKind) == kBytes);
 }
 
-TEST_CASE("budget has no room for a value: it is not read, and nothing stays charged") {
+TEST_CASE("budget has no room for a large value: reading it fails with kOutOfMemory, and nothing stays charged") {
   LargeFixture f;
   f.account->set_limit(kBytes - 1, 0);
   CHECK(f.values.read(f.reader(), f.ref).status().code() == Code::kOutOfMemory);
@@ -73,7 +73,7 @@ TEST_CASE("budget has no room for a value: it is not read, and nothing stays cha
   CHECK(f.values.read_part(f.reader(), f.ref, 0, 1000).is_ok());
 }
 
-TEST_CASE("value may outlive the owner of its account, and the LargeValues that read it") {
+TEST_CASE("memory account's owner and LargeValues are destroyed: the value that they read stays valid") {
   SharedValue kept;
   {
     LargeFixture f;

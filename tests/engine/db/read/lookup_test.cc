@@ -9,7 +9,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("key has several versions: the newest decides, in a memtable or in the newest run that has the key") {
+TEST_CASE("key has several versions: lookup finds the newest, in a memtable or in the newest run that has the key") {
   ReadFixture f;
   f.put("a", "old");
   f.put("b", "old");
@@ -28,7 +28,7 @@ TEST_CASE("key has several versions: the newest decides, in a memtable or in the
   CHECK(value_of(view, "d") == "absent");
 }
 
-TEST_CASE("view does not see versions after its seq") {
+TEST_CASE("key gets a newer version after a view was made: the view still finds the older version") {
   ReadFixture f;
   f.put("a", "old");
   const ReadView before = f.leased_view();
@@ -37,7 +37,7 @@ TEST_CASE("view does not see versions after its seq") {
   CHECK(value_of(f.leased_view(), "a") == "new");
 }
 
-TEST_CASE("tombstone, expiry, range tombstone or delete by stamp hides a version: it is not found, in a memtable or in a table") {
+TEST_CASE("tombstone, expiry or covering delete hides a version: lookup finds no value in memtable or table") {
   ReadFixture f;
   f.put("deleted", "v");
   f.put("expired", "v", {.expiry = f.now});
@@ -61,7 +61,7 @@ TEST_CASE("tombstone, expiry, range tombstone or delete by stamp hides a version
   CHECK(value_of(view, "rangey") == "later");
 }
 
-TEST_CASE("found entry has its seq, kind, stamp, expiry and length, and a value that outlives the guard of a leased view") {
+TEST_CASE("lookup finds an entry: result has seq, kind, stamp, expiry and length; a leased view's value stays valid by its pin") {
   ReadFixture f;
   f.put("k", "value", {.expiry = f.now + 5, .stamp = 9});
   f.flush();
@@ -76,7 +76,8 @@ TEST_CASE("found entry has its seq, kind, stamp, expiry and length, and a value 
   CHECK(found.value == "value");
 }
 
-TEST_CASE("page is not in memory: a lookup that may not read adds it to the misses, and succeeds after its fetch") {
+TEST_CASE(
+    "lookup may not read, and a page is not in memory: the page is added to the misses, and after a fetch the key is found") {
   ReadFixture f;
   for (int i = 0; i < 100; ++i) f.put(numbered(i), "value");
   f.flush();
@@ -91,7 +92,7 @@ TEST_CASE("page is not in memory: a lookup that may not read adds it to the miss
   CHECK(value_of(f.pass_view(ReadMode::kResident, &misses), numbered(5)) == "value");
 }
 
-TEST_CASE("large value is located without its bytes, and read whole or in part") {
+TEST_CASE("large value is located: lookup returns its length without its bytes, and reads all or a part on request") {
   ReadFixture f;
   const std::string large(kLargeValueBytes + 1000, 'x');
   f.put("k", large);
@@ -121,7 +122,7 @@ TEST_CASE("lease is revoked: lookups of keys and of parts of values return kRevo
   CHECK(view.read_part(found, 0, 1, &part).code() == Code::kRevoked);
 }
 
-TEST_CASE("view has no tree: it finds nothing, and has the stamp mode that its first write will set") {
+TEST_CASE("view has no tree: lookup finds nothing; stamp_mode() is the mode that the first write will set") {
   ReadFixture f;
   const auto view_of = [&](DatabaseId database) {
     return ViewParts::pass_view(f.env, database, nullptr, 0, f.now, ReadMode::kBlocking, nullptr);
@@ -133,7 +134,7 @@ TEST_CASE("view has no tree: it finds nothing, and has the stamp mode that its f
   CHECK(f.leased_view().stamp_mode() == StampMode::kWriteTime);  // the stamp mode of the tree
 }
 
-TEST_CASE("lookup counts hits, runs and levels; find_entry() counts only in its argument") {
+TEST_CASE("lookup ends: hits, runs and levels are counted in the thread's counters; find_entry() counts only in its argument") {
   ReadFixture f;
   f.put("a", "1");
   f.put("z", "1");

@@ -38,7 +38,7 @@ struct FetchFixture : ReadFixture {
 
 }  // namespace
 
-TEST_CASE("several reads miss the same page: it is read and charged once, until the set is cleared") {
+TEST_CASE("several reads miss the same page: the page is read and charged once, until the set of misses is cleared") {
   FetchFixture f;
   MissSet misses;
   misses.pages = {f.page(1), f.page(2), f.page(1)};
@@ -57,7 +57,7 @@ TEST_CASE("several reads miss the same page: it is read and charged once, until 
   CHECK(f.account->charged() == 0);
 }
 
-TEST_CASE("page is pinned: it is charged with its memory, and each charge is reported") {
+TEST_CASE("page is pinned: the memory of its block is charged, and each charge is reported") {
   FetchFixture f;
   MissSet misses;
   misses.pages = {f.page(1), f.page(2)};
@@ -73,7 +73,7 @@ TEST_CASE("page is pinned: it is charged with its memory, and each charge is rep
   CHECK(f.account->charged(MemoryAccount::Kind::kPages) == memory);
 }
 
-TEST_CASE("page is read ahead: it goes to the cache, and is neither pinned nor charged") {
+TEST_CASE("page is read ahead: the cache keeps it, and it is neither pinned nor charged") {
   FetchFixture f;
   MissSet misses;
   misses.pages = {f.page(1)};
@@ -85,7 +85,7 @@ TEST_CASE("page is read ahead: it goes to the cache, and is neither pinned nor c
   CHECK(f.table().reader->fetch_page_if_cached(1, &counters) != nullptr);
 }
 
-TEST_CASE("page is needed now and also requested as read-ahead: it is pinned") {
+TEST_CASE("page is needed now and also requested as read-ahead: the page is read once and pinned") {
   FetchFixture f;
   MissSet misses;
   misses.pages = {f.page(1), f.page(1), f.page(1)};
@@ -95,7 +95,7 @@ TEST_CASE("page is needed now and also requested as read-ahead: it is pinned") {
   CHECK(f.account->charged(MemoryAccount::Kind::kPages) > 0);
 }
 
-TEST_CASE("budget has no room for the pages of a fetch: the fetch reports the bytes that it needs") {
+TEST_CASE("budget has no room for the pages of a fetch: the fetch is refused, and reports the bytes that it needs") {
   FetchFixture f;
   f.account->set_limit(0, 0);
   MissSet misses;
@@ -106,7 +106,7 @@ TEST_CASE("budget has no room for the pages of a fetch: the fetch reports the by
   CHECK(f.account->charged() == 0);
 }
 
-TEST_CASE("index is fetched: it is pinned, or refused with its bytes if too many are pinned") {
+TEST_CASE("table index is fetched: it is pinned; too many indexes are pinned: the fetch is refused with the index's bytes") {
   FetchFixture f;
   IndexCache indexes(f.bench.epoch);
   TableReaderOptions options = f.bench.reader_options();
@@ -132,7 +132,7 @@ TEST_CASE("index is fetched: it is pinned, or refused with its bytes if too many
   misses.clear();
 }
 
-TEST_CASE("large value is fetched into the set, or left out if it is larger than a command can ever have") {
+TEST_CASE("large value is fetched: the set of misses holds it, unless it exceeds the budget of a command") {
   FetchFixture f;
   MissSet misses;
   f.miss_large(&misses);
@@ -150,7 +150,7 @@ TEST_CASE("large value is fetched into the set, or left out if it is larger than
   CHECK(misses.refused_bytes >= kLargeValueBytes + 1);
 }
 
-TEST_CASE("threads fetch pages: they call back once, when all pages are there", "[threads]") {
+TEST_CASE("threads fetch pages: the callback runs once, when all pages are in memory", "[threads]") {
   FetchFixture f;
   std::atomic<int> calls{0};
   MissSet misses;

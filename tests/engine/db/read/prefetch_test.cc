@@ -27,7 +27,7 @@ void prefetch(const ReadView& view, const LookupKey& key) {
 
 }  // namespace
 
-TEST_CASE("get after a prefetch finds what a get without a prefetch finds") {
+TEST_CASE("get follows a prefetch: it has the same result as a get without one") {
   ReadFixture f;
   f.pages_per_tile = GENERATE(1u, 4u);
   for (int i = 0; i < 200; ++i) f.put(numbered(i), "old");
@@ -50,7 +50,7 @@ TEST_CASE("get after a prefetch finds what a get without a prefetch finds") {
   }
 }
 
-TEST_CASE("prefetch finds that a page is not in memory: the page is an expected miss, and is read ahead") {
+TEST_CASE("prefetch finds that a page is not in memory: the page is an expected miss, to be read ahead") {
   ReadFixture f;
   for (int i = 0; i < 200; ++i) f.put(numbered(i), "value");
   f.flush();
@@ -86,7 +86,7 @@ TEST_CASE("memtable has the key: the prefetch does not look for it in tables") {
   CHECK(value_of(view, "k") == "memory");
 }
 
-TEST_CASE("prefetch is for other tables: it is not used") {
+TEST_CASE("tables change between prefetch and get: the get does not use the prefetched table") {
   ReadFixture f;
   f.put("k", "old");
   f.flush();
@@ -101,7 +101,7 @@ TEST_CASE("prefetch is for other tables: it is not used") {
   CHECK(found.value == "new");
 }
 
-TEST_CASE("prefetch was for other tables: the get ignores which tables its bounds and filters excluded") {
+TEST_CASE("tables change between prefetch and get: the get ignores which tables were excluded by bounds and filters") {
   ReadFixture f;
   const bool by_filter = GENERATE(true, false);
   f.put(by_filter ? "a" : "x", "1");
@@ -118,7 +118,7 @@ TEST_CASE("prefetch was for other tables: the get ignores which tables its bound
   CHECK(found.value == "new");
 }
 
-TEST_CASE("prefetch is for other tables: it adds no expected miss") {
+TEST_CASE("tables change after a prefetch: add_expected_miss() adds no page") {
   ReadFixture f;
   f.put("k", "old");
   f.flush();
@@ -135,7 +135,7 @@ TEST_CASE("prefetch is for other tables: it adds no expected miss") {
   CHECK(misses.pages.size() == 1);
 }
 
-TEST_CASE("key was left out of a prefetch stage, or its state is of other tables: the next stage does nothing") {
+TEST_CASE("key missed a prefetch stage, or its state is of other tables: later stages do nothing") {
   ReadFixture f;
   f.put("k", "value");
   f.flush();

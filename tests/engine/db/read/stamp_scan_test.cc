@@ -29,7 +29,7 @@ std::vector<std::string> scanned(const ReadView& view, DeleteKey lo, DeleteKey h
 
 }  // namespace
 
-TEST_CASE("scan finds a key by the stamp of its current entry, in memtables and tables") {
+TEST_CASE("scan by stamp finds a key by the stamp of its current entry, in memtables and tables") {
   ReadFixture f;
   f.pages_per_tile = GENERATE(1u, 4u);
   f.put("a", "v", {.stamp = 10});
@@ -46,7 +46,7 @@ TEST_CASE("scan finds a key by the stamp of its current entry, in memtables and 
   CHECK(scanned(f.leased_view(), 20, 20).empty());
 }
 
-TEST_CASE("scan returns few keys at a time: each key is found once, in order") {
+TEST_CASE("scan by stamp returns few keys at a time: repeated scans find each key once, in order") {
   ReadFixture f;
   std::vector<std::string> expected;
   for (int i = 0; i < 300; ++i) {
@@ -57,7 +57,7 @@ TEST_CASE("scan returns few keys at a time: each key is found once, in order") {
   CHECK(scanned(f.leased_view(), 2, 4, GENERATE(1u, 10u)) == expected);
 }
 
-TEST_CASE("scan counts the pages that it read, and its lookups as gets") {
+TEST_CASE("scan by stamp counts the pages that it read, and its lookups as gets") {
   ReadFixture f;
   for (int i = 0; i < 300; ++i) f.put(numbered(i), "v", {.stamp = static_cast<DeleteKey>(i)});
   f.flush();
@@ -68,7 +68,7 @@ TEST_CASE("scan counts the pages that it read, and its lookups as gets") {
 }
 
 TEST_CASE(
-    "keys by stamp are estimated: memtables' entries and tables' fences count, pages that a delete by stamp covers do not") {
+    "keys in a range of stamps are estimated: from entries and delete fences, without pages that a delete by stamp covers") {
   ReadFixture f;
   for (int i = 0; i < 1000; ++i) f.put(numbered(i), "v", {.stamp = static_cast<DeleteKey>(i)});
   CHECK(estimate_stamps(f.leased_view(), 100, 600) == 500);

@@ -84,7 +84,7 @@ void check_mortals(Db& db) {
 
 }  // namespace
 
-TEST_CASE("checkpoint has the database's contents, and later writes to either do not reach the other") {
+TEST_CASE("checkpoint opens with the database's contents: later writes to one do not reach the other") {
   Harness h;
   h.open();
   fill(h, 1);
@@ -118,7 +118,7 @@ TEST_CASE("checkpoint has the database's contents, and later writes to either do
   CHECK(value_of(*copy, 0, "only here") == "x");
 }
 
-TEST_CASE("tables have any size: a checkpoint makes two links per table, and reads and copies nothing of it") {
+TEST_CASE("checkpoint of tables of any size: it makes two links per table, and neither reads nor copies their bytes") {
   struct Cost {
     std::size_t tables = 0, links = 0, other_calls = 0;
     std::uint64_t bytes = 0;
@@ -158,7 +158,7 @@ TEST_CASE("tables have any size: a checkpoint makes two links per table, and rea
   CHECK(large.other_calls == few.other_calls);
 }
 
-TEST_CASE("databases were emptied and swapped: the checkpoint has this, even before the manifest has the change") {
+TEST_CASE("databases were emptied and swapped: a checkpoint has the change, even before the manifest has it") {
   Harness h;
   h.open();
   fill(h, 1);
@@ -181,7 +181,7 @@ TEST_CASE("database is empty: its checkpoint opens") {
   CHECK(*open_at(h, "copy")->count(0, {}) == 0);
 }
 
-TEST_CASE("target of a checkpoint must be a new or empty directory outside the data directory") {
+TEST_CASE("checkpoint's target is not empty, or is in the data directory: the checkpoint is refused") {
   Harness h;
   h.open();
   h.put(0, "a", "1");
@@ -258,7 +258,7 @@ TEST_CASE("crash at any operation of a checkpoint: the database is complete, and
   }
 }
 
-TEST_CASE("checkpoint writes its manifest after the names of all its other files are durable") {
+TEST_CASE("checkpoint writes its manifest: the names of all its other files are durable before") {
   Harness h;
   h.open();
   fill(h, 1, 1200);
@@ -279,7 +279,7 @@ TEST_CASE("checkpoint writes its manifest after the names of all its other files
   CHECK(durable == made);  // a manifest alone would count as a new database whose first start was interrupted
 }
 
-TEST_CASE("checkpoint meets an error: it leaves no files, and the database works") {
+TEST_CASE("file operation of a checkpoint fails: the checkpoint leaves no files, and the database works") {
   for (std::uint64_t n = 1;; ++n) {
     INFO("error at operation " << n);
     Harness h;
@@ -303,7 +303,7 @@ TEST_CASE("checkpoint meets an error: it leaves no files, and the database works
   }
 }
 
-TEST_CASE("checkpoint is made during a page drop, or before its punch: the checkpoint keeps every linked byte") {
+TEST_CASE("checkpoint is made during a page drop, or before its punch: linked files keep the bytes that the checkpoint needs") {
   const bool before_edit = GENERATE(true, false);
   Harness h(with_tiles());
   h.open();
@@ -391,7 +391,7 @@ Settings small_segments() {
 
 }  // namespace
 
-TEST_CASE("checkpoint copies the log: writes, flushes and merges work meanwhile, and no segment is removed") {
+TEST_CASE("checkpoint copies the log: writes, flushes and merges go on meanwhile, and no segment is removed") {
   Harness h(small_segments());
   h.open();
   h.put(2, "keeps", "the log");
@@ -424,7 +424,7 @@ TEST_CASE("checkpoint copies the log: writes, flushes and merges work meanwhile,
   CHECK(value_of(*copy, 2, "keeps") == "the log");
 }
 
-TEST_CASE("log segments of a checkpoint would outlive a deadline: the checkpoint fails") {
+TEST_CASE("log segments that a checkpoint copies would outlive a deadline: the checkpoint fails") {
   Settings settings = small_segments();
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -464,7 +464,7 @@ TEST_CASE("log segments of a checkpoint would outlive a deadline: the checkpoint
   REQUIRE(h.db->checkpoint("copy").is_ok());  // the checkpoint is done in time
 }
 
-TEST_CASE("log fails while a checkpoint copies it: the copy is good") {
+TEST_CASE("log fails while a checkpoint copies it: the checkpoint opens with every write from before") {
   Harness h(small_segments());
   h.open();
   for (int i = 0; i < 3000; ++i) h.put(static_cast<DatabaseId>(i % 2), key_of(i), value_for(i, 1));
@@ -480,7 +480,7 @@ TEST_CASE("log fails while a checkpoint copies it: the copy is good") {
   check_round(*open_at(h, "copy"), 1);
 }
 
-TEST_CASE("operation is committed but not yet logged: the checkpoint has it") {
+TEST_CASE("operation is committed but not logged yet: the checkpoint has the operation") {
   Harness h;
   h.open();
   h.put(0, "logged", "1");
@@ -495,7 +495,7 @@ TEST_CASE("operation is committed but not yet logged: the checkpoint has it") {
   CHECK(value_of(*copy, 0, "committed") == "2");
 }
 
-TEST_CASE("tables of an emptied database are removed while a checkpoint copies the log: the checkpoint keeps them") {
+TEST_CASE("database is emptied while a checkpoint copies the log: the checkpoint has the database's tables") {
   Harness h(small_segments());
   h.open();
   fill(h, 1, 1200);
@@ -531,7 +531,7 @@ TEST_CASE("tables of an emptied database are removed while a checkpoint copies t
   CHECK(*copy->count(1, {}) == 601);
 }
 
-TEST_CASE("checkpoint copies log segments with deletes not yet due: it is not revoked") {
+TEST_CASE("checkpoint copies log segments with deletes not yet due: the checkpoint succeeds") {
   Settings settings = small_segments();
   settings.tree.delete_deadline = 3'600'000;
   Harness h(settings);

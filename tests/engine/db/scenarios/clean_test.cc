@@ -61,7 +61,7 @@ TEST_CASE("power loss before any operation of cleaning the log: the database ope
   }
 }
 
-TEST_CASE("log segment has a deleted key: it is removed by the deadline, even if a memtable needs only its last operation") {
+TEST_CASE("segment has a deleted key, and a memtable needs it: the segment is removed by the deadline") {
   Harness h(clean_settings());
   h.open();
   h.put(0, "deleted key", "value");

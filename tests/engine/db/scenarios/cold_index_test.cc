@@ -78,7 +78,7 @@ void flip_last_byte(Harness& h, const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("database has many tables: open reads 1,024, and the others are read when they are searched") {
+TEST_CASE("database has many tables: open reads the metadata of 1,024, and lookups read the others") {
   Harness h;
   const std::vector<FileMeta> files = write_many_tables(*h.files, "data", kTables);
   std::uint64_t read = 0;
@@ -95,7 +95,7 @@ TEST_CASE("database has many tables: open reads 1,024, and the others are read w
   CHECK(read == kTables);
 }
 
-TEST_CASE("walk may not read, and meets tables without an index in memory: the indexes are fetched, and it shows all keys") {
+TEST_CASE("walk may not read, and meets tables without index in memory: the indexes are fetched, and the walk shows all keys") {
   Harness h;
   (void)write_many_tables(*h.files, "data", kTables);
   h.open();
@@ -117,7 +117,7 @@ TEST_CASE("walk may not read, and meets tables without an index in memory: the i
   CHECK(rounds > 50);
 }
 
-TEST_CASE("keys are sampled: only tables that give entries are read") {
+TEST_CASE("keys are sampled: only the indexes of tables from which the sample takes entries are loaded") {
   Harness h;
   constexpr std::uint64_t kKeys = 100;  // of a table: far more in all than a sample takes
   (void)write_many_tables(*h.files, "data", kTables, kKeys);
@@ -152,7 +152,7 @@ TEST_CASE("table that open does not read is damaged: it is quarantined when it i
   CHECK(h.db->stats().quarantined_files == 1);
 }
 
-TEST_CASE("table that open does not read is missing: open finds this") {
+TEST_CASE("table that open does not read is missing: open notices this, and the table is quarantined") {
   Harness h;
   const std::vector<FileMeta> files = write_many_tables(*h.files, "data", kTables);
   const bool data = GENERATE(true, false);
@@ -166,7 +166,7 @@ TEST_CASE("table that open does not read is missing: open finds this") {
   demand_ok(read_key(h, 2 * kTables - 3, &value), "read beside the missing table");
 }
 
-TEST_CASE("indexes exceed the memory budget: they leave memory, reads find everything, and writes go on") {
+TEST_CASE("indexes exceed the memory budget: some leave memory, reads find everything, and writes go on") {
   Settings settings = Harness::small();
   settings.memory_budget = 4 << 20;
   settings.tree.memtable_size = 16 << 10;

@@ -98,7 +98,7 @@ void write_own_keys(Db& db, std::uint64_t w, std::uint64_t writers, std::uint64_
 
 }  // namespace
 
-TEST_CASE("threads write, read, scan, flush and compact at the same time: no reader sees a wrong or older value", "[threads]") {
+TEST_CASE("threads write, read, scan, flush and compact at once: no reader sees a wrong or older value", "[threads]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, fsync), {});
@@ -227,7 +227,7 @@ TEST_CASE("databases are flushed and swapped during reads and writes: their cont
 }
 
 // Regression: freeze() followed a pointer that the dropped tree no longer had.
-TEST_CASE("manual flushes and compactions while other threads empty databases: contents stay correct", "[threads]") {
+TEST_CASE("manual flushes and merges run while threads empty databases: their contents stay correct", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -282,7 +282,8 @@ TEST_CASE("commit arrives during a sync: it is logged without a further write", 
   syncer.join();
 }
 
-TEST_CASE("batch empties and refills a database: it is seen whole or not at all, and never ahead of visible_seq", "[threads]") {
+TEST_CASE("batch empties and refills a database: readers see all of the batch or nothing, and never ahead of visible_seq",
+          "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -321,7 +322,7 @@ TEST_CASE("batch empties and refills a database: it is seen whole or not at all,
   CHECK(wrong == 0);
 }
 
-TEST_CASE("databases are swapped repeatedly: a reader of one name sees only that name's history", "[threads]") {
+TEST_CASE("databases are swapped repeatedly: a reader of one database sees its values in the order of the writes", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -415,7 +416,7 @@ TEST_CASE("fetches are under way: close() ends all of them", "[threads]") {
   sets.clear();
 }
 
-TEST_CASE("fetch queue is destroyed: it ends every fetch that was begun", "[threads]") {
+TEST_CASE("fetch queue is destroyed: every fetch that was begun ends", "[threads]") {
   TempDir dir;
   const std::unique_ptr<Db> db = on_disk(dir.path, 4);
   std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();
@@ -433,7 +434,8 @@ TEST_CASE("fetch queue is destroyed: it ends every fetch that was begun", "[thre
   REQUIRE(db->close().is_ok());
 }
 
-TEST_CASE("fetch queue loads all missing pages of a lookup, and returns the same errors as threads", "[threads]") {
+TEST_CASE("fetch queue loads all missing pages of a lookup: the lookup then succeeds, or has the same error as with threads",
+          "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kNo);
   settings.direct_io = true;
@@ -509,7 +511,7 @@ TEST_CASE("fetch queue loads all missing pages of a lookup, and returns the same
 }
 
 // This test once found a flush that opened tables which a compaction had replaced and unlinked, so that commits were refused.
-TEST_CASE("younger and smaller batches are inserted before a batch: it is still seen whole or not at all", "[threads]") {
+TEST_CASE("younger and smaller batches are inserted before a batch: readers still see all of the batch or nothing", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -602,7 +604,7 @@ TEST_CASE("filters are loaded and dropped during lookups: no result changes", "[
   CHECK(wrong == 0);
 }
 
-TEST_CASE("merge policy changes repeatedly during reads and writes: nothing is lost, and no deleted key comes back",
+TEST_CASE("merge policy changes repeatedly during reads and writes: no write is lost, and no deleted key comes back",
           "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kEverySecond);
@@ -750,7 +752,7 @@ class SlowToOpen final : public InterposedFileSystem {
 
 }  // namespace
 
-TEST_CASE("deletes are late at open: the reason is `down`, also for a tick before the end of open", "[threads]") {
+TEST_CASE("deletes are late at open: the reason is `down`, also if a tick comes before open has ended", "[threads]") {
   MemoryFileSystem files;
   SimulatedClock clock;
   Settings settings = Harness::small();
@@ -785,7 +787,7 @@ TEST_CASE("deletes are late at open: the reason is `down`, also for a tick befor
   CHECK(db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("staged batches commit beside small ones, readers and flushes: they are seen whole and in order, and none is lost",
+TEST_CASE("staged batches commit beside small ones, readers and flushes: readers see each whole and in order; none is lost",
           "[threads][staged]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;

@@ -126,7 +126,7 @@ bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0, std
 
 }  // namespace
 
-TEST_CASE("power loss at any moment: synced writes survive, and the surviving writes are a prefix") {
+TEST_CASE("power loss at any moment: synced writes survive, and the surviving writes are a prefix of all writes") {
   const std::uint64_t seeds = number_from_env("EBBTIDE_CRASH_SEEDS", 2000);
   for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds; ++seed) {
     INFO("seed " << seed);
@@ -165,7 +165,7 @@ TEST_CASE("crash during recovery: the next open recovers") {
   }
 }
 
-TEST_CASE("I/O error at the n-th operation, once or permanent: it is returned, nothing aborts, and the database reopens") {
+TEST_CASE("file operation fails, once or for good: the caller gets the error, nothing aborts, and the database reopens") {
   const std::uint64_t step = number_from_env("EBBTIDE_FAULT_STEP", 1), most = number_from_env("EBBTIDE_FAULTS", 300);
   for (const bool sticky : {false, true}) {
     bool met = true;
@@ -247,8 +247,7 @@ TEST_CASE("I/O error at the n-th operation, once or permanent: it is returned, n
   }
 }
 
-TEST_CASE(
-    "read fails at the n-th time, once or permanently: it gives an error, no wrong value, and all data is there afterwards") {
+TEST_CASE("read from the disk fails, once or for good: the caller gets an error, no wrong value, and no data is lost") {
   const std::uint64_t step = number_from_env("EBBTIDE_FAULT_STEP", 1), most = number_from_env("EBBTIDE_FAULTS", 300);
   for (const bool sticky : {false, true}) {
     bool met = true;
@@ -363,21 +362,21 @@ void crash_now_and_then() {
 
 }  // namespace
 
-TEST_CASE("planted bug does not sync a table before the manifest names it: crashes find it", "[planted]") {
+TEST_CASE("planted bug does not sync a table before the manifest names it: simulated power losses find the bug", "[planted]") {
   must_catch(PlantedBug::kSkipTableSync, crash_now_and_then);
 }
 
-TEST_CASE("planted bug does not sync table names before the manifest has them: crashes find it", "[planted]") {
+TEST_CASE("planted bug does not sync table names before the manifest: simulated power losses find the bug", "[planted]") {
   must_catch(PlantedBug::kSkipDirectorySync, crash_now_and_then);
 }
 
-TEST_CASE("planted bug reports a write durable before its sync has ended: crashes find it", "[planted]") {
+TEST_CASE("planted bug reports a write durable before its sync has ended: simulated power losses find the bug", "[planted]") {
   must_catch(PlantedBug::kAcknowledgeBeforeSync, [] {
     for (std::uint64_t k = 1; k <= 20; ++k) demand(crash_before(k, CrashMode::kNothing), "the script ends early");
   });
 }
 
-TEST_CASE("planted bug accepts a torn log record as complete: power losses find it", "[planted]") {
+TEST_CASE("planted bug accepts a torn log record as complete: simulated power losses find the bug", "[planted]") {
   must_catch(PlantedBug::kAcceptGarbageTail, [] {
     for (std::uint64_t seed = 0; seed < 40; ++seed) lose_power(seed);
   });

@@ -66,7 +66,7 @@ std::uint32_t held_back(Harness& h) {
   return wait_ms;
 }
 
-TEST_CASE("running merge has a file with a near deadline: it is cancelled, and the deadline is kept") {
+TEST_CASE("deadline comes near for a file of a running merge: the merge is cancelled, and the deadline is kept") {
   // With one thread, the tick cancels the merge. With two threads, the urgent job cancels it when it cannot start because of it.
   const unsigned width = GENERATE(1u, 2u);
   Harness h(one_flush(64 << 10));
@@ -109,7 +109,7 @@ TEST_CASE("running merge has a file with a near deadline: it is cancelled, and t
   h.drop();  // the database must be destroyed before its pool
 }
 
-TEST_CASE("manual merge meets a near deadline: it is cancelled") {
+TEST_CASE("deadline comes near during a manual merge: the merge is cancelled, and the deadline is kept") {
   Harness h(one_flush(64 << 10));
   h.open();
   const std::string marker = "<expires>";
@@ -130,7 +130,7 @@ TEST_CASE("manual merge meets a near deadline: it is cancelled") {
   CHECK(gone);
 }
 
-TEST_CASE("deadline is near during a merge for it: the merge is not restarted") {
+TEST_CASE("deadline comes nearer during the merge for it: the merge is not cancelled") {
   Harness h(one_flush(4 * kMiB));
   h.open();
   const std::string marker = "<expires>";

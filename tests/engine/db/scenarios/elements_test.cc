@@ -73,7 +73,7 @@ Settings settings_of(StampMode stamp) {
 
 }  // namespace
 
-TEST_CASE("database has large collections: scans show one key each, unless elements are wanted") {
+TEST_CASE("database has large collections: scans show only the collections' keys, or their elements if requested") {
   Harness h;
   h.open();
   fill(h);
@@ -86,7 +86,7 @@ TEST_CASE("database has large collections: scans show one key each, unless eleme
   }
 }
 
-TEST_CASE("iterator passes over the elements of a collection: it makes one step") {
+TEST_CASE("iterator passes over the elements of a collection: this counts as one step") {
   Harness h;
   h.open();
   fill(h);
@@ -97,7 +97,7 @@ TEST_CASE("iterator passes over the elements of a collection: it makes one step"
   CHECK(it->steps() == kCollections);
 }
 
-TEST_CASE("database has large collections: counts and estimates count each as one key") {
+TEST_CASE("database has large collections: counts and estimates count each collection as one key") {
   Harness h;
   h.open();
   fill(h);
@@ -109,7 +109,7 @@ TEST_CASE("database has large collections: counts and estimates count each as on
   }
 }
 
-TEST_CASE("elements expire: they are found among the keys that expire") {
+TEST_CASE("elements of collections have expiries: expiring_keys() lists these elements") {
   Harness h;
   h.open();
   fill(h);
@@ -125,8 +125,7 @@ TEST_CASE("elements expire: they are found among the keys that expire") {
   CHECK(keys == expected);
 }
 
-TEST_CASE(
-    "delete by stamp covers every stamp: elements have no stamp, and stay after their header until the reaper deletes them") {
+TEST_CASE("delete by stamp covers every stamp: headers are hidden, elements stay until the reaper deletes them") {
   const StampMode mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
   Harness h(settings_of(mode));
   h.open();
@@ -152,7 +151,7 @@ TEST_CASE(
   CHECK(h.db->lease(0).get({key, hash_key(key)}, &found).is_not_found());
 }
 
-TEST_CASE("elements are in log and tables: the database has them after a restart, and verify finds no error") {
+TEST_CASE("elements are in log or tables: the database has them after a restart, and verify finds no error") {
   Harness h(settings_of(StampMode::kWriteTime));
   h.open();
   fill(h);

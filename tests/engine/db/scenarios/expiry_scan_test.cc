@@ -25,7 +25,7 @@ Expiring expiring(Harness& h, Millis after, Millis until, std::size_t limit = 10
 
 }  // namespace
 
-TEST_CASE("scan of a time range finds keys that expire in it, past or future, in memory and in tables") {
+TEST_CASE("keys expire within a range of times: a scan of that range finds them, past or future, in memory and in tables") {
   Harness h;
   h.open();
   const Millis now = h.db->now();
@@ -54,7 +54,7 @@ TEST_CASE("scan of a time range finds keys that expire in it, past or future, in
   }
 }
 
-TEST_CASE("range delete deletes a key: its expiry is not found any more") {
+TEST_CASE("range delete deletes a key with an expiry: scans of expiries do not find the key any more") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.open();
@@ -75,7 +75,7 @@ TEST_CASE("range delete deletes a key: its expiry is not found any more") {
   }
 }
 
-TEST_CASE("scan is limited: it returns the earliest keys and the time to continue from, and repeated scans find all") {
+TEST_CASE("scan of expiries is limited: it returns the earliest keys and a time to continue from; repeated scans find all") {
   Harness h;
   h.open();
   const Millis now = h.db->now();
@@ -103,7 +103,7 @@ TEST_CASE("scan is limited: it returns the earliest keys and the time to continu
   CHECK(rounds > 10);
 }
 
-TEST_CASE("more keys expire at one moment than the limit: later keys are still found") {
+TEST_CASE("more keys than the limit expire at one moment: the next scan continues after that moment") {
   Harness h;
   h.open();
   const Millis now = h.db->now();

@@ -32,7 +32,7 @@ struct Case {
   Compression compression = Compression::kNone;
   Partitioning partitioning = Partitioning::kSize;
   Millis deadline = kDeadline;
-  bool view = false;  ///< a view keeps reading until it is revoked
+  bool view = false;   ///< a view keeps reading until it is revoked
   bool index = false;  ///< the entries are in an index tree of database 0
 };
 
@@ -654,7 +654,7 @@ void delete_and_restart(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("database is idle: no table has deleted data after the deadline", "[long][deadlines]") {
+TEST_CASE("database is idle after deletes: no file has deleted data after the deadline", "[long][deadlines]") {
   Tally tally("idle");
   bool index = false;  // every second case has an index tree
   for (Case c : cases()) {
@@ -733,7 +733,7 @@ TEST_CASE("server is killed repeatedly before the deadline: no delete is late", 
   }
 }
 
-TEST_CASE("compressed pages have only tombstones: the test finds their names, and these are purged by their deadline") {
+TEST_CASE("compressed pages have only tombstones: their keys are in no file after the deadline") {
   for (const std::uint32_t tile : {1u, 8u}) {
     const Case c{small_policies()[0], tile, Compression::kLz4};
     INFO(name_of(c));
@@ -761,7 +761,7 @@ TEST_CASE("compressed pages have only tombstones: the test finds their names, an
   }
 }
 
-TEST_CASE("compactions are paused: deletes are on time, and nothing else is merged") {
+TEST_CASE("compactions are paused: deletes are purged on time, and nothing else is merged") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 7);
   const auto jobs = [&w](bool for_deadlines) {
     std::uint64_t sum = 0;
@@ -790,7 +790,7 @@ TEST_CASE("compactions are paused: deletes are on time, and nothing else is merg
   w.check_live();
 }
 
-TEST_CASE("database has load and restarts: every delete is on time", "[long][deadlines]") {
+TEST_CASE("database has load and restarts: every delete is purged on time", "[long][deadlines]") {
   Tally tally("load");
   for (const Case& c : cases()) {
     INFO(name_of(c));
@@ -836,7 +836,7 @@ TEST_CASE("database has load and restarts: every delete is on time", "[long][dea
 }
 
 // Deletes of every kind and age are pending at the same time, and nothing else merges their files.
-TEST_CASE("quiet trees have all kinds of deletes, views, merges and kills: every delete is on time", "[long][deadlines]") {
+TEST_CASE("quiet trees have all kinds of deletes, views, merges and kills: every delete is purged on time", "[long][deadlines]") {
   Tally tally("quiet");
   std::uint64_t life = 1000;
   for (Case c : cases()) {
@@ -948,7 +948,7 @@ TEST_CASE("tombstones are in a range without writes: they are purged by their de
   }
 }
 
-TEST_CASE("disk is full after the deletes and has room before their deadline: no delete is late", "[long][deadlines]") {
+TEST_CASE("disk is full after deletes and has room before their deadline: no delete is late", "[long][deadlines]") {
   constexpr int kRoomAgain = kSteps / 2;
   Tally tally("full disk");
   std::size_t turn = 0, waited = 0;
@@ -987,21 +987,21 @@ TEST_CASE("disk is full after the deletes and has room before their deadline: no
   CHECK(waited == turn);  // some work was waiting
 }
 
-TEST_CASE("planted bug makes a restart forget births of deletes: deleted data stays in tables, and the search finds it",
+TEST_CASE("planted bug makes a restart forget births of deletes: the search of files after the deadline finds deleted data",
           "[planted]") {
   must_catch(PlantedBug::kForgetBirths, [] {
     for (const PolicySettings& policy : small_policies()) delete_and_restart({policy, 1, Compression::kNone});
   });
 }
 
-TEST_CASE("planted bug drops debts of puts in flushes and merges: deleted data stays in tables, and the search finds it",
+TEST_CASE("planted bug drops debts of puts in flushes and merges: the search of files after the deadline finds deleted data",
           "[planted]") {
   must_catch(PlantedBug::kDropDebt, [] {
     for (const PolicySettings& policy : small_policies()) drop_items({policy, 1, Compression::kNone});
   });
 }
 
-TEST_CASE("deletes were due while the server was down: they are purged first, and counted with the reason down") {
+TEST_CASE("deletes fell due while the server was down: they are purged first, and missed with the reason down") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 4);
   fill(w);
   delete_some(w);
@@ -1019,7 +1019,7 @@ TEST_CASE("deletes were due while the server was down: they are purged first, an
   w.check_live();
 }
 
-TEST_CASE("wall clock is set forward past deadlines: the misses have the reason clock") {
+TEST_CASE("wall clock is set forward past deadlines: these count as missed with the reason clock") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 5);
   fill(w);
   delete_some(w);
@@ -1040,9 +1040,8 @@ ReasonInfo for_deadlines(const Witness& w) {
   return {};
 }
 
-TEST_CASE(
-    "deadline is shorter than the tree takes to fill: deletes are on time, and merges write less than two trees per deadline",
-    "[deadlines]") {
+TEST_CASE("deadline is shorter than filling the tree takes: no delete is late; merges write under two tree sizes per deadline",
+          "[deadlines]") {
   constexpr int kMany = 16'000;
   const PolicySettings policies[] = {{"leveling", {{"size_ratio", 5}}},
                                      {"one_leveling", {{"size_ratio", 5}, {"level0_runs", 2}}},
@@ -1082,7 +1081,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("I/O budget spreads the work for deadlines, and makes no delete late") {
+TEST_CASE("I/O budget is set: the work for deadlines is spread by it, and no delete is late") {
   constexpr std::uint64_t kBudget = 128 << 10;
   constexpr Millis kStep = 200;
   const bool limited = GENERATE(true, false);
@@ -1121,7 +1120,7 @@ TEST_CASE("I/O budget spreads the work for deadlines, and makes no delete late")
   CHECK(w.h.db->tree_info(w.d)->delete_io_budget == (limited ? kBudget : 0));
 }
 
-TEST_CASE("I/O budget is too small for the deadline: it grows, and this is logged once") {
+TEST_CASE("I/O budget is too small for the deadline: the budget grows, and this is logged once") {
   // Always the same tree: in some others the merge of level 0 does all the work at once. Later work is then logged again.
   Witness w({small_policies()[0], 1, Compression::kNone}, 9 - first_seed());
   Settings settings = w.h.settings;
@@ -1142,7 +1141,7 @@ TEST_CASE("I/O budget is too small for the deadline: it grows, and this is logge
   CHECK(told == 1);
 }
 
-TEST_CASE("work is overdue at the start or requested by hand: it ignores the I/O budget") {
+TEST_CASE("work for deadlines is overdue, or PURGE.NOW requests it: it ignores the I/O budget") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 10);
   Settings settings = w.h.settings;
   settings.tree.delete_io_budget = 16 << 10;
@@ -1166,7 +1165,7 @@ TEST_CASE("work is overdue at the start or requested by hand: it ignores the I/O
   CHECK(w.found(false) == 0);
 }
 
-TEST_CASE("deadline becomes longer or ends: earlier deletes keep their due times") {
+TEST_CASE("deadline becomes longer or is removed: earlier deletes keep their due times") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 6);
   fill(w);
   delete_some(w);
@@ -1192,7 +1191,7 @@ TEST_CASE("deadline becomes longer or ends: earlier deletes keep their due times
     CHECK(w.h.db->tree_info(w.d)->oldest_obligation != 0);
     CHECK(w.h.db->tree_info(w.d)->oldest_obligation_deadline == 0);
   }
-  SECTION("shorter deadline: it applies from the change on") {
+  SECTION("shorter deadline: it applies to pending deletes, too, from the change on") {
     settings.tree.delete_deadline = kDeadline / 10;
     REQUIRE(w.h.db->reconfigure(settings).is_ok());
     for (int step = 0; step <= kSteps / 10 + 1; ++step) w.pass(kDeadline / kSteps);
@@ -1234,7 +1233,7 @@ TEST_CASE("merge policy is changed early or late before the deadline: no delete 
   CHECK(waiting >= small_policies().size() / 2);  // the new policy had work to do
 }
 
-TEST_CASE("database is emptied by point deletes and idle for months: after the deadline there is no table and no deleted data",
+TEST_CASE("point deletes empty a database that is then idle for months: no table or deleted data is left after the deadline",
           "[deadlines]") {
   constexpr Millis kHour = 3'600'000;
   Tally tally("months");
@@ -1255,7 +1254,7 @@ TEST_CASE("database is emptied by point deletes and idle for months: after the d
   }
 }
 
-TEST_CASE("crash at every k-th operation of slices and rewrites: nothing is lost, no deleted key is back, no delete is late") {
+TEST_CASE("crash at every k-th operation of slices and rewrites: no key is lost, no deleted key is back, no delete is late") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   std::uint64_t turn = round_of_seeds(), ended = 0;  // ended: consecutive turns without a k-th operation
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {

@@ -23,7 +23,8 @@ LevelOne level_one(Db& db) {
 }  // namespace
 
 // Regression: a range tombstone counted as one entry.
-TEST_CASE("file_choice is most_tombstones: a file with a range delete of many entries moves before one with many point deletes") {
+TEST_CASE(
+    "file_choice is most_tombstones: a file whose range delete hides more entries than another's point deletes moves first") {
   Harness h;
   h.settings.tree.file_choice = FileChoice::kMostTombstones;
   h.settings.tree.file_size = 64 << 10;

@@ -38,7 +38,7 @@ TEST_CASE("database is empty: FLUSHDB makes no tree, also after a crash") {
   h.put(3, "after", "1");
   SECTION("manifest does not have the change") {}
   SECTION("manifest has the change") { h.settle(); }
-  SECTION("manifest has neither the change nor the writes after it") { REQUIRE(h.db->flush(3).is_ok()); }
+  SECTION("manifest has neither the change nor later writes, and a flush follows") { REQUIRE(h.db->flush(3).is_ok()); }
   h.crash(CrashMode::kEverything, 1);
   h.open();
   CHECK(h.db->tree_info(3)->tree == fresh);
@@ -53,7 +53,7 @@ TEST_CASE("database is empty: FLUSHDB makes no tree, also after a crash") {
   CHECK(h.db->tree_info(3)->tree != fresh);
 }
 
-TEST_CASE("batch writes to and empties databases in any order: its operations take effect in order") {
+TEST_CASE("batch writes to databases and empties them: its operations take effect in their order") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -74,7 +74,7 @@ TEST_CASE("batch writes to and empties databases in any order: its operations ta
 }
 
 // Regression: each FLUSHDB left a tree with its memtable until the manifest was synced, so a pipeline of them took all memory.
-TEST_CASE("databases are filled and emptied faster than the manifest syncs: they wait for the manifest") {
+TEST_CASE("databases are filled and emptied faster than manifest syncs: writers wait for these") {
   Harness h;
   h.open();
   TreeId last = 0;
@@ -114,7 +114,7 @@ TEST_CASE("batch has too many FLUSHDBs: it is refused") {
 
 // Regression: the tree that the batch needed was logged before the batch, with its number after the swap. Replay put it in the
 // place of the tree that the swap moves, which was lost.
-TEST_CASE("batch swaps databases and writes into one that had no tree: it survives a crash") {
+TEST_CASE("batch swaps databases and writes into one that had no tree: after a crash its changes are all there") {
   Harness h;
   h.open();
   h.put(0, "zero", "v");
@@ -181,7 +181,7 @@ TEST_CASE("thousands of trees are dropped: the manifest is rolled long before a 
   CHECK(h.db->purge_status(before)->done);
 }
 
-TEST_CASE("database is emptied during a flush of another one: its log segment stays until the manifest has the change") {
+TEST_CASE("database is emptied during a flush of another database: its log segment stays until the manifest has the FLUSHDB") {
   Settings settings = Harness::small();
   settings.tree.memtable_size = 1 << 20;
   settings.wal_segment_size = 64 << 10;

@@ -83,7 +83,7 @@ std::uint64_t misses(const Stats& s) {
          s.deadlines_missed_load;
 }
 
-TEST_CASE("disk has room for two files only: every delete is on time under every policy", "[deadlines]") {
+TEST_CASE("disk has room for only two files: under every policy, every delete is purged on time", "[deadlines]") {
   for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
     const Layout layout = layout_of(turn);
     INFO(text_of(layout));
@@ -115,7 +115,7 @@ TEST_CASE("disk has room for two files only: every delete is on time under every
   }
 }
 
-TEST_CASE("merge failed because there was no room: a merge for a deadline is not delayed", "[deadlines]") {
+TEST_CASE("merge failed since the disk had no room: a merge for a deadline is not delayed", "[deadlines]") {
   Layout layout;
   layout.policy = {"tiering", {{"size_ratio", 4}}};
   FullDisk d(layout);
@@ -138,7 +138,7 @@ TEST_CASE("merge failed because there was no room: a merge for a deadline is not
   CHECK(d.h.db->tree_info(0)->oldest_obligation == 0);
 }
 
-TEST_CASE("database starts on a disk without a free byte and without a reserve: reads work, and writes work once there is room") {
+TEST_CASE("database opens on a full disk without a reserve file: reads work, and writes work once there is room") {
   for (const FileOp op : {FileOp::kCreate, FileOp::kWrite}) {
     for (const char* refused : {".wal", "MANIFEST", "CURRENT"}) {
       for (const bool damaged : {false, true}) {
@@ -184,7 +184,7 @@ TEST_CASE("database starts on a disk without a free byte and without a reserve: 
   }
 }
 
-TEST_CASE("server starts without room, serves only reads, and ends: the next start has every write") {
+TEST_CASE("server starts thrice on a full disk, and serves reads: the next start has every write") {
   Harness h;
   h.open();
   h.put(0, "logged", "1");
@@ -254,7 +254,7 @@ TEST_CASE("torn end of the log cannot be cut: reads work, and writes work once t
   }
 }
 
-TEST_CASE("new database has no room on the disk: open fails, since there is nothing to serve") {
+TEST_CASE("new database is made on a full disk: open fails, since there is nothing to serve") {
   Harness h;
   h.faults->inject({.ops = ops_of(FileOp::kCreate), .sticky = true, .code = Code::kNoSpace, .path_has = ".wal"});
   CHECK(h.try_open().code() == Code::kNoSpace);

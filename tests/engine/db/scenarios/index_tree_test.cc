@@ -59,7 +59,7 @@ Settings durable_settings(std::uint64_t turn) {
 
 }  // namespace
 
-TEST_CASE("power loss while records and their index entries are written: after it the index fits the records") {
+TEST_CASE("power is lost during writes of records and index entries: the reopened index fits the records") {
   const std::uint64_t turns = number_from_env("EBBTIDE_INDEX_CRASHES", 60);
   for (std::uint64_t turn = 0; turn < turns; ++turn) {
     INFO("turn " << turn);
@@ -86,7 +86,7 @@ TEST_CASE("power loss while records and their index entries are written: after i
   }
 }
 
-TEST_CASE("database and index tree: keys of one are not keys of the other, and neither is a key of another database") {
+TEST_CASE("database and its index trees have the same key: each returns its own value, and other databases do not have the key") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -114,7 +114,7 @@ TEST_CASE("database and index tree: keys of one are not keys of the other, and n
   expect();
 }
 
-TEST_CASE("staged batch writes to a database and its index tree: both are visible after its commit only") {
+TEST_CASE("staged batch writes to a database and its index tree: both are visible only after its commit") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -168,7 +168,7 @@ TEST_CASE("batch empties a database and its index tree: both are empty, also aft
   CHECK(h.table_bytes().find("secret") == std::string::npos);
 }
 
-TEST_CASE("databases are swapped: index trees keep their numbers, and a tree made afterwards has its new database's stamp mode") {
+TEST_CASE("databases are swapped: index trees keep their numbers; a new index tree has the stamp mode of its new database") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].stamp = StampMode::kExplicit;
@@ -203,7 +203,7 @@ TEST_CASE("databases are swapped: index trees keep their numbers, and a tree mad
   expect();
 }
 
-TEST_CASE("stamps of an index tree: the given number, else the time of the batch; a delete by stamp takes record and entry") {
+TEST_CASE("entry of an index tree gets a stamp: the given number, else the time of the batch") {
   Harness h;
   h.open();
   const Millis first = h.db->now();
@@ -238,7 +238,7 @@ TEST_CASE("stamps of an index tree: the given number, else the time of the batch
   expect();
 }
 
-TEST_CASE("settings of an index tree: its database's without filters, or its own; the deadline is its database's in any case") {
+TEST_CASE("index tree has its own settings, or its database's: its deadline is always that of the database") {
   Harness h;
   h.settings.tree.delete_deadline = 60'000;
   h.settings.overrides[kIndex] = h.settings.tree;
@@ -267,7 +267,7 @@ TEST_CASE("settings of an index tree: its database's without filters, or its own
   CHECK(h.db->set_tree_settings(index_tree(16, 1), tree).code() == Code::kInvalidArgument);
 }
 
-TEST_CASE("entries of an index tree are deleted: after the deadline no file has their bytes, and a ticket waits for them") {
+TEST_CASE("entries of an index tree are deleted: no file has them after the deadline, and a ticket stays pending until then") {
   for (const std::uint64_t turn : {0u, 2u, 5u, 9u}) {
     INFO("layout " << turn);
     Harness h(durable_settings(turn));
@@ -308,7 +308,7 @@ TEST_CASE("entries of an index tree are deleted: after the deadline no file has 
   }
 }
 
-TEST_CASE("there are fewer databases than index trees belong to: opening is refused and names the index tree") {
+TEST_CASE("index tree's database is beyond the configured number: open is refused, and the error names the index tree") {
   Harness h;
   h.open();
   h.put(index_tree(7, 2), "e", "");
@@ -325,7 +325,7 @@ TEST_CASE("there are fewer databases than index trees belong to: opening is refu
   CHECK(status.to_string().find("index tree 2 of database 7") != std::string::npos);
 }
 
-TEST_CASE("checkpoint opens with database and index tree of one moment") {
+TEST_CASE("checkpoint of a database and its index tree: the copy has both as of the same moment") {
   Harness h;
   h.open();
   Random random(first_seed() + 3);

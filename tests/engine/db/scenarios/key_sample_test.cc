@@ -54,7 +54,8 @@ struct Keys : Harness {
   Random random{7};
 };
 
-TEST_CASE("one key is left among many deleted keys: the estimate is never 0; no key is left: the estimate is 0", "[key_count]") {
+TEST_CASE("one key is left among many deleted keys: the sample never estimates 0; no key is left: it estimates 0",
+          "[key_count]") {
   Keys keys;
   constexpr std::uint64_t kKeys = 60'000, kLeft = 41'234;
   keys.put_all(0, kKeys);
@@ -73,7 +74,7 @@ TEST_CASE("one key is left among many deleted keys: the estimate is never 0; no 
   CHECK_FALSE(zero);
 }
 
-TEST_CASE("key ranges of all runs are disjoint: the sample is exact", "[key_count]") {
+TEST_CASE("key ranges of all runs are disjoint: the estimate from a sample is exact", "[key_count]") {
   // No two ranges overlap: each new range is before, between or after the earlier ones.
   Keys keys;
   for (const std::uint64_t first : {40'000, 0, 80'000, 20'000, 60'000}) keys.put_all(first, first + 9'000);
@@ -82,7 +83,7 @@ TEST_CASE("key ranges of all runs are disjoint: the sample is exact", "[key_coun
   keys.check();
 }
 
-TEST_CASE("keys are partly overwritten: the sample is within 2 %", "[key_count]") {
+TEST_CASE("keys are partly overwritten: the estimate from a sample is within 2 %", "[key_count]") {
   Keys keys;
   keys.put_all(0, 60'000);
   REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
@@ -92,7 +93,7 @@ TEST_CASE("keys are partly overwritten: the sample is within 2 %", "[key_count]"
   keys.check();
 }
 
-TEST_CASE("many keys are deleted, singly and by range: the sample is within 2 %", "[key_count]") {
+TEST_CASE("many keys are deleted, singly and by range: the estimate from a sample is within 2 %", "[key_count]") {
   Keys keys;
   keys.put_all(0, 60'000);
   REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
@@ -107,7 +108,7 @@ TEST_CASE("many keys are deleted, singly and by range: the sample is within 2 %"
   keys.check();
 }
 
-TEST_CASE("many keys have expired: the sample is within 2 %", "[key_count]") {
+TEST_CASE("many keys have expired: the estimate from a sample is within 2 %", "[key_count]") {
   Keys keys;
   const Millis soon = keys.db->now() + 1000;
   keys.put_all(0, 30'000);
@@ -117,7 +118,7 @@ TEST_CASE("many keys have expired: the sample is within 2 %", "[key_count]") {
   keys.check();
 }
 
-TEST_CASE("tree is mostly garbage: the sample is within 2 %", "[key_count]") {
+TEST_CASE("six of seven keys are deleted: the estimate from a sample is within 2 %", "[key_count]") {
   Keys keys;
   keys.put_all(0, 50'000);
   REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
@@ -129,7 +130,7 @@ TEST_CASE("tree is mostly garbage: the sample is within 2 %", "[key_count]") {
   keys.check();
 }
 
-TEST_CASE("sample does not change the measured lookups", "[key_count]") {
+TEST_CASE("keys are sampled: the sample does not count as gets or as lookups of filters", "[key_count]") {
   Keys keys;
   keys.put_all(0, 5'000);
   REQUIRE(keys.db->flush(0).is_ok());
@@ -140,7 +141,7 @@ TEST_CASE("sample does not change the measured lookups", "[key_count]") {
   CHECK(after.filter_negatives == before.filter_negatives);
 }
 
-TEST_CASE("database is empty or not flushed: the sample is exact", "[key_count]") {
+TEST_CASE("database is empty or not flushed: the estimate from a sample is exact", "[key_count]") {
   Keys keys;
   CHECK(keys.db->sample_keys(3, 1).value() == 0);
   keys.put(0, "a", "1");

@@ -76,7 +76,8 @@ Status read_resident(Harness& h, MissSet* misses, const std::function<Status(con
 
 }  // namespace
 
-TEST_CASE("value is larger than the free budget: it is located and read in parts, but not as a whole", "[db][large_values]") {
+TEST_CASE("value is larger than the free budget: lookup locates it and reads it in parts, but not as a whole",
+          "[db][large_values]") {
   for (const Layout& layout : kLayouts) {
     CAPTURE(layout.pages_per_tile, static_cast<int>(layout.compression));
     Harness h(settings_of(layout));
@@ -167,7 +168,7 @@ TEST_CASE("large value is copied into the caller's memory: nothing is charged", 
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("another reader holds a large value: a part of it comes from that reader's memory", "[db][large_values]") {
+TEST_CASE("another reader holds a large value: a read of a part shares that reader's memory", "[db][large_values]") {
   Harness h(settings_of(kLayouts[1]));
   h.settings.memory_budget = 64 << 20;
   const std::string value = patterned(kBytes);
@@ -187,7 +188,7 @@ TEST_CASE("another reader holds a large value: a part of it comes from that read
   CHECK(h.db->stats().large_value_bytes == kBytes);
 }
 
-TEST_CASE("large value is in a memtable: it is located with its bytes", "[db][large_values]") {
+TEST_CASE("large value is in a memtable: locate() returns its bytes, too", "[db][large_values]") {
   Harness h;
   h.open();
   const std::string value = patterned(kBytes);
@@ -206,7 +207,7 @@ TEST_CASE("large value is in a memtable: it is located with its bytes", "[db][la
   CHECK(part.bytes.empty());
 }
 
-TEST_CASE("one chunk of a large value is damaged: only parts that need the chunk fail", "[db][large_values]") {
+TEST_CASE("one chunk of a large value is damaged: only reads of parts in that chunk fail", "[db][large_values]") {
   Harness h(settings_of(kLayouts[0]));
   const std::string value = patterned(kBytes);
   put_on_disk(h, value);
@@ -234,7 +235,7 @@ TEST_CASE("one chunk of a large value is damaged: only parts that need the chunk
   CHECK(report->errors.size() == 1);
 }
 
-TEST_CASE("view is revoked: a read of a part of a large value returns the revocation error", "[db][large_values]") {
+TEST_CASE("view is revoked: reading a part of a large value returns the revocation error", "[db][large_values]") {
   Harness h(settings_of(kLayouts[0]));
   put_on_disk(h, patterned(kBytes));
   const ReadView view = h.db->lease(0);

@@ -26,7 +26,7 @@ Settings compressing() {
 
 // Writes about 60 memtables of 64 KiB that flush to about 4 KiB each. If capacities were measured by memory, all data would be
 // below the capacity of level 1, six memtables, and each merge of level 0 would rewrite everything.
-TEST_CASE("data is compressible: capacities of levels are counted in bytes after compression") {
+TEST_CASE("data is compressible: capacities of levels are compared with compressed bytes") {
   Harness h(compressing());
   h.open();
   const std::string value(300, 'v');
@@ -85,8 +85,7 @@ std::string stack_text(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("flushes come faster than merges: static schedules leave the stacks of runs of Mao's thesis all the same",
-          "[policies]") {
+TEST_CASE("flushes come faster than merges: static schedules still build the stacks of runs of Mao's thesis", "[policies]") {
   struct Row {
     const char* policy;
     std::uint64_t flushes;
@@ -116,7 +115,7 @@ TEST_CASE("flushes come faster than merges: static schedules leave the stacks of
 }
 
 // Such a merge may take hours, and would keep the log with deleted data and with other trees' writes for as long.
-TEST_CASE("log has deleted data: a flush for it does not wait for the schedule's previous merge", "[policies]") {
+TEST_CASE("log has deleted data that is due: the flush for it does not wait for the schedule's previous merge", "[policies]") {
   Settings settings = with_schedule("min_latency");
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -148,7 +147,7 @@ TEST_CASE("schedule is static: a flush waits for the previous merge, unless more
   CHECK(after.compactions == before.compactions + (waiting > 4 ? 0 : 1));
 }
 
-TEST_CASE("schedule is static: a small flush joins the newest run and does not count; after large deletes the count starts again",
+TEST_CASE("schedule is static: a small flush joins the newest run uncounted; after a merge of large deletes the count restarts",
           "[policies]") {
   Harness h(with_schedule("min_latency"));
   h.open();
@@ -187,7 +186,7 @@ void fill_to_the_bounds(const PolicySettings& policy) {
 
 }  // namespace
 
-TEST_CASE("trees at rest are within their policies' bounds, and the engine checks this", "[policies]") {
+TEST_CASE("trees at rest are within their policies' bounds: the engine checks this and reports no broken bound", "[policies]") {
   fill_to_the_bounds({"one_leveling", {{"size_ratio", 2}, {"level0_runs", 2}}});
   fill_to_the_bounds({"klsm", {{"size_ratio", 3}}});
   fill_to_the_bounds({"garnering", {{"level0_runs", 2}}});
@@ -198,7 +197,7 @@ TEST_CASE("planted bug makes a stack deeper than its policy allows: the check at
   must_catch(PlantedBug::kStackTooDeep, [] { fill_to_the_bounds({"bigtable", {{"k", 4}}}); });
 }
 
-TEST_CASE("last entry makes a small memtable exceed its size: its flush counts as one", "[policies]") {
+TEST_CASE("last entry makes a small memtable exceed its size: its flush counts as one memtable", "[policies]") {
   Settings s = Harness::small();
   s.tree.memtable_size = 16 << 10;
   s.tree.policy = {"klsm", {{"size_ratio", 6}, {"runs", 2}}};
@@ -223,7 +222,7 @@ TEST_CASE("last entry makes a small memtable exceed its size: its flush counts a
   }
 }
 
-TEST_CASE("compactions are paused: the flushes of a static schedule are not delayed", "[policies]") {
+TEST_CASE("compactions are paused: flushes of a static schedule do not wait for merges", "[policies]") {
   Harness h(with_schedule("binomial"));
   h.open();
   h.db->pause_compactions();

@@ -114,7 +114,7 @@ std::vector<std::string> fill_four_segments(Harness& h, bool all) {
 
 }  // namespace
 
-TEST_CASE("byte of a log is damaged: open has every acknowledged write, or fails naming file and offset") {
+TEST_CASE("byte of a log is damaged: open has every acknowledged write, or fails, and the error has file and offset") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);
@@ -129,7 +129,7 @@ TEST_CASE("byte of a log is damaged: open has every acknowledged write, or fails
   CHECK(tries.opened - tries.skipped < 120);                  // bytes of the last record
 }
 
-TEST_CASE("record that only the log has is damaged, and later ones are flushed: open fails") {
+TEST_CASE("record that only the log has is damaged before flushed ones: open fails") {
   Harness h;
   h.open();
   put_synced(h, 0, "flushed");
@@ -151,7 +151,7 @@ TEST_CASE("record that only the log has is damaged, and later ones are flushed: 
   CHECK(status.to_string().find(path) != std::string::npos);
 }
 
-TEST_CASE("flushed part of a log has several damaged places and zeros: they are skipped") {
+TEST_CASE("log is damaged in several places that tables do not need: open skips these places") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);
@@ -169,7 +169,7 @@ TEST_CASE("flushed part of a log has several damaged places and zeros: they are 
   CHECK(h.events.heard("not needed"));
 }
 
-TEST_CASE("flushed part of a log with a clean end is damaged: it is skipped, also after another start") {
+TEST_CASE("log with a clean end is damaged where tables have all: open skips the damage, also at the next start") {
   Harness h;
   h.open();
   for (int i = 0; i < 5; ++i) put_synced(h, 0, "key" + std::to_string(i));
@@ -188,7 +188,7 @@ TEST_CASE("flushed part of a log with a clean end is damaged: it is skipped, als
   CHECK_FALSE(h.files->exists(path));
 }
 
-TEST_CASE("segment is missing: open skips it if tables have all of it, and otherwise names the lost part") {
+TEST_CASE("segment is missing: open skips it if tables have all its operations, and otherwise the error names the gap") {
   const bool all = GENERATE(true, false);
   Harness h(tiny_segments());
   h.open();
@@ -211,7 +211,7 @@ TEST_CASE("segment is missing: open skips it if tables have all of it, and other
   CHECK(there == (all ? 0 : 3));
 }
 
-TEST_CASE("flushed segment is kept by another tree's write, and damaged or missing: it is skipped once that write is flushed") {
+TEST_CASE("kept, flushed segment is damaged or missing: open skips it once all trees' operations in it are in tables") {
   for (const bool missing : {true, false}) {
     Harness h(tiny_segments());
     h.open();
@@ -237,7 +237,7 @@ TEST_CASE("flushed segment is kept by another tree's write, and damaged or missi
   }
 }
 
-TEST_CASE("skipped part of the log has deletes: they are purged by their deadline, also range deletes and FLUSHDB") {
+TEST_CASE("skipped part of the log may have deletes: all its data is purged by the deadline, also range deletes and FLUSHDB") {
   Settings settings = Harness::small();
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -294,7 +294,7 @@ TEST_CASE("log has a skipped part: its checkpoint opens") {
   CHECK(wrong_key(h, 0, keys) == "");
 }
 
-TEST_CASE("client's value looks like log records: the search for the next record is neither slow nor wrong") {
+TEST_CASE("client's value looks like log records: after damage, the next real record is found, and found quickly") {
   Harness h;
   h.open();
   std::string lookalike;
@@ -317,7 +317,7 @@ TEST_CASE("client's value looks like log records: the search for the next record
   CHECK(h.get(0, "lookalike") == lookalike);
 }
 
-TEST_CASE("newest segment is cut before operations named by the manifest: open fails") {
+TEST_CASE("newest segment is cut before operations in the manifest: open fails") {
   Harness h;
   h.open();
   for (int i = 0; i < 5; ++i) put_synced(h, 0, "key" + std::to_string(i));

@@ -31,7 +31,7 @@ Status open_without(Harness& h, const std::string& path, const std::string& harm
 
 }  // namespace
 
-TEST_CASE("newest segment is removed or has no header: open fails and names it, the last operation and the remedy") {
+TEST_CASE("newest segment is removed or has no header: open fails; the error names segment, last operation and remedy") {
   for (const std::string harm : {"removed", "emptied", "cut in its header"}) {
     for (const bool restarted : {false, true}) {
       INFO(harm << (restarted ? ", first segment of its run" : ""));
@@ -53,7 +53,7 @@ TEST_CASE("newest segment is removed or has no header: open fails and names it, 
   }
 }
 
-TEST_CASE("several newest log segments are removed: open fails, and names the first of them") {
+TEST_CASE("several newest log segments are removed: open fails, and the error names the first of them") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);
@@ -67,7 +67,7 @@ TEST_CASE("several newest log segments are removed: open fails, and names the fi
   CHECK(status.to_string().find(segments[2] + " is missing: " + segments[1] + " names it") != std::string::npos);
 }
 
-TEST_CASE("copy or directory has the name of a log segment: open ignores it, and has every write") {
+TEST_CASE("copy of a segment, or a directory, is named like a log segment: open ignores it, and has every write") {
   for (std::size_t of = 0; of < 3; ++of) {
     for (const std::string stray : {"data/000900.wal", "data/between.wal"}) {
       for (const bool directory : {false, true}) {
@@ -118,7 +118,7 @@ TEST_CASE("copy or directory has the name of a log segment: open ignores it, and
   }
 }
 
-TEST_CASE("log segment is overwritten by another one: open fails if only the log had its operations") {
+TEST_CASE("log segment is overwritten by another segment: open fails if only the log had its operations") {
   for (const bool restarted : {false, true}) {
     for (std::size_t to = 0; to < 3; ++to) {
       for (std::size_t from = 0; from < 3; ++from) {
@@ -149,7 +149,7 @@ TEST_CASE("log segment is overwritten by another one: open fails if only the log
   }
 }
 
-TEST_CASE("manifest of an older program names no log segments: a copy of a segment under another name counts as damage") {
+TEST_CASE("manifest of an older version names no segments: a segment's copy under another name counts as damage") {
   LogNeeds needs{.oldest_log = 7, .last_seq = 1, .lacking = [](SeqNum) { return std::string("tree 3"); }};
   LogEnd end;
   end.clean = false;
@@ -169,7 +169,7 @@ TEST_CASE("manifest of an older program names no log segments: a copy of a segme
   }
 }
 
-TEST_CASE("log segment whose operations are all in tables is removed: open skips it if there is a later one") {
+TEST_CASE("tables have all operations of a removed log segment: open skips the gap if there is a later segment") {
   Harness h(several_segments());
   h.open();
   h.put(1, "keeps", "the log");
@@ -192,7 +192,7 @@ TEST_CASE("log segment whose operations are all in tables is removed: open skips
   CHECK(h.get(0, "key1") == std::string(1000, 'v'));
 }
 
-TEST_CASE("a crash at any operation of a switch of log segments: open has every acknowledged write") {
+TEST_CASE("crash at any operation of a switch of log segments: open has every acknowledged write") {
   for (const FsyncMode fsync : {FsyncMode::kAlways, FsyncMode::kEverySecond}) {
     for (std::uint64_t k = 1;; ++k) {
       INFO("before operation " << k << (fsync == FsyncMode::kAlways ? ", power loss" : ", kill"));
@@ -224,7 +224,8 @@ TEST_CASE("a crash at any operation of a switch of log segments: open has every 
   }
 }
 
-TEST_CASE("end mark of a log segment cannot be written: the segment that it may name stays until the log has restarted") {
+TEST_CASE(
+    "end mark of a segment cannot be written: the next segment, which the mark may name, stays until the log has restarted") {
   for (const FileOp op : {FileOp::kWrite, FileOp::kSync}) {
     Harness h(several_segments());
     h.open();
@@ -254,7 +255,7 @@ TEST_CASE("end mark of a log segment cannot be written: the segment that it may 
   }
 }
 
-TEST_CASE("oldest log segment is missing: open fails and names it") {
+TEST_CASE("oldest log segment is missing: open fails, and the error names it") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);
@@ -283,7 +284,7 @@ TEST_CASE("only log segment of a database without a flush is missing or empty: o
   }
 }
 
-TEST_CASE("tables were flushed: older log segments may be missing, but not those that the manifest names") {
+TEST_CASE("tables were flushed: open does without older log segments, but not without those that the manifest names") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);
@@ -301,7 +302,7 @@ TEST_CASE("tables were flushed: older log segments may be missing, but not those
   CHECK(h.try_open().code() == Code::kCorruption);
 }
 
-TEST_CASE("log was restarted after a failure: it begins at the new segment, and needs no older one") {
+TEST_CASE("log was restarted after a failure: it begins at the new segment, and open needs no older one") {
   Harness h;
   h.open();
   h.put(0, "before", "1");
@@ -340,7 +341,7 @@ TEST_CASE("crash at any operation of healing a failed log: the database opens") 
   }
 }
 
-TEST_CASE("segment in the middle is missing: open reports it despite a flush of another tree") {
+TEST_CASE("segment in the middle is missing: open fails, although a flush of another tree is later") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);

@@ -78,7 +78,7 @@ void pass_deadline(Harness& h, Millis time_ahead = 0) {
 
 }  // namespace
 
-TEST_CASE("writes come between a batch's pieces: they are logged and synced before the batch ends", "[pieces]") {
+TEST_CASE("writes come between a batch's pieces: they are logged and synced before the batch's last piece", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -110,7 +110,8 @@ TEST_CASE("writes come between a batch's pieces: they are logged and synced befo
   for (int n = 50; n <= writes; n += 50) CHECK(h.get(0, "small" + std::to_string(n)) == "1");
 }
 
-TEST_CASE("pieces stay within the allowed distance from the last sync and within their segment", "[pieces]") {
+TEST_CASE("batch is logged in pieces: at most 4 KiB and a piece are unsynced, and pieces stay within their segment's size",
+          "[pieces]") {
   Harness h(pieces_settings(GENERATE(FsyncMode::kAlways, FsyncMode::kEverySecond)));
   h.open();
   h.put(0, "first", "1");
@@ -183,7 +184,7 @@ void crash_everywhere(FsyncMode fsync, CrashMode mode, std::uint64_t step) {
 
 }  // namespace
 
-TEST_CASE("crash before each operation of a batch in pieces: the batch is there whole or not at all, and synced writes are there",
+TEST_CASE("crash before each operation of a batch in pieces: all of the batch or nothing is there, and all synced writes are",
           "[pieces]") {
   for (const FsyncMode fsync : {FsyncMode::kAlways, FsyncMode::kEverySecond}) {
     crash_everywhere(fsync, CrashMode::kNothing, 7);
@@ -265,7 +266,8 @@ void advance_past_pieces(bool committed, bool replayed = false) {
 
 }  // namespace
 
-TEST_CASE("segment ends with pieces: it is synced before the next segment, which may have their commit record", "[pieces]") {
+TEST_CASE("segment ends with pieces: it is synced before the next segment, which may have the pieces' commit record",
+          "[pieces]") {
   lose_power_after_switch();
 }
 
@@ -275,15 +277,15 @@ TEST_CASE("segments have pieces of a batch: they stay until the batch is in tabl
   advance_past_pieces(true, true);
 }
 
-TEST_CASE("planted bug counts a segment as synced by its last seq: power losses find it", "[planted]") {
+TEST_CASE("planted bug counts a segment as synced by its last seq: simulated power losses find the bug", "[planted]") {
   must_catch(PlantedBug::kSyncBySeq, lose_power_after_switch);
 }
 
-TEST_CASE("planted bug removes a segment with pieces of a batch that is in no table: a crash finds it", "[planted]") {
+TEST_CASE("planted bug removes segments with pieces that are in no table: a simulated crash finds the bug", "[planted]") {
   must_catch(PlantedBug::kForgetPieces, [] { advance_past_pieces(true); });
 }
 
-TEST_CASE("log begins between a batch's pieces and its commit record: it opens and verifies", "[pieces]") {
+TEST_CASE("log begins between a batch's pieces and its commit record: the database opens and verifies", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -308,7 +310,7 @@ TEST_CASE("log begins between a batch's pieces and its commit record: it opens a
   CHECK(h.get(1, "keeps the segment of the commit record") == "1");
 }
 
-TEST_CASE("write fails amid pieces: the batch is refused, and commits whole once the log has healed", "[pieces]") {
+TEST_CASE("write fails amid pieces: the commit is refused, and commits all of the batch once the log has healed", "[pieces]") {
   const auto op = GENERATE(FileOp::kWrite, FileOp::kSync);
   const std::uint64_t nth = GENERATE(1, 5, 200, 1200);
   Harness h(pieces_settings());
@@ -328,7 +330,7 @@ TEST_CASE("write fails amid pieces: the batch is refused, and commits whole once
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("log fails and heals between pieces and commit: it gets the batch as one record", "[pieces]") {
+TEST_CASE("log fails and heals between pieces and commit: the new log gets the batch as one record", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -343,7 +345,8 @@ TEST_CASE("log fails and heals between pieces and commit: it gets the batch as o
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("staged batch waits for its commit: it does not keep the log of other trees, and still commits whole", "[pieces]") {
+TEST_CASE("staged batch waits for its commit: segments of other trees' writes are removed, and the batch commits whole",
+          "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -360,7 +363,7 @@ TEST_CASE("staged batch waits for its commit: it does not keep the log of other 
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("values are in pieces, committed or not: they are in no file after the deadline of their delete", "[pieces]") {
+TEST_CASE("values are in pieces, committed or not: no file has them after the deadline of their delete", "[pieces]") {
   const bool committed = GENERATE(true, false), restart = GENERATE(true, false);
   INFO("committed " << committed << ", restart " << restart);
   Settings settings = pieces_settings();
@@ -387,7 +390,7 @@ TEST_CASE("values are in pieces, committed or not: they are in no file after the
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("segment has pieces of a deleted value: the delete is pending", "[pieces]") {
+TEST_CASE("segment has pieces of a deleted value: the ticket's status counts the segment as left", "[pieces]") {
   const bool committed = GENERATE(true, false), restart = GENERATE(true, false);
   INFO("committed " << committed << ", restart " << restart);
   Settings settings = pieces_settings();
@@ -419,7 +422,8 @@ TEST_CASE("segment has pieces of a deleted value: the delete is pending", "[piec
   CHECK(h.db->purge_status(ticket)->done);
 }
 
-TEST_CASE("segments with pending pieces have due deletes: they are removed in time, and the batch commits whole", "[pieces]") {
+TEST_CASE("segments with pieces of a staged batch have due deletes: they are removed in time, and the batch commits whole",
+          "[pieces]") {
   Settings settings = pieces_settings();
   settings.tree.delete_deadline = 20'000;
   Harness h(settings);
@@ -436,7 +440,7 @@ TEST_CASE("segments with pending pieces have due deletes: they are removed in ti
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("piece of a batch that only the log has is damaged: open fails and names the piece", "[pieces]") {
+TEST_CASE("piece of a batch that only the log has is damaged: open fails, and the error names the piece", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -458,7 +462,7 @@ TEST_CASE("piece of a batch that only the log has is damaged: open fails and nam
   CHECK(status.to_string().find("only the log had them") != std::string::npos);
 }
 
-TEST_CASE("checkpoint is made during or after the commit of a batch in pieces: it opens with the visible data", "[pieces]") {
+TEST_CASE("checkpoint is made during or after a commit of pieces: it opens with the visible data", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");

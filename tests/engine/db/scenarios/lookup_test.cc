@@ -45,7 +45,7 @@ void random_write(Harness& h, Random& random, std::uint64_t spread) {
 
 }  // namespace
 
-TEST_CASE("get after a prefetch has the same result as a get without one", "[db][read_path][property]") {
+TEST_CASE("get follows a prefetch: it has the same result as a get without one", "[db][read_path][property]") {
   for (const std::uint32_t pages_per_tile : {1u, 4u}) {
     for (const double filter_bits : {10.0, 2.0, 0.0}) {
       CAPTURE(pages_per_tile, filter_bits);
@@ -99,7 +99,7 @@ TEST_CASE("get after a prefetch has the same result as a get without one", "[db]
   }
 }
 
-TEST_CASE("another view's prefetch found a key: a view ignores this", "[db][read_path]") {
+TEST_CASE("prefetch with another database's view found the key: a get ignores the prefetch", "[db][read_path]") {
   Harness h;
   h.open();
   h.put(0, "k", "zero");
@@ -211,7 +211,7 @@ void look_up_absent(Harness& h, std::uint64_t n) {
 
 }  // namespace
 
-TEST_CASE("filter allocation is monkey: small levels get more bits, fewer false-positive pages are read, and the budget is kept",
+TEST_CASE("filter allocation is monkey: small levels get more bits, lookups read fewer false-positive pages, memory is the same",
           "[db][filters]") {
   constexpr std::uint64_t kKeys = 28'000;
   double uniform = 0;
@@ -247,7 +247,8 @@ TEST_CASE("filter allocation is monkey: small levels get more bits, fewer false-
   }
 }
 
-TEST_CASE("file is moved: it gets the filter of its new level instead of the one it was written with", "[db][filters]") {
+TEST_CASE("file is moved to another level: it gets filter slices for that level, not those it was written with",
+          "[db][filters]") {
   Settings s = with_filters(FilterAllocation::kMonkey, 8);
   s.tree.policy = {"leveling", {{"size_ratio", 4}}};
   Harness h(s);
@@ -293,7 +294,7 @@ TEST_CASE("filter budget changes: it applies to existing files without rewriting
   CHECK(h.db->stats().compaction_bytes_written + h.db->stats().flush_bytes_written == written);
 }
 
-TEST_CASE("filters have a budget in bytes: they keep it as the tree grows and after a restart", "[db][filters]") {
+TEST_CASE("filters have a budget in bytes: their size stays within it as the tree grows and after a restart", "[db][filters]") {
   const FilterAllocation allocation = GENERATE(FilterAllocation::kMonkey, FilterAllocation::kUniform);
   CAPTURE(static_cast<int>(allocation));
   Settings settings = with_filters(allocation, 10);
@@ -325,7 +326,8 @@ TEST_CASE("filters have a budget in bytes: they keep it as the tree grows and af
 
 // A lookup without a result checks the filter of each of a tile's h pages. With h from the setting, both runs would have equally
 // many bits.
-TEST_CASE("files have other pages per tile than the setting: their filter memory follows the files", "[db][filters]") {
+TEST_CASE("files have other pages per tile than the setting: their filter memory is computed for the files' own",
+          "[db][filters]") {
   constexpr std::uint64_t kKeys = 40'000;
   Settings settings = with_filters(FilterAllocation::kMonkey, 10);
   settings.tree.policy = {"constant", {{"k", 64}}};  // with this policy runs stay as they are written
@@ -374,7 +376,8 @@ TEST_CASE("databases are swapped: they exchange their filter budgets at once", "
   CHECK(sum_of(h.db->tree_info(1).value()).bits == 0);
 }
 
-TEST_CASE("filter slices are unreadable: they are left out, logged, and read at a later change", "[db][filters]") {
+TEST_CASE("filter slices are unreadable: lookups work without them, the error is logged, and a later change loads them",
+          "[db][filters]") {
   Harness h(with_filters(FilterAllocation::kMonkey, 10));
   h.open();
   fill(h, 6'000);
@@ -445,13 +448,13 @@ TEST_CASE("lookups find their keys in the last level: filter memory moves to the
   CHECK(found > bits_ahead(FilterLookups::kZeroResult, false) + 1.5);
 }
 
-TEST_CASE("lookups were measured, and no filter changed: each is counted once all the same", "[db][filters]") {
+TEST_CASE("lookups were measured, and no filter changed: the next measurement does not count them again", "[db][filters]") {
   // The earlier lookups read a single run, so they change no filter. The later measurement must not count them again.
   const double without = bits_ahead(FilterLookups::kMeasured, false, 1);
   CHECK(bits_ahead(FilterLookups::kMeasured, false, 1, 100'000) > without - 0.3);
 }
 
-TEST_CASE("collections are written, overwritten and deleted: may_have_collection() of a view is right for each key",
+TEST_CASE("collections are written, overwritten and deleted: may_have_collection() is right for each key and view",
           "[db][read_path]") {
   Harness h(Harness::small());
   h.open();

@@ -55,7 +55,7 @@ void harm(Harness& h, const std::string& path, const std::string& how) {
 
 }  // namespace
 
-TEST_CASE("file of log or manifest is removed, emptied, cut or replaced: this is noticed within a second, and no write is lost") {
+TEST_CASE("file of log or manifest is removed, cut or replaced: this is logged within a second, and no write is lost") {
   Harness pattern(several_segments());
   fill_database(pattern);
   const std::size_t files = watched(pattern).size();
@@ -85,7 +85,7 @@ TEST_CASE("file of log or manifest is removed, emptied, cut or replaced: this is
   }
 }
 
-TEST_CASE("file of log or manifest is removed, emptied or cut just before the close: it is written again, and no write is lost") {
+TEST_CASE("file of log or manifest is removed or cut before the close: the close writes it again, and no write is lost") {
   Harness pattern(several_segments());
   fill_database(pattern);
   const std::size_t files = watched(pattern).size();
@@ -108,7 +108,7 @@ TEST_CASE("file of log or manifest is removed, emptied or cut just before the cl
   }
 }
 
-TEST_CASE("byte in the middle of a finished log segment changes: it is noticed when contents are read, and every write is kept") {
+TEST_CASE("middle byte of a finished log segment changes: the next full read finds it, and no write is lost") {
   Settings settings = several_segments();
   settings.scrub_interval = 30 * 60'000;  // contents are read once a minute
   Harness h(settings);
@@ -131,7 +131,7 @@ TEST_CASE("byte in the middle of a finished log segment changes: it is noticed w
   check_all(h);
 }
 
-TEST_CASE("file of a table is removed: this is logged once within a minute, before the next start misses it") {
+TEST_CASE("file of a table is removed: this is logged once within a minute, before the next start needs the file") {
   for (const std::string suffix : {".data", ".meta"}) {
     Settings settings = several_segments();
     settings.scrub_interval = 0;  // it would find the table missing, too
@@ -151,7 +151,7 @@ TEST_CASE("file of a table is removed: this is logged once within a minute, befo
   }
 }
 
-TEST_CASE("undamaged files are checked again and again, contents included: nothing is reported") {
+TEST_CASE("undamaged files are checked and read again and again: nothing is reported") {
   Settings settings = several_segments();
   settings.scrub_interval = 30 * 2'000;
   Harness h(settings);
@@ -166,7 +166,7 @@ TEST_CASE("undamaged files are checked again and again, contents included: nothi
   CHECK(h.db->write_status().is_ok());
 }
 
-TEST_CASE("log segment is truncated, and grows again before the next check: every write is kept") {
+TEST_CASE("log segment is truncated, and grows before the next check: the truncation is logged, and no write is lost") {
   for (const std::uint64_t left : {0, 16, 200}) {
     Harness h(several_segments());
     h.open();
@@ -190,7 +190,7 @@ TEST_CASE("log segment is truncated, and grows again before the next check: ever
   }
 }
 
-TEST_CASE("directory is lost: writes are refused within a second, and no name changes until it is back; every write is kept") {
+TEST_CASE("directory is lost: writes are refused within a second, no file is made or removed, and no write is lost") {
   constexpr FileOps kNames = ops_of(FileOp::kCreate, FileOp::kRename, FileOp::kLink, FileOp::kUnlink);
   Harness h(several_segments());
   fill_database(h);

@@ -66,7 +66,7 @@ struct ManyFiles {
 
 }  // namespace
 
-TEST_CASE("tree has hundreds of small files: it reads back as written through merges, moves, deletes, a crash and a restart") {
+TEST_CASE("tree has hundreds of small files: merges, moves, deletes, a crash and a restart change none of the values read") {
   const PolicySettings policies[] = {{"one_leveling", {{"size_ratio", 4}, {"level0_runs", 2}}}, {"tiering", {{"size_ratio", 3}}}};
   for (std::size_t p = first_of_every_nth() % std::size(policies); p < std::size(policies); p += every_nth()) {
     const PolicySettings& policy = policies[p];

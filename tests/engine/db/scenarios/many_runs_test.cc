@@ -80,13 +80,13 @@ void live_with_many_runs(const PolicySettings& policy) {
 
 }  // namespace
 
-TEST_CASE("tree of more than a hundred runs: it has the model's results through a crash, deadlines and another policy") {
+TEST_CASE("tree has over a hundred runs: crash, deadlines and a change of policy leave the results of the model") {
   CHECK(finding_of([] { live_with_many_runs({"tiering", {{"size_ratio", 1024}}}); }) == "");
   CHECK(finding_of([] { live_with_many_runs({"klsm", {{"size_ratio", 1024}, {"runs", 1}, {"last_runs", 1023}}}); }) == "");
 }
 
 TEST_CASE(
-    "level has as many runs as its policy allows: no write is stopped, and the next flush merges all of them into one run") {
+    "level has as many runs as its policy allows: no write is stopped; the next flush starts a merge of all runs into one") {
   const int ratio = every_nth() == 1 ? 1024 : 256;  // 1024 is the largest size ratio
   Harness h(settings_with({"tiering", {{"size_ratio", static_cast<double>(ratio)}}}));
   h.open();

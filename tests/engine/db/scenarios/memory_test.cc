@@ -53,7 +53,7 @@ Status get_all(Harness& h, int count, MissSet* misses, std::vector<Found>* found
 
 }  // namespace
 
-TEST_CASE("large values together exceed the budget: none is read, and the get fails with out of memory") {
+TEST_CASE("large values together exceed the budget: the get fails with kOutOfMemory, and no value stays in memory") {
   Harness h;
   h.open();
   put_big(h, 40);
@@ -63,7 +63,7 @@ TEST_CASE("large values together exceed the budget: none is read, and the get fa
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("large values exceed the room that is left: the get holds no more than the budget, and fails with out of memory") {
+TEST_CASE("large values exceed the room left in the budget: the get stays within that room, and fails with kOutOfMemory") {
   Harness h;
   h.open();
   put_big(h, 12);
@@ -92,7 +92,7 @@ TEST_CASE("large values exceed the room that is left: the get holds no more than
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("page is fetched for a command: the statistics count it as read") {
+TEST_CASE("command fetches a page from the disk: pages_read counts the page") {
   Harness h;
   h.open();
   h.put(0, key_of(0), "v");
@@ -126,7 +126,7 @@ TEST_CASE("tables are removed: the cache drops their pages at once") {
   CHECK(h.db->stats().cache_bytes < before / 4);
 }
 
-TEST_CASE("large value counts once for any number of readers, and may outlive the database") {
+TEST_CASE("large value has many readers: it is charged once, and stays readable after the database is closed") {
   Harness h;
   h.open();
   put_big(h, 1);
@@ -145,7 +145,7 @@ TEST_CASE("large value counts once for any number of readers, and may outlive th
   CHECK(found[7][0].value == std::string(kBig, 'a'));
 }
 
-TEST_CASE("another reader loads a large value between its charge and its read: it counts once") {
+TEST_CASE("another reader loads a large value between its charge and its read: the value is charged once") {
   Harness h;
   h.open();
   put_big(h, 1);
@@ -187,7 +187,7 @@ TEST_CASE("another reader loads a large value between its charge and its read: i
   CHECK(account->charged() == 0);
 }
 
-TEST_CASE("budget has no room for a large value: iterators and leased views refuse it") {
+TEST_CASE("budget has no room for a large value: iterators and leased views return kOutOfMemory for it") {
   Settings settings = Harness::small();
   settings.memory_budget = 32 << 20;  // a sixteenth of it is free for large values in any case
   Harness h(settings);
@@ -206,7 +206,7 @@ TEST_CASE("budget has no room for a large value: iterators and leased views refu
   CHECK(h.db->lease(0).get({key_of(0), hash_key(key_of(0))}, &found).is_ok());
 }
 
-TEST_CASE("pages pinned by one command are bounded; when the budget is spent, a few can still be read") {
+TEST_CASE("one command reads many pages: its pinned pages stay within the budget; budget is spent: it can still read a few") {
   Settings settings = Harness::small();
   settings.memory_budget = 8 << 20;
   settings.tree.page_size = 16 << 10;
@@ -238,7 +238,7 @@ TEST_CASE("pages pinned by one command are bounded; when the budget is spent, a 
   h.db->memory().release(MemoryAccount::Kind::kConnections, settings.memory_budget);
 }
 
-TEST_CASE("pages are fetched for later reads: they take no room from pages of the current read") {
+TEST_CASE("command fetches pages ahead for later reads: pages of the current read are pinned before these") {
   Settings settings = Harness::small();
   settings.tree.page_size = 16 << 10;
   Harness h(settings);
@@ -277,7 +277,7 @@ TEST_CASE("pages are fetched for later reads: they take no room from pages of th
   CHECK(h.db->stats().pages_read == read);
 }
 
-TEST_CASE("connections use up the budget: memtables flush early, the cache shrinks, and then writes are refused") {
+TEST_CASE("connections use up the budget: memtables are flushed early, the cache shrinks, and then writes are refused") {
   Settings settings = Harness::small();
   settings.tree.memtable_size = 4 << 20;
   Harness h(settings);
@@ -313,7 +313,7 @@ TEST_CASE("connections use up the budget: memtables flush early, the cache shrin
   CHECK(h.db->stats().cache_capacity > settings.memory_budget / 2);
 }
 
-TEST_CASE("large values need room: the cache makes it at once, not at the next tick") {
+TEST_CASE("large values need room: the cache shrinks at once, not at the next tick") {
   Harness h;
   h.open();
   put_big(h, 8);
@@ -336,7 +336,7 @@ SharedValue build(Db& db, char fill) {
 
 }  // namespace
 
-TEST_CASE("command builds a value: it counts once in batch, memtable and reader") {
+TEST_CASE("command builds a value: it is charged once, though batch, memtable and reader hold it") {
   Harness h;
   h.open();
   const auto counted = [&] {
@@ -370,7 +370,7 @@ TEST_CASE("command builds a value: it counts once in batch, memtable and reader"
   CHECK(counted() < empty + kBig / 2);
 }
 
-TEST_CASE("charge is refused because memtables take the room: the next tick flushes them") {
+TEST_CASE("charge is refused because memtables fill the budget: the next tick flushes them") {
   Settings settings = Harness::small();
   settings.memory_budget = 32 << 20;
   settings.tree.memtable_size = 16 << 20;

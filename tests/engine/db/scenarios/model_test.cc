@@ -21,7 +21,7 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
 
 }  // namespace
 
-TEST_CASE("model: random operations under every option set have the results of a map", "[long]") {
+TEST_CASE("model: random operations under every option set return the results of a map", "[long]") {
   constexpr std::uint64_t kShortForm = 7;  // runs of each set; fewer runs reach few states per set
   const std::uint64_t rounds = number_from_env("EBBTIDE_MODEL_ROUNDS", kShortForm), first = first_seed(1000);
   Reached any;
@@ -50,7 +50,7 @@ TEST_CASE("model: random operations under every option set have the results of a
   std::printf("%llu model operations\n", static_cast<unsigned long long>(any.operations));
 }
 
-TEST_CASE("model: random operations on a database and its index tree have the results of two maps") {
+TEST_CASE("model: random operations on a database and its index tree return the results of two maps") {
   Reached any;
   std::uint32_t index = 0;
   for (const OptionSet& set : kOptionSets) {
@@ -76,14 +76,14 @@ void run_some(const char* name) {
 
 }  // namespace
 
-TEST_CASE("planted bug drops a tombstone too early in a merge: the model finds it", "[planted]") {
+TEST_CASE("planted bug drops a tombstone too early in a merge: the comparison with the model finds the bug", "[planted]") {
   must_catch(PlantedBug::kDropTombstoneEarly, [] { run_some("leveling, T = 2"); });
 }
 
-TEST_CASE("planted bug leaves the start key of a range delete: the model finds it", "[planted]") {
+TEST_CASE("planted bug leaves the start key of a range delete: the comparison with the model finds the bug", "[planted]") {
   must_catch(PlantedBug::kRangeLeavesItsStart, [] { run_some("leveling, T = 2"); });
 }
 
-TEST_CASE("planted bug returns a cached page of another file: the model finds it", "[planted]") {
+TEST_CASE("planted bug returns a cached page of another file: the comparison with the model finds the bug", "[planted]") {
   must_catch(PlantedBug::kReadStalePage, [] { run_some("leveling, T = 2"); });
 }

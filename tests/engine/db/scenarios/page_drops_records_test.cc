@@ -132,7 +132,7 @@ void try_to_bring_back(const Layout& layout, bool with_view, bool rewritten) {
 
 }  // namespace
 
-TEST_CASE("dead pages cannot be punched: they are rewritten by their deadline, even if merges are paused", "[drops]") {
+TEST_CASE("dead pages cannot be punched: their tables are rewritten by the deadline, even if merges are paused", "[drops]") {
   Settings settings = record_settings(8);
   settings.tree.delete_deadline = 600'000;
   Harness h(settings);
@@ -161,7 +161,7 @@ TEST_CASE("dead pages cannot be punched: they are rewritten by their deadline, e
   h.verify(0);
 }
 
-TEST_CASE("delete covers whole bottommost pages: it reads no data", "[drops]") {
+TEST_CASE("delete by stamp covers whole bottommost pages: its drop reads no data", "[drops]") {
   for (const std::uint32_t tile : {2u, 8u, 16u}) {
     INFO("h " << tile);
     Settings settings = record_settings(tile);
@@ -190,7 +190,7 @@ TEST_CASE("delete covers whole bottommost pages: it reads no data", "[drops]") {
   }
 }
 
-TEST_CASE("delete covers pages exactly: they are punched without reading a byte", "[drops]") {
+TEST_CASE("delete by stamp covers exactly whole pages: they are punched without reading a byte of data", "[drops]") {
   constexpr int kKeys = 200;
   for (const Millis deadline : {Millis{0}, Millis{1000}}) {
     INFO("deadline " << deadline);
@@ -241,7 +241,7 @@ TEST_CASE("delete covers pages exactly: they are punched without reading a byte"
   }
 }
 
-TEST_CASE("delete partly covers more than an eighth of a table: it reads nothing, and the table is rewritten by the deadline",
+TEST_CASE("delete by stamp partly covers over 1/8 of a table: no data is read, and the table is rewritten by the deadline",
           "[drops]") {
   constexpr int kKeys = 4000;
   const DeleteKey ranges = GENERATE(DeleteKey{1}, DeleteKey{8});  // each range is in one or two of a tile's 32 pages
@@ -292,7 +292,7 @@ TEST_CASE("delete partly covers more than an eighth of a table: it reads nothing
   h.verify(0);
 }
 
-TEST_CASE("pages are dropped, with and without an open view, for any h and policy: no older version comes back", "[drops]") {
+TEST_CASE("pages are dropped for any h and policy, with or without a view: no older version comes back", "[drops]") {
   for (std::size_t policy = 0; policy < small_policies().size(); ++policy) {
     std::uint64_t turn = round_of_seeds() + policy;  // chooses the partitioning
     for (const std::uint32_t tile : {1u, 2u, 8u, 16u}) {
@@ -305,8 +305,7 @@ TEST_CASE("pages are dropped, with and without an open view, for any h and polic
   }
 }
 
-TEST_CASE("planted bug drops a page that hides older versions: the versions come back, and the test finds them",
-          "[drops][planted]") {
+TEST_CASE("planted bug drops a page that hides older versions: the search for older versions finds the bug", "[drops][planted]") {
   // Not every policy leaves an older version below the page.
   must_catch(PlantedBug::kDropWhatHides, [] {
     for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
@@ -376,7 +375,7 @@ TEST_CASE("crash at every k-th operation of partial drops: deleted keys stay del
   }
 }
 
-TEST_CASE("table has younger deletes: names of dropped keys are still purged by their deadline", "[drops]") {
+TEST_CASE("table has younger deletes: the names of dropped keys are still removed by their own deadline", "[drops]") {
   const Millis hour = 3'600'000;
   Settings settings = record_settings(16);
   settings.tree.delete_deadline = hour;

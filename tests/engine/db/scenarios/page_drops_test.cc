@@ -70,7 +70,7 @@ void check_contents(Harness& h, int keys) {
 
 }  // namespace
 
-TEST_CASE("expired values fill pages: the pages are dropped unread and their bytes punched", "[drops]") {
+TEST_CASE("expired values fill pages: the pages are dropped unread, and their bytes are punched", "[drops]") {
   for (const std::uint32_t tile : {2u, 8u, 16u}) {
     INFO("h " << tile);
     Harness h(drop_settings(tile));
@@ -98,7 +98,7 @@ TEST_CASE("expired values fill pages: the pages are dropped unread and their byt
   }
 }
 
-TEST_CASE("table has only expired values: it is removed as a whole", "[drops]") {
+TEST_CASE("table has only expired values: the whole table is removed", "[drops]") {
   Harness h(drop_settings(4));
   h.open();
   const Millis now = h.db->now();
@@ -116,7 +116,7 @@ TEST_CASE("table has only expired values: it is removed as a whole", "[drops]") 
   CHECK(h.get(0, key_of(3)) == "(absent)");
 }
 
-TEST_CASE("reader has the older metadata: punching waits for it", "[drops]") {
+TEST_CASE("reader has the table's older metadata: pages are punched only after the reader ends", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -148,7 +148,7 @@ TEST_CASE("reader has the older metadata: punching waits for it", "[drops]") {
   check_contents(h, 400);
 }
 
-TEST_CASE("power loss between a drop and its punch, with nothing else to drop: the next start punches", "[drops]") {
+TEST_CASE("power loss between a drop and its punch: the next start punches, even with nothing else to drop", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -171,7 +171,7 @@ TEST_CASE("power loss between a drop and its punch, with nothing else to drop: t
   check_contents(h, 400);
 }
 
-TEST_CASE("command waits for pages: they are not punched before the command has read them", "[drops]") {
+TEST_CASE("command waits for pages: these are punched only after the command has read them", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -195,7 +195,7 @@ TEST_CASE("command waits for pages: they are not punched before the command has 
   check_contents(h, 400);
 }
 
-TEST_CASE("delete by stamp is purged at once: it reads only edge pages and names, and merges nothing", "[drops]") {
+TEST_CASE("delete by stamp is purged at once: only edge pages and table names are read, and nothing is merged", "[drops]") {
   constexpr int kKeys = 4000;
   // A range from the smallest stamp on has one edge per tile, a range in the middle has two.
   const bool middle = GENERATE(false, true);
@@ -260,7 +260,7 @@ TEST_CASE("delete by stamp is purged at once: it reads only edge pages and names
   }
 }
 
-TEST_CASE("dropped pages cannot be punched for a while: the ticket of their delete stays pending", "[drops]") {
+TEST_CASE("dropped pages cannot be punched for a while: the delete's ticket stays pending until they are", "[drops]") {
   Settings s = drop_settings(8);
   s.tree.stamp = StampMode::kExplicit;
   s.tree.delete_deadline = Millis{24} * 3600 * 1000;
@@ -299,7 +299,7 @@ TEST_CASE("dropped pages cannot be punched for a while: the ticket of their dele
   CHECK(markers_left(h, 400) == 0);
 }
 
-TEST_CASE("file has a second name: it is rewritten instead of punched", "[drops]") {
+TEST_CASE("file has a second name (a hard link): its table is rewritten instead of punched", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -333,7 +333,7 @@ TEST_CASE("file system cannot punch: tables are rewritten", "[drops]") {
   check_contents(h, 400);
 }
 
-TEST_CASE("sync of holes fails: it is not retried, and the table is rewritten", "[drops]") {
+TEST_CASE("sync after a punch fails: the sync is not retried, and the table is rewritten", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -354,7 +354,7 @@ TEST_CASE("sync of holes fails: it is not retried, and the table is rewritten", 
   check_contents(h, 400);
 }
 
-TEST_CASE("sync of holes fails and the table cannot be rewritten: the sync is not retried", "[drops]") {
+TEST_CASE("sync after a punch fails and the table cannot be rewritten: the sync is still not retried", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -444,7 +444,7 @@ TEST_CASE("crash at every k-th operation of a drop and its punch: no live entry 
   }
 }
 
-TEST_CASE("error at the n-th operation of a drop: nothing is lost", "[drops]") {
+TEST_CASE("n-th file operation of a page drop fails: no live entry is lost", "[drops]") {
   for (std::uint64_t n = 1; n < 40; ++n) {
     INFO("error at " << n);
     Harness h(drop_settings(8));
@@ -468,7 +468,7 @@ TEST_CASE("error at the n-th operation of a drop: nothing is lost", "[drops]") {
   }
 }
 
-TEST_CASE("page drop on a real file system frees disk space", "[drops]") {
+TEST_CASE("page drop on a real file system: the file's allocated disk space shrinks", "[drops]") {
   PosixRoom room;
   Settings settings = drop_settings(8);
   settings.dir = room.path("data");

@@ -192,7 +192,7 @@ TEST_CASE("policy changes over a deep tree: reads stay correct, and the tree end
   CHECK(deep >= 4);  // at least twice for policies with small levels
 }
 
-TEST_CASE("tree has no writes: it takes the shape of a new policy", "[policies]") {
+TEST_CASE("tree has no writes: its runs are merged into the shape of a new policy", "[policies]") {
   const Layout wide{{"concurrent", {{"k", 30}, {"min_merge", 8}}}, Partitioning::kSize};
   for (const PolicySettings& next : small_policies()) {
     INFO(next.name);
@@ -266,7 +266,7 @@ TEST_CASE("crash at every k-th file operation of a move to another policy: no sy
 }
 
 // Regression: the new policy's limits applied to the old policy's runs, so writes stopped until these were merged.
-TEST_CASE("policy changes: the old policy's runs stop no write, and then the new limits apply") {
+TEST_CASE("policy changes: the many runs of the old policy stop no write, and later the new limits apply") {
   Harness h;
   h.settings.tree.policy = {"constant", {{"k", 64}}};
   h.open();

@@ -23,7 +23,7 @@ void stop_writes(Harness& h) {
 }
 }  // namespace
 
-TEST_CASE("many databases have memtables: they are flushed before they spend the whole budget") {
+TEST_CASE("many databases have memtables: they are flushed early, so that no write is refused for memory") {
   Settings settings = Harness::small();
   settings.memory_budget = 64 << 20;
   settings.tree.memtable_size = 16 << 20;
@@ -45,7 +45,7 @@ TEST_CASE("many databases have memtables: they are flushed before they spend the
   CHECK(h.db->stats().memtable_bytes < h.settings.memory_budget);
 }
 
-TEST_CASE("no tick comes, as during a long sync of the log: memtables still keep to their share of the budget") {
+TEST_CASE("no tick comes, as during a long sync of the log: writers wait once memtables have their share of the budget") {
   Settings settings = Harness::small();
   settings.memory_budget = 64 << 20;
   settings.tree.memtable_size = 16 << 20;
@@ -185,7 +185,7 @@ TEST_CASE("compaction fails: it is retried at growing intervals until it succeed
   CHECK(h.get(0, key_of(5)) == "run5");
 }
 
-TEST_CASE("compaction has failed for minutes: it succeeds within five seconds of free disk space") {
+TEST_CASE("compaction has failed for minutes: it succeeds within five seconds after disk space is free") {
   Harness h;
   h.open();
   h.db->pause_compactions();
@@ -240,7 +240,7 @@ TEST_CASE("runs are at the hard limit and compactions fail: data is refused at o
   CHECK(h.get(0, "more") == "data");
 }
 
-TEST_CASE("writes are stopped: a caller that must not wait gets kRetry, and has written nothing") {
+TEST_CASE("writes are stopped: a caller that must not wait gets kBusy, and nothing is written") {
   Harness h;
   h.open();
   stop_writes(h);
@@ -265,7 +265,7 @@ TEST_CASE("writes are stopped: a caller that must not wait gets kRetry, and has 
   CHECK(wait_ms == 0);
 }
 
-TEST_CASE("writes are stopped: a caller in commit() runs background tasks until they are not") {
+TEST_CASE("writes are stopped: a caller in commit() runs background tasks until writes go on") {
   Harness h;
   h.open();
   h.put(3, "k", "v");
@@ -279,7 +279,7 @@ TEST_CASE("writes are stopped: a caller in commit() runs background tasks until 
   CHECK_FALSE(h.db->writes_stopped());
 }
 
-TEST_CASE("writes are stopped on a read-only database: they are refused instead of waiting") {
+TEST_CASE("writes are stopped and the database becomes read-only: writes are refused instead of waiting") {
   Harness h;
   h.open();
   stop_writes(h);
@@ -299,7 +299,7 @@ TEST_CASE("writes are stopped on a read-only database: they are refused instead 
   CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());
 }
 
-TEST_CASE("several writers wait during a stop: its time is counted once") {
+TEST_CASE("several writers wait during a stop: the time of the stop is counted once") {
   Harness h;
   h.open();
   stop_writes(h);
@@ -314,7 +314,7 @@ TEST_CASE("several writers wait during a stop: its time is counted once") {
   CHECK(h.db->stats().stall_micros_runs - before <= 2'200'000);
 }
 
-TEST_CASE("pressure is just below a stop: a byte is delayed many times longer than at the beginning of the slowdown") {
+TEST_CASE("pressure is just below a stop: writes are delayed many times longer than when the slowdown began") {
   Harness h;
   h.open();
   std::vector<std::uint32_t> waits;
@@ -332,7 +332,7 @@ TEST_CASE("pressure is just below a stop: a byte is delayed many times longer th
   CHECK(std::is_sorted(waits.begin(), waits.end()));
 }
 
-TEST_CASE("writes are slowed down: callers that do not sleep wait one after the other, each in one slot of a queue") {
+TEST_CASE("writes are slowed down: callers that do not sleep get one waiting time after the other, in a queue") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -356,7 +356,7 @@ TEST_CASE("writes are slowed down: callers that do not sleep wait one after the 
   CHECK(next_ms == 0);
 }
 
-TEST_CASE("lease keeps files: they are removed soon after its release, without another write") {
+TEST_CASE("lease keeps files of deleted data: they are removed soon after the lease ends, without another write") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "old");
@@ -373,7 +373,7 @@ TEST_CASE("lease keeps files: they are removed soon after its release, without a
   CHECK(h.paths(".data").empty());
 }
 
-TEST_CASE("tombstones outside a range stay: a manual compaction of the range still ends") {
+TEST_CASE("tombstones lie outside a manual compaction's range: they stay, and the compaction ends") {
   Harness h;
   h.open();
   for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "old");
@@ -387,7 +387,7 @@ TEST_CASE("tombstones outside a range stay: a manual compaction of the range sti
   CHECK(h.get(0, key_of(55)) == "old");
 }
 
-TEST_CASE("disk is full: data is refused, deletes and FLUSHDB work, and the database heals by itself") {
+TEST_CASE("disk is full: writes of data are refused, deletes and FLUSHDB work, and the database heals by itself") {
   Harness h;
   h.settings.max_disk_bytes = 1 << 20;
   h.open();
@@ -419,7 +419,7 @@ TEST_CASE("disk is full: data is refused, deletes and FLUSHDB work, and the data
 // Regression: all memtables were flushed at once or not at all, so with more than the reserve the database stayed read-only.
 // Pages for punching begin at blocks of their own, so values of a little over half a page have one page each. A log segment stays
 // until tables have all of it.
-TEST_CASE("disk fills up at once: it has room for tables twice as large as their memtables") {
+TEST_CASE("disk fills up at once: flushes still have room for tables twice as large as their memtables") {
   Harness h;
   h.settings.wal_segment_size = 16 << 20;
   h.settings.tree.pages_per_tile = 8;
@@ -438,7 +438,7 @@ TEST_CASE("disk fills up at once: it has room for tables twice as large as their
   for (int i = 1; i < n; ++i) REQUIRE(h.get(0, key_of(i)) == value);
 }
 
-TEST_CASE("disk is full at once, with more to flush than reserved: reads and deletes work") {
+TEST_CASE("disk is full at once, and memtables exceed the reserved space: reads and deletes work") {
   const bool log_fails = GENERATE(true, false);
   Harness h;
   h.settings.wal_segment_size = 64 << 10;
@@ -482,7 +482,7 @@ TEST_CASE("disk is full at once, with more to flush than reserved: reads and del
   }
 }
 
-TEST_CASE("disk has room for little more than the active memtable: data is refused") {
+TEST_CASE("disk has room for little more than the active memtable: writes of data are refused") {
   constexpr std::uint64_t kMiB = 1 << 20;
   Harness h;
   h.settings.tree.memtable_size = 16 * kMiB;

@@ -86,7 +86,7 @@ PurgeTicket delete_from_table(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("key is deleted: it is purged from log and manifest in time, and then its ticket is done") {
+TEST_CASE("key is deleted: its value leaves log and manifest in time, and then its ticket is done") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -115,7 +115,7 @@ TEST_CASE("key is deleted: it is purged from log and manifest in time, and then 
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("manifest names deleted keys: it is rolled within a quarter of the deadline") {
+TEST_CASE("manifest has deleted keys as bounds of removed tables: it is rolled within a quarter of the deadline") {
   const bool emptied = GENERATE(false, true);
   Harness h(with_deadline());
   h.open();
@@ -147,7 +147,7 @@ TEST_CASE("manifest names deleted keys: it is rolled within a quarter of the dea
   CHECK(h.get(0, last) == "(absent)");
 }
 
-TEST_CASE("ticket is checked in the millisecond of its delete: its status lists the places that are left") {
+TEST_CASE("ticket is checked in the millisecond of its delete: its status lists memtable and log as places left") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -163,7 +163,7 @@ TEST_CASE("ticket is checked in the millisecond of its delete: its status lists 
   CHECK(status->left[static_cast<std::size_t>(PurgePlace::kLog)].files == 1);
 }
 
-TEST_CASE("tree has no deletes: it does not keep the log of a tree with deletes") {
+TEST_CASE("tree without deletes has writes in a segment: the segment is removed in time for another tree's delete") {
   Harness h(with_deadline());
   h.open();
   h.put(1, "quiet", "v");
@@ -202,7 +202,7 @@ TEST_CASE("values expire: they are purged from the log, too") {
   CHECK(is_done(h, after));
 }
 
-TEST_CASE("value is written after its expiry: this counts as a delete at the moment of the write") {
+TEST_CASE("value is written after its expiry: it counts as deleted at the moment of the write") {
   Harness h(with_deadline());
   h.open();
   h.put(0, "k", "v");
@@ -222,7 +222,7 @@ TEST_CASE("value is written after its expiry: this counts as a delete at the mom
   CHECK(h.get(0, kName) == "(absent)");
 }
 
-TEST_CASE("view keeps deleted data: it is revoked before the deadline, with a clear error") {
+TEST_CASE("view keeps deleted data: the view is revoked before the deadline, and reads of it say why") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -262,7 +262,7 @@ TEST_CASE("view keeps deleted data: it is revoked before the deadline, with a cl
 
 // The merge for the deadline ends a tenth of the deadline before it. Then views are revoked, files removed and the directory
 // synced.
-TEST_CASE("view has the files open when the last merge replaces them: short deadlines are met all the same") {
+TEST_CASE("view has files open when the last merge replaces them: even short deadlines are met") {
   const Millis deadline = GENERATE(5'000, 10'000, 20'000, 30'000);
   const Millis phase = GENERATE(range(0, 1000, 100));  // the time of the delete between two surveys
   INFO("deadline " << deadline << " ms, delete " << phase << " ms later");
@@ -284,7 +284,7 @@ TEST_CASE("view has the files open when the last merge replaces them: short dead
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("PURGE.NOW waits neither for the deadline nor for views, with or without a deadline") {
+TEST_CASE("PURGE.NOW is called, with or without a deadline: it revokes views, and waits for no deadline") {
   Harness h(with_deadline(GENERATE(Millis{0}, kDeadline)));
   h.open();
   put_some(h);
@@ -308,7 +308,7 @@ TEST_CASE("PURGE.NOW waits neither for the deadline nor for views, with or witho
   CHECK(files_with(*h.files, kName).empty());
 }
 
-TEST_CASE("PURGE.NOW is requested for a ticket: each tick surveys until the ticket is done") {
+TEST_CASE("PURGE.NOW is called for a ticket: each tick surveys until the ticket is done") {
   Harness h(with_deadline(0));
   h.open();
   const PurgeTicket ticket{delete_from_table(h).born_by, h.db->tree_info(0)->tree};
@@ -346,7 +346,7 @@ TEST_CASE("deletes of one database are due: views of another database are not re
   CHECK(h.db->stats().leases_revoked == 1);
 }
 
-TEST_CASE("edit rolls the manifest and names the files that it removes: the ticket waits for the next roll") {
+TEST_CASE("manifest is rolled by an edit that names removed files: the ticket stays pending until the next roll") {
   Harness h(with_deadline());
   h.open();
   h.put(0, kName, kMarker);
@@ -408,7 +408,7 @@ TEST_CASE("database is emptied: its ticket is done once no reader, log segment o
   CHECK(is_done(h, {h.db->now() - 100, old}));  // the delete was purged by then
 }
 
-TEST_CASE("very many databases are emptied: the oldest are merged in the history, and no ticket is done too early") {
+TEST_CASE("very many databases are emptied: the history merges the oldest, and no ticket is done too early") {
   Harness h(with_deadline());
   h.open();
   std::vector<std::pair<PurgeTicket, Millis>> gone;  // each ticket, and when its data was purged
@@ -437,7 +437,7 @@ TEST_CASE("very many databases are emptied: the oldest are merged in the history
   CHECK_FALSE(h.db->purge_status(gone.front().first)->in_time.has_value());
 }
 
-TEST_CASE("ticket is checked: its status says whether deletes were purged in time only if that is known, also after restarts") {
+TEST_CASE("ticket is checked, also after restarts: `in_time` has a value only if it is known") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -487,7 +487,7 @@ TEST_CASE("ticket is checked: its status says whether deletes were purged in tim
   CHECK_FALSE(in_time().has_value());
 }
 
-TEST_CASE("file cannot be unlinked, or may return after power loss: its deletes stay pending") {
+TEST_CASE("file cannot be unlinked, or its removal cannot be synced: its deletes stay pending") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -521,7 +521,7 @@ TEST_CASE("unneeded log segment cannot be unlinked: its deletes stay pending") {
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("log segment has failed: it is removed in time like any other") {
+TEST_CASE("log segment has failed: it is removed by the deadline like any other segment") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -540,7 +540,7 @@ TEST_CASE("log segment has failed: it is removed in time like any other") {
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("ticket was never issued: it is refused; old ticket: it is valid after restarts") {
+TEST_CASE("ticket was never issued: it is refused; ticket is old: it stays valid after restarts") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -583,7 +583,7 @@ TEST_CASE("ticket was never issued: it is refused; old ticket: it is valid after
   CHECK(h.db->purge_status(ticket)->deadline == ticket.born_by + kDeadline);
 }
 
-TEST_CASE("tree was removed before the start: its ticket is done, with an unknown deadline") {
+TEST_CASE("tree was dropped before the start: its ticket is done, and its deadline is unknown") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -621,7 +621,7 @@ TEST_CASE("tree was removed before the start: its ticket is done, with an unknow
   }
 }
 
-TEST_CASE("ticket is for all trees and from before a restart: its deadline is unknown") {
+TEST_CASE("ticket for all trees is from before a restart: its deadline is unknown") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -642,7 +642,7 @@ TEST_CASE("ticket is for all trees and from before a restart: its deadline is un
   CHECK(h.db->purge_status(ticket_of(h))->promised == false);
 }
 
-TEST_CASE("database has no deadline: a ticket for all trees names it and does not wait for it") {
+TEST_CASE("database has no deadline: a ticket for all trees names the database and does not wait for its deletes") {
   Settings s = with_deadline();
   s.overrides[1] = s.tree;
   s.overrides[1].delete_deadline = 0;
@@ -660,7 +660,7 @@ TEST_CASE("database has no deadline: a ticket for all trees names it and does no
   CHECK(h.db->purge_status(own)->promised == false);
 }
 
-TEST_CASE("deadline becomes longer, or none: log and manifest lose earlier deletes by the old deadline") {
+TEST_CASE("deadline becomes longer, or none: earlier deletes leave log and manifest by the old deadline") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -676,7 +676,7 @@ TEST_CASE("deadline becomes longer, or none: log and manifest lose earlier delet
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("key is deleted and purged: the statistics have its purge time, and the garbage that is left meanwhile") {
+TEST_CASE("key is deleted and purged: statistics count its purge time, and until then its bytes as garbage") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -722,7 +722,7 @@ TEST_CASE("key is deleted and purged: the statistics have its purge time, and th
   CHECK(h.db->stats().wal_oldest_record == written);
 }
 
-TEST_CASE("deadline changes: the deadline of earlier deletes still applies, after restarts and crashes") {
+TEST_CASE("deadline changes: earlier deletes keep the old deadline, also after restarts and crashes") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -763,7 +763,7 @@ TEST_CASE("deadline changes: the deadline of earlier deletes still applies, afte
   CHECK((*versions)->tree(tree)->deadlines == DeadlineRule(changed.tree.delete_deadline));
 }
 
-TEST_CASE("shorter deadline is set only by CONFIG SET: it applies after a restart") {
+TEST_CASE("shorter deadline is set by CONFIG SET, not in the file: it applies to earlier deletes after a restart") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -813,7 +813,7 @@ TEST_CASE("database was emptied before a restart: its log is purged at once, sin
   CHECK(is_done(h, ticket));
 }
 
-TEST_CASE("database was emptied before the start: it counts as late only after the longest deadline of all databases") {
+TEST_CASE("database was emptied before the start: its data counts as late after the longest deadline of all databases") {
   Settings s = with_deadline();
   s.overrides[1] = s.tree;
   s.overrides[1].delete_deadline = 60'000;
@@ -835,7 +835,7 @@ TEST_CASE("database was emptied before the start: it counts as late only after t
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("crash at any file operation of a change of the deadline: the old deadline or the stricter one applies") {
+TEST_CASE("crash at any file operation of a change of deadline: the old deadline or the stricter one applies") {
   for (std::uint64_t k = 1;; ++k) {
     INFO("crash before operation " << k);
     Harness h(with_deadline());
@@ -865,7 +865,7 @@ TEST_CASE("crash at any file operation of a change of the deadline: the old dead
   }
 }
 
-TEST_CASE("change of the deadline cannot be written: it is written once the disk works again") {
+TEST_CASE("change of a deadline cannot be written: it is written once the disk works again") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -888,7 +888,7 @@ TEST_CASE("change of the deadline cannot be written: it is written once the disk
   CHECK(rule->shortest() == kHour);
 }
 
-TEST_CASE("deadline becomes shorter: it applies from the change on, so nothing was missed before") {
+TEST_CASE("deadline becomes shorter: pending deletes have the new time from the change on, so none is late at once") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -912,7 +912,7 @@ TEST_CASE("deadline becomes shorter: it applies from the change on, so nothing w
   CHECK(h.db->stats().deadlines_missed_load == 1);  // the view, which is still open, is the reason
 }
 
-TEST_CASE("only a delete by stamp covers entries: the ticket waits until they are purged") {
+TEST_CASE("only a delete by stamp covers entries: the delete's ticket is pending until the entries are purged") {
   Harness h(with_deadline(0));
   h.open();
   put_some(h, 5);
@@ -932,7 +932,7 @@ TEST_CASE("only a delete by stamp covers entries: the ticket waits until they ar
   CHECK_FALSE(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("deadline is missed: it is counted once, under its reason") {
+TEST_CASE("deadline is missed: the miss is counted once, under its reason") {
   Harness h(with_deadline());
   h.open();
   put_some(h);

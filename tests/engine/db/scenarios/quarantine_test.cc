@@ -95,7 +95,7 @@ void one_table(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("merge meets a flipped bit: that table is quarantined, and other databases and keys work") {
+TEST_CASE("merge meets a flipped bit: the table is quarantined, and other databases and keys work") {
   Harness h(plain());
   h.open();
   fill(h, 0, 0, 400, "old");
@@ -138,7 +138,7 @@ TEST_CASE("merge meets a flipped bit: that table is quarantined, and other datab
   CHECK_FALSE(h.files->exists(victim));
 }
 
-TEST_CASE("table is missing, or its metadata is damaged: other databases open") {
+TEST_CASE("table is missing, or its metadata is damaged: the table is quarantined, and other databases work") {
   for (const bool missing : {true, false}) {
     INFO("missing: " << missing);
     Harness h(plain());
@@ -266,26 +266,25 @@ void try_to_lose_a_delete(const Layout& layout) {
 
 }  // namespace
 
-TEST_CASE("tombstone is in an unreadable table: the older version does not come back under any policy") {
+TEST_CASE("tombstone is in an unreadable table: under any policy, the older version does not come back") {
   for (std::uint64_t turn = 0; turn < 2 * small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     CHECK(finding_of([&] { try_to_resurrect(layout_of(turn)); }) == "");
   }
 }
 
-TEST_CASE("keys of an unreadable table are deleted: they stay deleted after a good copy, under any policy") {
+TEST_CASE("keys of an unreadable table are deleted: after a good copy is restored, they stay deleted") {
   for (std::uint64_t turn = 0; turn < 2 * small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     CHECK(finding_of([&] { try_to_lose_a_delete(layout_of(turn)); }) == "");
   }
 }
 
-TEST_CASE("planted bug treats a quarantined table as empty in a merge: deletes over it are lost, and the test finds this",
-          "[planted]") {
+TEST_CASE("planted bug treats a quarantined table as empty in a merge: the search for lost deletes finds the bug", "[planted]") {
   must_catch(PlantedBug::kFinalOverQuarantined, [] { try_to_lose_a_delete(layout_of(0)); });
 }
 
-TEST_CASE("many flushes over a quarantined range: few runs are left, and writes work") {
+TEST_CASE("many flushes overlap a quarantined range: the number of runs stays small, and writes are not stopped") {
   for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     Harness h(settings_with(layout_of(turn)));
@@ -320,7 +319,7 @@ TEST_CASE("range delete covers all of a quarantined table: the table is removed 
   CHECK(walk(h, 0).second.is_ok());
 }
 
-TEST_CASE("file of an open table is deleted: verify quarantines the table, whose open file is still read") {
+TEST_CASE("file of an open table is unlinked: verify quarantines the table, and reads of the open file still work") {
   Harness h(plain());
   h.open();
   one_table(h);
@@ -394,7 +393,7 @@ TEST_CASE("deletes are beside a quarantined range: they meet their deadline") {
   }
 }
 
-TEST_CASE("copy of a table is restored: it is used only once the pages that were dropped from the table are removed from it") {
+TEST_CASE("older copy of a table is restored: reads use it only after the table's dropped pages are removed from it") {
   for (const bool links : {false, true}) {
     INFO("the copy has another name: " << links);
     Settings s = plain();
@@ -448,7 +447,7 @@ TEST_CASE("copy of a table is restored: it is used only once the pages that were
   }
 }
 
-TEST_CASE("copy is not the manifest's file: it does not end the quarantine") {
+TEST_CASE("restored copy is not the file that the manifest names: the quarantine does not end") {
   Harness h(plain());
   h.open();
   fill(h, 0, 0, 300, "old");
@@ -469,7 +468,7 @@ TEST_CASE("copy is not the manifest's file: it does not end the quarantine") {
   CHECK(h.get(0, key_of(3)).starts_with("old"));
 }
 
-TEST_CASE("reads reported damage before a good copy came: the quarantine is not restored") {
+TEST_CASE("good copy is restored after reads reported damage: the reports do not quarantine the table again") {
   Harness h(plain());
   h.open();
   fill(h, 0, 0, 300, "old");
@@ -549,7 +548,7 @@ TEST_CASE("device fails for ten seconds, or once at open: no table is quarantine
   CHECK(h.get(0, key_of(5)).starts_with("old"));
 }
 
-TEST_CASE("table is found damaged while its expired pages are dropped: it stays quarantined") {
+TEST_CASE("table is found damaged while its expired pages are dropped: the table stays quarantined") {
   Settings s = plain();
   s.tree.stamp = StampMode::kExpireTime;
   s.tree.pages_per_tile = 8;
@@ -584,7 +583,7 @@ TEST_CASE("table is found damaged while its expired pages are dropped: it stays 
   CHECK(h.get(0, key_of(1)) == std::string(200, 'v'));
 }
 
-TEST_CASE("crash at every k-th operation of a quarantine's begin and end: the next start has the right state") {
+TEST_CASE("crash at every k-th operation of a quarantine's begin or end: the next start reads correctly") {
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     bool crashed = true;
     for (std::uint64_t k = 1 + first_of_every_nth(); crashed; k += every_nth()) {
@@ -634,7 +633,7 @@ TEST_CASE("crash at every k-th operation of a quarantine's begin and end: the ne
   }
 }
 
-TEST_CASE("table is quarantined: a checkpoint reports it, and opens with the same reads refused") {
+TEST_CASE("table is quarantined: a checkpoint reports it, and refuses the same reads when opened") {
   Harness h(plain());
   h.open();
   one_table(h);
@@ -654,7 +653,7 @@ TEST_CASE("table is quarantined: a checkpoint reports it, and opens with the sam
   CHECK(h.get(1, key_of(4)).starts_with("other"));
 }
 
-TEST_CASE("all tables of a tree are damaged: writes work, and log messages stay few") {
+TEST_CASE("all tables of a tree are damaged: writes work, and at most twelve warnings are logged") {
   Harness h(plain());
   h.open();
   for (int part = 0; part < 30; ++part) fill(h, 0, part * 100, part * 100 + 100, "old");
