@@ -25,24 +25,24 @@ TEST_CASE("value was put: reads find it in memory, in tables and after a restart
   h.del(0, "b");
   CHECK(h.get(0, "a") == "3");
   CHECK(h.get(0, "b") == "(absent)");
-  SECTION("memtable") {}
-  SECTION("restart") { h.reopen(); }
-  SECTION("flushed") { REQUIRE(h.db->flush(0).is_ok()); }
-  SECTION("flushed, restart") {
+  SECTION("in the memtable") {}
+  SECTION("after a restart") { h.reopen(); }
+  SECTION("after a flush") { REQUIRE(h.db->flush(0).is_ok()); }
+  SECTION("after a flush and a restart") {
     REQUIRE(h.db->flush(0).is_ok());
     h.reopen();
   }
-  SECTION("killed") {
+  SECTION("after a kill") {
     h.crash(CrashMode::kEverything, 1);
     h.open();
   }
-  SECTION("compacted") { REQUIRE(h.db->compact(0, {}).is_ok()); }
+  SECTION("after a merge") { REQUIRE(h.db->compact(0, {}).is_ok()); }
   CHECK(h.get(0, "a") == "3");
   CHECK(h.get(0, "b") == "(absent)");
   CHECK(scan(h, 0) == "a=3 ");
 }
 
-TEST_CASE("SWAPDB and FLUSHDB take effect at once and survive a restart, and other databases stay as they are") {
+TEST_CASE("databases are swapped or emptied: the change is seen at once and after a restart, and other databases stay") {
   Harness h;
   h.open();
   h.put(0, "k", "zero");
@@ -64,12 +64,12 @@ TEST_CASE("SWAPDB and FLUSHDB take effect at once and survive a restart, and oth
     CHECK(h.get(1, "after") == "y");
   };
   expect();
-  SECTION("restart") { h.reopen(); }
-  SECTION("killed before the manifest has the change") {
+  SECTION("after a restart") { h.reopen(); }
+  SECTION("killed before the manifest has the swap and the FLUSHDB") {
     h.crash(CrashMode::kEverything, 3);
     h.open();
   }
-  SECTION("killed after the manifest has the change") {
+  SECTION("killed after the manifest has the swap and the FLUSHDB") {
     h.settle();
     h.crash(CrashMode::kEverything, 3);
     h.open();

@@ -32,7 +32,7 @@ std::vector<std::string> in_copy(Harness& h, const std::string& suffix) {
 
 }  // namespace
 
-TEST_CASE("checkpoint is complete: it verifies without errors, with every table and log segment read") {
+TEST_CASE("checkpoint is complete: its verification reads every table and log segment, and finds no error") {
   Harness h;
   make_checkpoint(h);
   std::uint64_t paid = 0;
@@ -73,7 +73,7 @@ TEST_CASE("file of a checkpoint is damaged, truncated or missing: the error name
   }
 }
 
-TEST_CASE("checkpoint has a log segment older than the manifest needs: it is not read") {
+TEST_CASE("checkpoint has a log segment older than the manifest needs: verification does not read it") {
   Harness h;
   make_checkpoint(h);
   const auto before = verify_checkpoint(h.files.get(), "copy", kGoOn);
@@ -85,7 +85,7 @@ TEST_CASE("checkpoint has a log segment older than the manifest needs: it is not
   CHECK(report->files == before->files);
 }
 
-TEST_CASE("verification is stopped: it returns kAborted; directory has no checkpoint: this is an error") {
+TEST_CASE("verification is stopped: it returns kAborted; directory has no checkpoint: it returns an error") {
   Harness h;
   make_checkpoint(h);
   int asked = 0;

@@ -46,7 +46,7 @@ TEST_CASE("deadline changes: earlier births are due at min(birth + old deadline,
   }
 }
 
-TEST_CASE("no delete born before a change is left: the change is forgotten, and later births keep their due times") {
+TEST_CASE("no delete born before a change of deadline is left: forget() drops the change; later births keep their due times") {
   DeadlineRule rule(100);
   rule.change(1000, 10);
   rule.change(2000, 500);
@@ -66,7 +66,7 @@ TEST_CASE("no delete born before a change is left: the change is forgotten, and 
   CHECK(rule.never());
 }
 
-TEST_CASE("deadline changes many times: due times of births keep their order, and no delete gets more time than before") {
+TEST_CASE("deadline changes many times: due times keep the order of births, and no delete gets more time than before") {
   Random random(1);
   for (int round = 0; round < 200; ++round) {
     DeadlineRule rule(random.uniform(3) == 0 ? 0 : 1 + random.uniform(500));

@@ -87,7 +87,7 @@ TEST_CASE("random tombstones are fragmented: lookups return the same covers as a
   }
 }
 
-TEST_CASE("random tombstones are fragmented: each fragment has all its covers, and the tombstones rebuild the same fragments") {
+TEST_CASE("random tombstones are fragmented: the tombstones made of the fragments give the same fragments") {
   for (std::uint64_t seed = 1; seed <= 300; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -123,7 +123,7 @@ TEST_CASE("random tombstones are fragmented: each fragment has all its covers, a
 }
 
 // Stored as pairs of fragment and cover, these tombstones would be 2.5 * 10^9 pairs, or 40 GB.
-TEST_CASE("50,000 range tombstones are nested: they take little memory") {
+TEST_CASE("50,000 range tombstones are nested: fragmented, they take less than 64 MiB") {
   constexpr std::uint64_t kCount = 50'000;
   std::vector<RangeTombstone> all;
   for (std::uint64_t i = 0; i < kCount; ++i) {
@@ -170,7 +170,7 @@ TEST_CASE("tombstone has no upper bound: it covers every key from its start on")
   CHECK(f.newest_cover("a", 6) == nullptr);
 }
 
-TEST_CASE("input has pieces of one tombstone: they are joined, with the oldest birth") {
+TEST_CASE("input has pieces of one tombstone: they are joined, and the joined tombstone has the oldest birth") {
   const std::vector<RangeTombstone> pieces = {{"a", "c", 5, 50}, {"c", "e", 5, 50}, {"b", "d", 5, 50}};
   const FragmentedRangeTombstones f(pieces);
   REQUIRE(f.fragments().size() == 1);
@@ -180,7 +180,7 @@ TEST_CASE("input has pieces of one tombstone: they are joined, with the oldest b
   CHECK(FragmentedRangeTombstones(births).newest_cover("a", 5)->birth == 40);
 }
 
-TEST_CASE("tombstone set has any size: it returns the same covers as a scan of all tombstones") {
+TEST_CASE("tombstones are inserted into a set in any order: it returns the same covers as a scan of all tombstones") {
   for (std::uint64_t seed = 1; seed <= 20; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -223,7 +223,7 @@ TEST_CASE("tombstone set has any size: it returns the same covers as a scan of a
   }
 }
 
-TEST_CASE("10,000 range tombstones are inserted, with a read after each: the set has few runs, and takes little memory") {
+TEST_CASE("10,000 range tombstones are inserted, each followed by a read: the set takes less than 24 MiB") {
   TombstoneSet set;
   for (std::uint32_t i = 0; i < 10'000; i++) {
     const std::string start = std::to_string(1'000'000 + i * 7919 % 10'000 * 10);
@@ -236,7 +236,7 @@ TEST_CASE("10,000 range tombstones are inserted, with a read after each: the set
   CHECK(set.memory_bytes() < 24u << 20);
 }
 
-TEST_CASE("20,000 range tombstones are inserted, with runs() after each: each is fragmented a few times, not for each call") {
+TEST_CASE("20,000 range tombstones are inserted, each followed by runs(): each tombstone is fragmented only a few times") {
   constexpr std::uint32_t kTombstones = 20'000;
   TombstoneSet set;
   std::size_t most_runs = 0;
@@ -272,7 +272,7 @@ TEST_CASE("70,000 tombstones are inserted into a set: no insertion fragments mor
   CHECK(cover.seq == 1);
 }
 
-TEST_CASE("bounds of 100 KB: a set holds their bytes once, in all of its runs, and no insertion sorts more than 4 MiB of them") {
+TEST_CASE("bounds of tombstones have 100 KB: the set's runs share their bytes, and one insertion sorts at most 4 MiB") {
   constexpr std::uint64_t kTombstones = 300, kBound = 100'000;
   const std::string prefix(kBound, 'x');
   TombstoneSet set;
@@ -301,7 +301,7 @@ TEST_CASE("bounds of 100 KB: a set holds their bytes once, in all of its runs, a
   CHECK(cover.seq == 1);
 }
 
-TEST_CASE("tombstone set is destroyed: its runs stay valid") {
+TEST_CASE("tombstone set is destroyed: runs taken from it stay valid") {
   std::vector<SharedTombstones> runs;
   {
     TombstoneSet set;
@@ -313,7 +313,8 @@ TEST_CASE("tombstone set is destroyed: its runs stay valid") {
   CHECK(newest == 40);
 }
 
-TEST_CASE("tombstones are inserted while others read: a reader sees all that were inserted before its read", "[threads]") {
+TEST_CASE("threads insert tombstones while others read: each read sees all tombstones that were inserted before it",
+          "[threads]") {
   TombstoneSet set;
   constexpr int kWriters = 3;
   constexpr SeqNum kEach = 600;

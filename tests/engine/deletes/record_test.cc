@@ -36,7 +36,7 @@ Millis oldest_birth_by_hand(const std::vector<Record>& all, DeleteKey d, SeqNum 
   return oldest;
 }
 
-TEST_CASE("version is older than a record and in its range: the record covers it for readers who see the record") {
+TEST_CASE("delete by stamp is newer than a version in its range: readers that see the delete see the version as deleted") {
   const Record record{10, 20, 5, 1};
   CHECK(record.covers(10, 4, 5));
   CHECK(record.covers(19, 4, 9));
@@ -46,12 +46,12 @@ TEST_CASE("version is older than a record and in its range: the record covers it
   CHECK_FALSE(record.covers(15, 4, 4));
 }
 
-TEST_CASE("record is printed: the text has the end of its range, or * if there is none") {
+TEST_CASE("delete by stamp is printed: the text has the end of its range, or * if there is none") {
   CHECK(to_text(Record{5, 9, 7, 1000}) == "7 on stamps 5..<9, born 1000");
   CHECK(to_text(Record{0, kDeleteKeyEnd, 8, 0}) == "8 on stamps 0..*, born 0");
 }
 
-TEST_CASE("record has no upper end: it covers every stamp, and no entry without a stamp") {
+TEST_CASE("delete by stamp has no upper end: it covers every stamp, and no entry without a stamp") {
   const std::vector<Record> records{{0, kDeleteKeyEnd, 7, 1}};
   const RecordSet set(records);
   CHECK(set.covers(0, 6, 7));
@@ -63,7 +63,7 @@ TEST_CASE("record has no upper end: it covers every stamp, and no entry without 
   CHECK_FALSE(log.covers(kNoStamp, 6, 7));
 }
 
-TEST_CASE("random records are in a set: it returns the same covers as a scan of all records") {
+TEST_CASE("random deletes by stamp are in a set: it returns the same covers as a scan of all of them") {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -96,7 +96,7 @@ TEST_CASE("random records are in a set: it returns the same covers as a scan of 
   }
 }
 
-TEST_CASE("fences of a page are checked: covers_all() is true if and only if each delete key within them is covered") {
+TEST_CASE("covers_all() is called with the delete fence of a page: it is true only if each delete key in it is covered") {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -129,17 +129,16 @@ TEST_CASE("fences of a page are checked: covers_all() is true if and only if eac
   CHECK_FALSE(one.covers_all(kNoStamp, 0, 4, kMaxSeqNum));  // the fences of a page without stamps
 }
 
-TEST_CASE(
-    "newer record subsumes an older one: they are merged unless their births are far apart, and no reader sees a difference") {
-  SECTION("records are merged: the newer one takes over the older birth") {
+TEST_CASE("newer delete by stamp contains an older one's range: they become one, unless their births are far apart") {
+  SECTION("births are close: the remaining delete has the older birth") {
     const auto merged = merge_subsumed({{0, 10, 5, 100}, {0, 20, 8, 200}, {0, 30, 9, 300}}, 1000);
     CHECK(merged == std::vector<Record>{{0, 30, 9, 100}});
   }
-  SECTION("births differ by more than max_gap: the records are not merged") {
+  SECTION("births differ by more than max_gap: both deletes remain") {
     CHECK(merge_subsumed({{0, 10, 5, 100}, {0, 20, 8, 200}}, 100).size() == 1);
     CHECK(merge_subsumed({{0, 10, 5, 100}, {0, 20, 8, 200}}, 99).size() == 2);
   }
-  SECTION("records are random: each reader gets the same covers as before") {
+  SECTION("deletes by stamp are random: each reader gets the same covers as before") {
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
       CAPTURE(seed);
       Random random(seed);
@@ -205,7 +204,7 @@ void compare_with_scan(const RecordSet& set, const std::vector<Record>& all, Ran
   REQUIRE(set.oldest_birth_over(min, max, entry, entry / 2) == birth_over);
 }
 
-TEST_CASE("set of many records is changed many times: it returns the same as a scan of all records") {
+TEST_CASE("set of many deletes by stamp is changed many times: it returns the same as a scan of all of them") {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     Random random(seed);
     const std::size_t count = 200 + random.uniform(3000);
@@ -250,7 +249,7 @@ TEST_CASE("set of many records is changed many times: it returns the same as a s
   }
 }
 
-TEST_CASE("change of a set has an unknown or a repeated seq: it is refused, and the error names the seq") {
+TEST_CASE("change of a set names an unknown or repeated seq: it is refused, and the error names the seq") {
   const RecordSet set(std::vector<Record>{{1, 2, 7, 1}, {3, 4, 9, 1}});
   CHECK(set.changed(std::vector<SeqNum>{8}, {}).status().message() == "record 8 is not in the tree");
   CHECK(set.changed(std::vector<SeqNum>{9, 9}, {}).status().message() == "record 9 is not in the tree");
@@ -260,7 +259,7 @@ TEST_CASE("change of a set has an unknown or a repeated seq: it is refused, and 
   CHECK(set.changed(std::vector<SeqNum>{7}, std::vector<Record>{{5, 6, 7, 1}})->find(7)->lo == 5);
 }
 
-TEST_CASE("log has thousands of records: it has few sets, which together have each record once") {
+TEST_CASE("record log has thousands of deletes by stamp: at most ten sets have each delete once") {
   RecordLog log;
   CHECK(log.sets().empty());
   std::vector<Record> all;
@@ -283,7 +282,7 @@ TEST_CASE("log has thousands of records: it has few sets, which together have ea
   CHECK(log.memory_bytes() < 4096 * 1000);
 }
 
-TEST_CASE("100,000 records are disjoint: they take less than 100 bytes each") {
+TEST_CASE("100,000 deletes by stamp have disjoint ranges: they take less than 100 bytes each") {
   Random random(1);
   RecordSet set;
   SeqNum seq = 0;
@@ -298,7 +297,7 @@ TEST_CASE("100,000 records are disjoint: they take less than 100 bytes each") {
   CHECK(set.memory_bytes() < 100 * set.size());
 }
 
-TEST_CASE("1000 records overlap pairwise: they take little memory") {
+TEST_CASE("1,024 deletes by stamp overlap pairwise: their set takes less than 1 MiB") {
   std::vector<Record> records;
   for (std::size_t i = 0; i < 1024; ++i) records.push_back({i, i + 5000, i + 1, 1});
   const RecordSet set(records);
@@ -308,7 +307,7 @@ TEST_CASE("1000 records overlap pairwise: they take little memory") {
   CHECK(set.newest_cover(1023, 500) == 500);
 }
 
-TEST_CASE("records are inserted into a log while others read: readers see each inserted record exactly once", "[threads]") {
+TEST_CASE("deletes by stamp are inserted into a log while others read: readers see each inserted one exactly once", "[threads]") {
   RecordLog log;
   std::atomic<SeqNum> done{0};
   std::atomic<bool> wrong{false};

@@ -16,7 +16,7 @@ TEST_CASE("tree is used as in Lethe's example: pages per tile are the square roo
   CHECK(size.pages() == 10);  // sqrt(90.4) = 9.5
 }
 
-TEST_CASE("lookups have false positives at any h: their number is scaled to tiles of one page") {
+TEST_CASE("lookups have false positives at h = 1 and h = 8: scaled to one page, they give the same tile size") {
   TileSize one(1), eight(8);
   one.follow({1'000, 0, 1}, 25'000, 5);
   eight.follow({8'000, 0, 1}, 25'000, 5);
@@ -24,7 +24,7 @@ TEST_CASE("lookups have false positives at any h: their number is scaled to tile
   CHECK(eight.pages() == 5);
 }
 
-TEST_CASE("tree has no range deletes: it keeps its tile size") {
+TEST_CASE("no delete by stamp was counted, or tables are empty: the tile size does not change") {
   TileSize size(8);
   size.follow({1'000'000, 1'000, 0}, 100'000, 5);
   CHECK(size.pages() == 8);
@@ -32,7 +32,7 @@ TEST_CASE("tree has no range deletes: it keeps its tile size") {
   CHECK(size.pages() == 8);
 }
 
-TEST_CASE("tree has range deletes only: tiles are the largest; tree has few pages: tiles are the smallest") {
+TEST_CASE("tree has only deletes by stamp: tiles have the most pages; tree has few pages: tiles have one page") {
   TileSize size;
   size.follow({0, 0, 1}, 1, 1);
   CHECK(size.pages() == TileSize::kMost);
@@ -41,7 +41,7 @@ TEST_CASE("tree has range deletes only: tiles are the largest; tree has few page
   CHECK(small.pages() == 1);
 }
 
-TEST_CASE("mix of operations changes: the tile size follows recent use, and old counts decay") {
+TEST_CASE("mix of operations changes: the tile size follows recent operations, and old counts decay") {
   TileSize size;
   TileUse use;
   for (int i = 0; i < 100; ++i) {  // 100 iterators in 4 runs between two deletes of 40,000 pages

@@ -49,7 +49,7 @@ Observed observe(double bits, std::uint32_t columns, std::uint32_t slices, std::
 
 }  // namespace
 
-TEST_CASE("Bloom filter finds every key that it has, with as many false positives as expected", "[bloom]") {
+TEST_CASE("Bloom filter has random keys: it finds each of them, and has the expected rate of false positives", "[bloom]") {
   for (const double bits : {1.0, 3.3, 5.0, 7.5, 10.0, 14.2}) {
     for (const std::uint32_t columns : {1u, 2u, 3u, 8u, 16u, 57u, 58u, 61u, 64u}) {
       CAPTURE(bits, columns);
@@ -62,7 +62,7 @@ TEST_CASE("Bloom filter finds every key that it has, with as many false positive
   }
 }
 
-TEST_CASE("filter slices are made from the same keys: their false positives are independent", "[bloom]") {
+TEST_CASE("filter slices are made of the same keys: their false positives are independent of each other", "[bloom]") {
   for (const std::uint32_t columns : {1u, 8u}) {
     const Observed seen = observe(12, columns, 3, 60'000);
     REQUIRE(seen.lost == 0);
@@ -72,8 +72,7 @@ TEST_CASE("filter slices are made from the same keys: their false positives are 
   }
 }
 
-TEST_CASE("bits per key grow by a fraction of a bit: the expected false positive rate falls, and is near the ideal rate",
-          "[bloom]") {
+TEST_CASE("bits per key grow in steps of 0.1: the expected rate of false positives falls, and stays near the ideal", "[bloom]") {
   REQUIRE(expected_false_positive_rate(0) == 1);
   REQUIRE(expected_false_positive_rate(-1) == 1);
   REQUIRE(bloom_probes(0) == 1);
@@ -91,7 +90,7 @@ TEST_CASE("bits per key grow by a fraction of a bit: the expected false positive
   REQUIRE(bloom_probes(10) <= 8);
 }
 
-TEST_CASE("filter slice is malformed: it is refused", "[bloom]") {
+TEST_CASE("filter slice is malformed: parsing it returns an error", "[bloom]") {
   BloomBuilder builder(3);
   for (std::uint64_t i = 0; i < 1000; ++i) builder.add(static_cast<std::uint32_t>(i % 3), i * 0x9e3779b97f4a7c15u);
   const std::string good = builder.build(8, 0);

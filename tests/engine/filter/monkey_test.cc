@@ -153,7 +153,7 @@ TEST_CASE("runs have any sizes: the allocation costs as much as that of the pape
   }
 }
 
-TEST_CASE("filter memory is allocated: moving bits between two runs never improves it", "[monkey]") {
+TEST_CASE("filter memory is allocated: moving bits between two runs never reduces page reads", "[monkey]") {
   Random random(17);
   for (int round = 0; round < 50; ++round) {
     std::vector<FilterRun> runs(2 + random.uniform(6));
@@ -183,7 +183,7 @@ TEST_CASE("filter memory is allocated: moving bits between two runs never improv
   }
 }
 
-TEST_CASE("filter budget and runs are extreme: the allocation is valid", "[monkey]") {
+TEST_CASE("filter budget is 0, negative, tiny or huge, or runs are empty: the allocation stays within its limits", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {0, 1, 1}, {50'000, 1, 0}, {9'000, 2, 1}};
   for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
     const FilterBits none = allocate_filters(runs, 0, curve);
@@ -202,7 +202,7 @@ TEST_CASE("filter budget and runs are extreme: the allocation is valid", "[monke
   CHECK(allocate_uniform({}, 10).bits == 0);
 }
 
-TEST_CASE("filters get a little more memory: page reads never increase, even for fractions of a bit", "[monkey]") {
+TEST_CASE("filters get a little more memory: page reads of a lookup fall, even for a tenth of a bit", "[monkey]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   double last = 1e9;
   for (double bits = 0.1; bits < 12; bits += 0.1) {
@@ -256,7 +256,7 @@ double entries_of(const std::vector<FilterRun>& runs) {
   return sum;
 }
 
-TEST_CASE("filter of a table is cut into slices: the first has the largest run's bits, all together those of the table's run",
+TEST_CASE("filter of a table is cut: the first slice has the largest run's bits, and all have those of the table's run",
           "[monkey][slices]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   const FilterBits a = allocate_filters_per_key(runs, 10);
@@ -273,7 +273,7 @@ TEST_CASE("filter of a table is cut into slices: the first has the largest run's
   CHECK(cut_filters(runs, 0.2)[0].size() == 1);
 }
 
-TEST_CASE("level of a thousand runs: its filters are nearly as good as those of one level for any budget", "[monkey][slices]") {
+TEST_CASE("level has a thousand runs: for any budget, filters are nearly as good as the ideal allocation", "[monkey][slices]") {
   // Runs of the first level differ by up to a tenth; the second level has 100 times as many entries in ten runs.
   std::vector<FilterRun> runs;
   for (std::uint64_t i = 0; i < 1023; ++i) runs.push_back({100'000 + 10 * i, 1, 1});
@@ -289,7 +289,7 @@ TEST_CASE("level of a thousand runs: its filters are nearly as good as those of 
   }
 }
 
-TEST_CASE("tables were written for the present tree: all filter slices but the reserve are in memory, and page reads are fewest",
+TEST_CASE("tables' filters fit the present tree: all slices but the reserve are in memory, and page reads are fewest",
           "[monkey][slices]") {
   for (const double bits : {2.0, 5.0, 10.0, 16.0}) {
     const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
@@ -302,7 +302,7 @@ TEST_CASE("tables were written for the present tree: all filter slices but the r
   }
 }
 
-TEST_CASE("tree grows: other slices are kept in memory, and no table is rewritten", "[monkey][slices]") {
+TEST_CASE("tree grows by a level: other filter slices are kept in memory, and no table is rewritten", "[monkey][slices]") {
   // A level of 36 tables was the last. Then a level six times as large is added below it.
   const std::vector<FilterRun> before = {{60'000, 1, 1}, {360'000, 1, 1}};
   std::vector<FilterRun> after = before;
@@ -331,7 +331,7 @@ TEST_CASE("tree grows: other slices are kept in memory, and no table is rewritte
   CHECK(moved.bits(chosen) <= 10 * entries_of(large) * (1 + 1.0 / 32));
 }
 
-TEST_CASE("filter slices are chosen again: those in memory stay unless others are clearly better; a budget of 0 keeps none",
+TEST_CASE("filter slices are chosen again: loaded ones stay unless others are clearly better; a budget of 0 keeps none",
           "[monkey][slices]") {
   const std::vector<FilterRun> runs = {{2'000, 1, 1}};
   const std::vector<SliceWorth> one = {{8'000, 0.02}}, other = {{8'000, 0.022}}, better = {{4'000, 0.02}};

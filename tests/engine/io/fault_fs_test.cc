@@ -52,7 +52,7 @@ TEST_CASE("no fault is injected: all calls pass and are counted by kind") {
   REQUIRE(memory.tree().empty());
 }
 
-TEST_CASE("n-th call fails: it fails once, for any n") {
+TEST_CASE("n-th call has a fault: exactly this call fails, once, for any n") {
   const char* const expected[] = {"create_dir ", "create ",    "write ",    "sync ",   "link ",   "rename ",    "truncate ",
                                   "punch_hole ", "sync_file ", "sync_dir ", "unlink ", "unlink ", "remove_dir "};
   for (std::uint64_t n = 1; n <= 13; ++n) {
@@ -66,7 +66,7 @@ TEST_CASE("n-th call fails: it fails once, for any n") {
   }
 }
 
-TEST_CASE("fault is sticky: all calls of its kinds and paths fail, with its code, until it is cleared") {
+TEST_CASE("fault is sticky: all calls of its kinds and paths fail with its code, until it is cleared") {
   FaultRoom room;
   room.faulty.inject({.ops = ops_of(FileOp::kWrite), .nth = 2, .sticky = true, .code = Code::kNoSpace, .path_has = ".wal"});
   auto log = value_of(room.faulty.create(room.path("1.wal")));
@@ -87,7 +87,7 @@ TEST_CASE("fault is sticky: all calls of its kinds and paths fail, with its code
   REQUIRE(room.faulty.failures() == 3);
 }
 
-TEST_CASE("fault has a path: a rename to that name fails, too") {
+TEST_CASE("fault names a path: a rename to that path fails, too") {
   FaultRoom room;
   write_file(room.fs(), room.path("CURRENT.tmp"), "x");
   room.faulty.inject({.ops = ops_of(FileOp::kRename), .path_has = "CURRENT"});
@@ -156,7 +156,7 @@ TEST_CASE("n-th call has a hook: it runs once before the call, and may use the f
   REQUIRE(room.faulty.operations(ops_of(FileOp::kCreate)) == 4);
 }
 
-TEST_CASE("fault or crash at each call of an atomic write: the write survives it") {
+TEST_CASE("fault or crash at each call of an atomic write: the file has the old or the new content") {
   std::uint64_t calls = 0;
   for (std::uint64_t n = 1; n == 1 || n <= calls; ++n) {
     for (const bool crash : {false, true}) {
@@ -176,7 +176,7 @@ TEST_CASE("fault or crash at each call of an atomic write: the write survives it
   REQUIRE(calls == 5);  // create, write, sync, rename, sync_dir
 }
 
-TEST_CASE("call that reads the lock file's state has a fault: the check of the locked directory fails") {
+TEST_CASE("stat of the lock file has a fault: check_directory() fails") {
   FaultRoom room;
   const auto lock = value_of(room.faulty.lock(room.path("LOCK")));
   require_ok(lock->check_directory());

@@ -30,7 +30,7 @@ void require_round_trip(const std::string& name, FileKind kind, FileNum file) {
   REQUIRE(parsed.file == file);
 }
 
-TEST_CASE("file name is made from a number: the number is padded to six digits, or longer if it is larger") {
+TEST_CASE("file name is made from a number: the number has at least six digits, padded with zeros") {
   REQUIRE(data_file_name(1) == "000001.data");
   REQUIRE(metadata_file_name(42) == "000042.meta");
   REQUIRE(log_file_name(999'999) == "999999.wal");
@@ -38,7 +38,7 @@ TEST_CASE("file name is made from a number: the number is padded to six digits, 
   REQUIRE(manifest_file_name(7) == "MANIFEST-000007");
 }
 
-TEST_CASE("file name is parsed: its parts give the same name again") {
+TEST_CASE("file name is parsed: a name made of the parsed kind and number is the same") {
   Random random(1);
   std::vector<FileNum> numbers{1, 9, 10, 999'999, 1'000'000, kMaxFileNum};
   for (int i = 0; i < 1000; ++i) numbers.push_back(1 + (random.next() >> random.uniform(62)) / 4);
@@ -55,7 +55,7 @@ TEST_CASE("file name is parsed: its parts give the same name again") {
   require_round_trip("CURRENT.tmp", FileKind::kTemporary, kNoFile);
 }
 
-TEST_CASE("file names are spelled differently: they are not recognized") {
+TEST_CASE("file name has another spelling, such as more zeros: it is not recognized") {
   for (const char* name : {"",
                            "000000.data",
                            "00001.data",
@@ -91,7 +91,7 @@ TEST_CASE("file names are spelled differently: they are not recognized") {
   REQUIRE_FALSE(parse(Bytes("000001\0.wal", 11)).ours);
 }
 
-TEST_CASE("one character of a file name is changed: the result is another valid name, or is refused") {
+TEST_CASE("one character of a file name is changed: parsing refuses the name, or it names another file") {
   const std::string name = manifest_file_name(123'456);
   std::set<FileNum> seen{123'456};
   for (std::size_t at = 0; at < name.size(); ++at) {
@@ -122,7 +122,7 @@ TEST_CASE("paths are joined and split: slashes at the joint or at the end do not
   REQUIRE(parent_path("/") == "/");
 }
 
-TEST_CASE("paths are spelled differently: lies_within() gives the same result") {
+TEST_CASE("path is spelled with ./, // or / at its end: lies_within() gives the same result") {
   for (const char* inside : {"data", "data/copy", "./data//copy", "data/./copy/", "data/"}) {
     INFO(inside);
     REQUIRE(lies_within(inside, "./data/"));

@@ -56,7 +56,8 @@ TEMPLATE_TEST_CASE("bytes are appended: they read back as written", "", PosixRoo
   REQUIRE_FALSE(file->append("g").is_ok());
 }
 
-TEMPLATE_TEST_CASE("more pieces than one system call takes arrive whole and in order", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("append() gets more pieces than one system call takes: they arrive whole and in order", "", PosixRoom,
+                   MemoryRoom) {
   TestType room;
   const std::string content = noise(7, 300'000);
   std::vector<Bytes> pieces;
@@ -103,7 +104,7 @@ TEMPLATE_TEST_CASE("file is read at any offset: the read returns exactly its byt
   }
 }
 
-TEMPLATE_TEST_CASE("creating an existing name is kExists, opening a missing file is kNotFound", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("name is created twice: kExists; missing file is opened: kNotFound", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   write_file(fs, room.path("f"), "x");
@@ -129,7 +130,7 @@ TEMPLATE_TEST_CASE("creating an existing name is kExists, opening a missing file
   require_error(fs.link(room.path("f"), room.path("f")), Code::kExists, "link " + room.path("f") + " to " + room.path("f"));
 }
 
-TEMPLATE_TEST_CASE("rename, link and unlink change names; open files stay readable", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("rename, link or unlink changes names: open files stay readable", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   write_file(fs, room.path("a"), "aaa");
@@ -159,7 +160,7 @@ TEMPLATE_TEST_CASE("rename, link and unlink change names; open files stay readab
   REQUIRE(sorted(value_of(fs.list(room.dir()))) == std::vector<std::string>{"c"});
 }
 
-TEMPLATE_TEST_CASE("directories are created, listed and removed", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("directories are created and removed: list() shows those that exist", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   require_ok(fs.create_dir(room.path("d")));
@@ -184,7 +185,7 @@ TEMPLATE_TEST_CASE("directories are created, listed and removed", "", PosixRoom,
   REQUIRE(sorted(value_of(fs.list(room.dir()))) == std::vector<std::string>{"f", "g"});
 }
 
-TEMPLATE_TEST_CASE("truncate to less cuts the file, to more extends it with zeros", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file is truncated to less: its end is cut off; to more: zeros follow", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   const std::string content = noise(3, 5000);
@@ -209,7 +210,8 @@ TEMPLATE_TEST_CASE("file is made by allocate(): it occupies its size on disk", "
   REQUIRE(value_of(room.fs().file_size(room.path("empty"))) == 0);
 }
 
-TEMPLATE_TEST_CASE("file is too large to be read whole: it is refused before memory is allocated", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file is larger than the limit for reading it whole: it is refused before memory is allocated", "", PosixRoom,
+                   MemoryRoom) {
   TestType room;
   write_file(room.fs(), room.path("f"), "0123456789");
   REQUIRE(value_of(read_file(room.fs(), room.path("f"), 10)) == "0123456789");
@@ -218,7 +220,7 @@ TEMPLATE_TEST_CASE("file is too large to be read whole: it is refused before mem
   REQUIRE(status.to_string().find(room.path("f") + ": has 10 bytes; at most 9") != std::string::npos);
 }
 
-TEMPLATE_TEST_CASE("a punched hole reads as zeros and gives its space back", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("hole is punched: its bytes read as zeros, and its disk space is free", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   constexpr std::size_t kKiB = 1024;
@@ -245,7 +247,7 @@ TEMPLATE_TEST_CASE("a punched hole reads as zeros and gives its space back", "",
   REQUIRE(value_of(fs.file_size(room.path("f"))) == 256 * kKiB);
 }
 
-TEMPLATE_TEST_CASE("lock has one holder until it is released", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file is locked: a second lock fails until the first is released", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   auto lock = value_of(fs.lock(room.path("LOCK")));
@@ -257,7 +259,8 @@ TEMPLATE_TEST_CASE("lock has one holder until it is released", "", PosixRoom, Me
   require_error(fs.lock(room.path("no/LOCK")).status(), Code::kNotFound, "lock " + room.path("no/LOCK"));
 }
 
-TEMPLATE_TEST_CASE("atomic write replaces the file and leaves no temporary file", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file is written atomically: the new content replaces the old, and no temporary file is left", "", PosixRoom,
+                   MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   require_ok(write_file_atomically(fs, room.dir(), "CURRENT", "one"));
@@ -268,7 +271,8 @@ TEMPLATE_TEST_CASE("atomic write replaces the file and leaves no temporary file"
   REQUIRE(write_file_atomically(fs, room.path("no"), "CURRENT", "x").is_not_found());
 }
 
-TEMPLATE_TEST_CASE("copying a part of a file succeeds, or leaves no file", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("part of a file is copied: the copy has these bytes; the part exceeds the file: no file is left", "",
+                   PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   const std::string content = std::string(1'500'000, 'x') + "the end";
@@ -286,14 +290,16 @@ TEMPLATE_TEST_CASE("copying a part of a file succeeds, or leaves no file", "", P
   REQUIRE(value_of(read_file(fs, room.path("all"))) == content);
 }
 
-TEMPLATE_TEST_CASE("disk space reports free and total bytes for this user", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("disk space is asked for: the result has the bytes that this user may use, and all bytes", "", PosixRoom,
+                   MemoryRoom) {
   TestType room;
   const DiskSpace space = value_of(room.fs().disk_space(room.dir()));
   REQUIRE(space.total_bytes > 0);
   REQUIRE(space.free_bytes <= space.total_bytes);
 }
 
-TEMPLATE_TEST_CASE("one thread may sync while another appends", "[threads]", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("one thread syncs while another appends: both succeed, and all bytes are there", "[threads]", PosixRoom,
+                   MemoryRoom) {
   TestType room;
   auto file = value_of(room.fs().create(room.path("f")));
   Status synced;

@@ -43,7 +43,7 @@ TEST_CASE("file is replaced by a durable rename: it has the new content after an
   REQUIRE(outcomes(room.fs(), room.path("file")) == std::set<std::optional<std::string>>{"new, and longer"});
 }
 
-TEST_CASE("crash after unsynced calls: an unsynced name may be lost, unsynced data may be missing") {
+TEST_CASE("crash after unsynced calls: an unsynced name may be lost, and unsynced data may be missing") {
   MemoryRoom room;
   write_file(room.fs(), room.path("data only"), "x");
   REQUIRE(outcomes(room.fs(), room.path("data only")) == std::set<std::optional<std::string>>{std::nullopt, "x"});
@@ -84,7 +84,7 @@ TEST_CASE("directory is created: it is durable after a sync of its parent") {
   REQUIRE(outcomes(fs, "d/f") == std::set<std::optional<std::string>>{"x"});
 }
 
-TEST_CASE("crash after an unsynced rename: it happened as a whole or not at all") {
+TEST_CASE("crash after an unsynced rename: the rename has happened as a whole, or not at all") {
   MemoryRoom room;
   write_file(room.fs(), room.path("CURRENT"), "old");
   require_ok(room.fs().sync_dir(room.dir()));
@@ -148,7 +148,7 @@ TEST_CASE("crash after several changes of one directory entry: none, some or all
   }
 }
 
-TEST_CASE("crash with unsynced sectors: they are kept, lost or torn; the size is in between; synced sectors stay") {
+TEST_CASE("crash with unsynced sectors: each is kept, lost or torn, and synced sectors stay") {
   MemoryRoom room;
   const std::string before(2 * kSector + 100, 'a');
   const std::string added(3 * kSector, 'b');
@@ -207,7 +207,7 @@ TEST_CASE("power loss during an unaligned punch: neighbouring bytes are unchange
   REQUIRE(inside.size() > 10);  // the bytes were torn in many ways
 }
 
-TEST_CASE("crash after unsynced punches and truncates: it may undo them") {
+TEST_CASE("crash after unsynced punches and truncates: the crash may undo them") {
   MemoryRoom room;
   const std::string content(4 * kSector, 'x');
   write_file(room.fs(), room.path("f"), content);
@@ -233,7 +233,7 @@ TEST_CASE("crash after unsynced punches and truncates: it may undo them") {
   REQUIRE(outcomes(room.fs(), room.path("f")) == std::set<std::optional<std::string>>{content.substr(0, 10)});
 }
 
-TEST_CASE("crash at every step of an atomic write: the file is old or new") {
+TEST_CASE("crash at every step of an atomic write: the file has the old or the new content") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     MemoryRoom room;
     require_ok(write_file_atomically(room.fs(), room.dir(), "CURRENT", std::string(700, 'o')));
@@ -272,7 +272,7 @@ TEST_CASE("file system is full: a write is partial, and freed space is usable") 
   require_ok(full->append(std::string(100 * kSector, 'h')));
 }
 
-TEST_CASE("file ends with a hole: free space is counted to the byte") {
+TEST_CASE("file system fills up after a hole at the file's end: the last free sector is used, and no more") {
   for (std::uint64_t hole = 1; hole < 2 * kSector; hole += 97) {
     for (std::uint64_t sectors = 0; sectors < 4; ++sectors) {
       MemoryRoom room;
@@ -287,7 +287,7 @@ TEST_CASE("file ends with a hole: free space is counted to the byte") {
   }
 }
 
-TEST_CASE("holder of a file lock is destroyed, or the machine crashes: the lock ends, and its file stays") {
+TEST_CASE("holder of a file lock is destroyed, or the machine crashes: the lock ends") {
   MemoryRoom room;
   auto lock = value_of(room.fs().lock(room.path("LOCK")));
   require_ok(room.fs().sync_dir(room.dir()));
@@ -310,7 +310,7 @@ TEST_CASE("file system is destroyed while files are open: the files stay usable"
   REQUIRE(writer->size() == 1);
 }
 
-TEST_CASE("path is spelled differently: it names the same entry") {
+TEST_CASE("path is spelled with ./ or //: it names the same entry as without") {
   MemoryFileSystem fs;
   write_file(fs, "./a", "relative");
   write_file(fs, "/a", "absolute");
@@ -436,7 +436,7 @@ class Model {
   std::uint64_t open_id_ = 0, last_id_ = 0;
 };
 
-TEST_CASE("random operations and a crash: each entry has a state that it had since its last sync, and synced bytes are there") {
+TEST_CASE("random operations, then a crash: each entry has a state since its last sync, and synced bytes are there") {
   unsigned differ = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Model model(seed);

@@ -54,7 +54,7 @@ int descriptors_in(const std::string& dir) {
   return count;
 }
 
-TEST_CASE("files exceed the limit: some are closed, and a read opens its file again") {
+TEST_CASE("more files are in use than may be open: some are closed, and a read opens its file again") {
   Files<PosixRoom> bed(3);
   REQUIRE(descriptors_in(bed.room.dir()) == 3);
   for (int round = 0; round < 3; ++round) {
@@ -83,7 +83,7 @@ TEST_CASE("number of open files has no limit: no file is closed") {
   REQUIRE(bed.open->counts().reopened == 0);
 }
 
-TEST_CASE("file is read again and again: it stays open while others are opened and closed") {
+TEST_CASE("file is read again and again: it stays open while others are closed") {
   Files<MemoryRoom> bed(3);
   (void)text_of(*bed.files[0]);
   const std::uint64_t before = bed.open->counts().reopened;
@@ -103,7 +103,7 @@ TEST_CASE("limit becomes lower: files are closed at once; higher: they stay open
   REQUIRE(descriptors_in(bed.room.dir()) == kFiles);
 }
 
-TEST_CASE("closed file was unlinked: this is damage, and the error names the file") {
+TEST_CASE("closed file was unlinked: reading it returns kCorruption, and the error names the file") {
   Files<MemoryRoom> bed(1);
   require_ok(bed.room.fs().unlink(bed.name(0)));
   char byte = 0;
@@ -112,7 +112,7 @@ TEST_CASE("closed file was unlinked: this is damage, and the error names the fil
   REQUIRE(status.message().find(bed.name(0) + ": is missing") != Bytes::npos);
 }
 
-TEST_CASE("name of a closed file leads to another file of the same size: this is damage") {
+TEST_CASE("name of a closed file now leads to another file: reading it returns kCorruption") {
   Files<PosixRoom> bed(1);
   write_file(bed.room.fs(), bed.room.path("other"), content_of(5));
   require_ok(bed.room.fs().rename(bed.room.path("other"), bed.name(0)));
@@ -122,7 +122,7 @@ TEST_CASE("name of a closed file leads to another file of the same size: this is
   REQUIRE(status.message().find("was replaced by another file") != Bytes::npos);
 }
 
-TEST_CASE("closed file was truncated: this is damage, and its error has both sizes") {
+TEST_CASE("closed file was truncated: reading it returns kCorruption, and the error has both sizes") {
   Files<MemoryRoom> bed(1);
   require_ok(bed.room.fs().truncate(bed.name(0), 3));
   char byte = 0;
@@ -131,7 +131,7 @@ TEST_CASE("closed file was truncated: this is damage, and its error has both siz
   REQUIRE(status.message().find("has 3 bytes instead of 6") != Bytes::npos);
 }
 
-TEST_CASE("file is closed while a read queue uses its descriptor: the descriptor stays valid") {
+TEST_CASE("file is closed while its descriptor is in use: the descriptor stays valid") {
   Files<PosixRoom> bed(2);
   const NativeFile native = bed.files[0]->native();
   REQUIRE(native.descriptor >= 0);
@@ -141,14 +141,14 @@ TEST_CASE("file is closed while a read queue uses its descriptor: the descriptor
   REQUIRE(text == content_of(0));
 }
 
-TEST_CASE("read_if_cached() of a closed file: it does not open the file, which may wait for the device") {
+TEST_CASE("read_if_cached() of a closed file: it returns false without opening the file, which could wait for the device") {
   Files<MemoryRoom> bed(1);
   char byte = 0;
   REQUIRE_FALSE(value_of(bed.files[0]->read_if_cached(0, 1, &byte)));
   REQUIRE(bed.open->counts().reopened == 0);
 }
 
-TEST_CASE("system refuses to open another file: half of the open files are closed") {
+TEST_CASE("system refuses to open another file: half of the open files are closed, and the open succeeds") {
   MemoryRoom room;
   FaultFileSystem faulty(room.fs());
   const auto open = std::make_shared<OpenFiles>(faulty, 0);
@@ -162,7 +162,7 @@ TEST_CASE("system refuses to open another file: half of the open files are close
   REQUIRE(open->counts().open == kFiles / 2 + 1);
 }
 
-TEST_CASE("open files reach 80 % of the limit: a warning is due once, and again after fewer than 70 %") {
+TEST_CASE("open files reach 80 % of the limit: a warning is due once, and again only after fewer than 70 %") {
   Files<MemoryRoom> bed(kFiles + 2);
   REQUIRE(bed.open->newly_crowded());  // 10 of 12 files
   REQUIRE_FALSE(bed.open->newly_crowded());

@@ -46,7 +46,7 @@ TEST_CASE("file is created: only its owner can read it") {
   REQUIRE(mode_of(room.path("d")) == 0700);
 }
 
-TEST_CASE("file is locked: other processes see the lock, and every descriptor is close-on-exec") {
+TEST_CASE("files and a lock are open: every descriptor is close-on-exec, and another process sees the lock") {
   PosixRoom room;
   const auto writer = value_of(room.fs().create(room.path("f")));
   const auto reader = value_of(room.fs().open(room.path("f")));
@@ -69,14 +69,14 @@ TEST_CASE("file is locked: other processes see the lock, and every descriptor is
   REQUIRE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
 
-TEST_CASE("directory has the name of the lock file: the error names it and the remedy") {
+TEST_CASE("directory has the name of the lock file: the error names the path and says to remove it") {
   PosixRoom room;
   require_ok(room.fs().create_dir(room.path("LOCK")));
   const Status status = room.fs().lock(room.path("LOCK")).status();
   CHECK(status.to_string() == "I/O error: lock " + room.path("LOCK") + ": Is a directory; remove it: this file has no content");
 }
 
-TEST_CASE("link to nothing has the name of the temporary file: an atomic write replaces it") {
+TEST_CASE("broken link has the name of the temporary file: an atomic write replaces the link") {
   PosixRoom room;
   REQUIRE(::symlink("nothing", room.path("CURRENT.tmp").c_str()) == 0);
   require_ok(write_file_atomically(room.fs(), room.dir(), "CURRENT", "one"));
@@ -84,7 +84,7 @@ TEST_CASE("link to nothing has the name of the temporary file: an atomic write r
   CHECK(value_of(room.fs().list(room.dir())) == std::vector<std::string>{"CURRENT"});
 }
 
-TEST_CASE("file of a held lock is removed: the lock is still held") {
+TEST_CASE("file of a held lock is removed: a second lock still fails") {
   PosixRoom room;
   auto lock = value_of(room.fs().lock(room.path("LOCK")));
   require_ok(room.fs().unlink(room.path("LOCK")));
@@ -95,7 +95,7 @@ TEST_CASE("file of a held lock is removed: the lock is still held") {
   CHECK(room.fs().lock(room.path("LOCK")).is_ok());
 }
 
-TEST_CASE("file of a held lock is removed or replaced: renew locks a file of that name, and says so once") {
+TEST_CASE("file of a held lock is removed or replaced: renew() locks a new file, and reports this once") {
   PosixRoom room;
   const std::string path = room.path("LOCK");
   const auto lock = value_of(room.fs().lock(path));
@@ -110,8 +110,7 @@ TEST_CASE("file of a held lock is removed or replaced: renew locks a file of tha
   CHECK(value_of(lock->renew()).empty());
 }
 
-TEST_CASE(
-    "file of a held lock is replaced, and another process locks it: renew fails, and the directory is still this process's") {
+TEST_CASE("file of a held lock is replaced and locked by another process: renew() fails; the directory still counts as locked") {
   PosixRoom room;
   const std::string path = room.path("LOCK");
   const auto lock = value_of(room.fs().lock(path));
@@ -126,7 +125,7 @@ TEST_CASE(
   CHECK(value_of(lock->renew()) == path + " was replaced while the database used it; the new file is locked now");
 }
 
-TEST_CASE("file has a hole: the offset of the next data is known, and lies in the file") {
+TEST_CASE("file has a hole: next_data() returns an offset behind the hole and within the file") {
   PosixRoom room;
   const std::string path = room.path("f");
   constexpr std::uint64_t kData = 1 << 20, kEnd = 8 << 20;
@@ -147,7 +146,7 @@ TEST_CASE("file has a hole: the offset of the next data is known, and lies in th
   CHECK(file->next_data(kEnd) == kEnd);
 }
 
-TEST_CASE("pipe or directory has the name of a file: this is damage, and nothing waits for it") {
+TEST_CASE("pipe or directory has the name of a file: open returns kCorruption without waiting") {
   PosixRoom room;
   REQUIRE(::mkfifo(room.path("000001.wal").c_str(), 0600) == 0);
   const Status pipe = room.fs().open(room.path("000001.wal")).status();
@@ -159,7 +158,7 @@ TEST_CASE("pipe or directory has the name of a file: this is damage, and nothing
   CHECK(directory.to_string().find("000002.data: a directory") != std::string::npos);
 }
 
-TEST_CASE("loop of links or socket has the name of a file: this is damage") {
+TEST_CASE("loop of links, or a socket, has the name of a file: open returns kCorruption") {
   PosixRoom room;
   for (const bool direct : {false, true}) {
     const std::string loop = room.path(direct ? "000001.data" : "000002.data");
@@ -175,7 +174,7 @@ TEST_CASE("loop of links or socket has the name of a file: this is damage") {
   CHECK(room.fs().open(room.path("000005.data")).status().is_not_found());
 }
 
-TEST_CASE("error is EIO or EACCES: it is an error of the file; EMFILE, ENOMEM or ENOSPC: it is not") {
+TEST_CASE("error is EIO or EACCES: it counts as an error of the file; EMFILE, ENOMEM or ENOSPC does not") {
   for (const int error : {EIO, EUCLEAN, EBADMSG, ENODATA, EACCES, EPERM}) {
     INFO(error);
     CHECK(is_file_error(errno_status("read", "db/1.data", error)));
@@ -188,7 +187,7 @@ TEST_CASE("error is EIO or EACCES: it is an error of the file; EMFILE, ENOMEM or
   CHECK_FALSE(is_file_error(Status::ok()));
 }
 
-TEST_CASE("sparse file of a terabyte is read whole: this is refused without an allocation") {
+TEST_CASE("sparse file of a terabyte is read whole: the read is refused without an allocation") {
   PosixRoom room;
   write_file(room.fs(), room.path("f"), "x");
   if (!room.fs().truncate(room.path("f"), std::uint64_t{1} << 40).is_ok()) return;  // this file system has no files so large
@@ -208,7 +207,7 @@ TEST_CASE("gathered write is partial: exactly the unwritten bytes are left") {
   }
 }
 
-TEST_CASE("write is short: it is continued and then returns its error") {
+TEST_CASE("system call writes only a part: the write continues with the rest, and then returns the error") {
   PosixRoom room;
   // The file-size limit makes the kernel take a part of the first write and refuse the rest.
   const pid_t child = ::fork();
@@ -232,7 +231,7 @@ TEST_CASE("write is short: it is continued and then returns its error") {
   REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == std::string(6000, 'a') + std::string(4000, 'b'));
 }
 
-TEST_CASE("written bytes of a file are sent to the drive between appends: the file has all appended bytes") {
+TEST_CASE("write_back() sends bytes to the drive between appends: the file has all appended bytes") {
   PosixRoom room;
   const auto file = value_of(room.fs().create(room.path("f")));
   std::string expected;
@@ -248,7 +247,7 @@ TEST_CASE("written bytes of a file are sent to the drive between appends: the fi
   REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == expected);
 }
 
-TEST_CASE("page was just written: it is read without waiting, if the file system supports this") {
+TEST_CASE("page was just written: read_if_cached() reads it, if the file system supports such reads") {
   PosixRoom room;
   write_file(room.fs(), room.path("f"), std::string(8192, 'x'));
   const auto file = value_of(room.fs().open(room.path("f")));
@@ -292,7 +291,7 @@ struct Replaced {
   }
 };
 
-TEST_CASE("locked directory is replaced: every path in it leads to the locked directory") {
+TEST_CASE("locked directory is replaced by another: every path in it still leads to the locked directory") {
   Replaced at;
   const auto foreign = Replaced::contents(at.dir);
   write_file(at.fs(), at.path("new"), "new");
@@ -329,7 +328,7 @@ TEST_CASE("locked directory is replaced: every path in it leads to the locked di
   CHECK(at.fs().lock(at.path("LOCK")).status().code() == Code::kBusy);
 }
 
-TEST_CASE("locked directory is replaced: paths beside it are resolved by name, and so are all paths after the lock") {
+TEST_CASE("locked directory is replaced: paths beside it, and all paths after the lock's end, are resolved by name") {
   Replaced at;
   REQUIRE(::mkdir(at.room.path("data-backups").c_str(), 0700) == 0);
   write_file(at.fs(), at.room.path("data-backups/f"), "backup");
@@ -345,7 +344,7 @@ TEST_CASE("locked directory is replaced: paths beside it are resolved by name, a
   CHECK(at.fs().lock(at.path("LOCK")).is_ok());
 }
 
-TEST_CASE("locked directory is replaced: the server's own files are read from the locked directory and written to it") {
+TEST_CASE("locked directory is replaced: read_side_file() and write_side_file() use the locked directory") {
   Replaced at;
   const auto foreign = Replaced::contents(at.dir);
   CHECK(value_of(read_side_file(at.dir, "a", 100)) == "own");
@@ -356,7 +355,7 @@ TEST_CASE("locked directory is replaced: the server's own files are read from th
   CHECK(Replaced::contents(at.dir) == foreign);
 }
 
-TEST_CASE("locked directory is moved, replaced or removed: the error says where it is; moved back: there is no error") {
+TEST_CASE("locked directory is moved, replaced or removed: the error says where it is; it is moved back: no error") {
   PosixRoom room;
   const std::string dir = room.path("data"), away = room.path("away");
   require_ok(room.fs().create_dir(dir));
@@ -383,7 +382,7 @@ TEST_CASE("locked directory is moved, replaced or removed: the error says where 
   CHECK(Replaced::contents(dir).empty());
 }
 
-TEST_CASE("link to a directory leads to another one: paths lead to the locked directory, and the error names its place") {
+TEST_CASE("locked directory was named by a link that now leads elsewhere: paths still lead to the locked directory") {
   PosixRoom room;
   for (const char* name : {"one", "two"}) require_ok(room.fs().create_dir(room.path(name)));
   const std::string dir = room.path("data");
@@ -445,7 +444,7 @@ TEST_CASE("any number of reads is queued: the read queue returns the same bytes 
   }
 }
 
-TEST_CASE("queued read is past the end: it fails; its file is of another file system: it is refused") {
+TEST_CASE("queued read is past the end of its file: it fails; the file is of another file system: add() refuses it") {
   PosixRoom room;
   const auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {
@@ -469,7 +468,7 @@ TEST_CASE("queued read is past the end: it fails; its file is of another file sy
   CHECK_FALSE(queue->add(*unknown, 0, 1, 4));
 }
 
-TEST_CASE("read queue is destroyed with submitted and queued reads: it discards their results") {
+TEST_CASE("read queue is destroyed with submitted and queued reads: it waits for them and discards their results") {
   PosixRoom room;
   auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {

@@ -17,7 +17,7 @@ TEST_CASE("rate is unlimited: no request waits") {
   REQUIRE(limiter.rate() == 0);
 }
 
-TEST_CASE("requests at a limited rate: their waits add up to bytes divided by rate") {
+TEST_CASE("rate is limited: the wait of each request is that of all requested bytes divided by the rate") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);  // 1 byte per microsecond
   REQUIRE(limiter.request(0) == 0);
@@ -35,7 +35,7 @@ TEST_CASE("rate limiter is idle: its bucket fills up to the burst and no further
   REQUIRE(limiter.request(1'000) == 1 * kMs);
 }
 
-TEST_CASE("in any period, no more bytes pass than rate times time, plus the burst") {
+TEST_CASE("requests wait as limited: in any period, no more bytes pass than rate times time, plus the burst") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 4'000'000);
   std::uint64_t passed = 0;
@@ -52,7 +52,7 @@ TEST_CASE("in any period, no more bytes pass than rate times time, plus the burs
   REQUIRE(passed + 4'000 * 600 >= (clock.boot_ms() - start) * 4'000);
 }
 
-TEST_CASE("rate changes: it applies to bytes that wait already, too") {
+TEST_CASE("rate changes: the new rate applies to bytes that already wait, too") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);
   REQUIRE(limiter.request(100'000) == 100 * kMs);
@@ -65,7 +65,7 @@ TEST_CASE("rate changes: it applies to bytes that wait already, too") {
   REQUIRE(limiter.request(1'000) == 1 * kMs);
 }
 
-TEST_CASE("requests are huge and rates tiny: the waits do not overflow") {
+TEST_CASE("request is huge and the rate tiny: the wait is an hour, without an overflow") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1);
   REQUIRE(limiter.request(~std::uint64_t{0}) == 3'600'000 * kMs);

@@ -19,7 +19,7 @@ void make(FileSystem& fs, const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("file is removed: the removal is durable once the directory was synced after it", "[removals]") {
+TEST_CASE("file is removed: the removal counts as durable once its directory is synced afterwards", "[removals]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");
   REQUIRE(fs.create_dir("data").is_ok());
@@ -44,7 +44,7 @@ TEST_CASE("file is removed: the removal is durable once the directory was synced
   CHECK(fs.durable_removals() == 1);
 }
 
-TEST_CASE("file is removed during a directory sync: the removal does not count as durable", "[removals]") {
+TEST_CASE("file is removed during a sync of its directory: the removal does not count as durable", "[removals]") {
   MemoryFileSystem base;
   FaultFileSystem faults(base);
   RemovalsFileSystem fs(faults, "data");
@@ -61,7 +61,7 @@ TEST_CASE("file is removed during a directory sync: the removal does not count a
   CHECK(fs.durable_removals() == 1);
 }
 
-TEST_CASE("unlink of a numbered file fails: it is reported for a retry", "[removals]") {
+TEST_CASE("unlink of a numbered file fails: the file is listed for a retry", "[removals]") {
   MemoryFileSystem base;
   FaultFileSystem faults(base);
   RemovalsFileSystem fs(faults, "data");
@@ -78,7 +78,7 @@ TEST_CASE("unlink of a numbered file fails: it is reported for a retry", "[remov
   CHECK_FALSE(fs.has_unremoved());
 }
 
-TEST_CASE("directory has the name of a numbered file: its unlink fails, and is not retried", "[removals]") {
+TEST_CASE("directory has the name of a numbered file: its unlink fails, and is not listed for a retry", "[removals]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");
   REQUIRE(fs.create_dir("data").is_ok());
@@ -87,7 +87,7 @@ TEST_CASE("directory has the name of a numbered file: its unlink fails, and is n
   CHECK_FALSE(fs.has_unremoved());
 }
 
-TEST_CASE("watched directory has a trailing slash: it is the same directory", "[removals]") {
+TEST_CASE("watched directory has another spelling, as with a final slash: its removals are counted", "[removals]") {
   for (const std::string dir : {"data/", "./data", "", "data"}) {
     INFO("directory \"" << dir << '"');
     MemoryFileSystem base;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kBytes = std::uint64_t{1} << 20;
 
-TEMPLATE_TEST_CASE("space is reserved: it occupies its bytes until it is released", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("space is reserved: the reserve file occupies that space until it is released", "", PosixRoom, MemoryRoom) {
   TestType room;
   ReserveFile reserve(room.fs(), room.dir());
   require_ok(reserve.open(kBytes));
@@ -29,7 +29,7 @@ TEMPLATE_TEST_CASE("space is reserved: it occupies its bytes until it is release
   REQUIRE(value_of(room.fs().list(room.dir())) == std::vector<std::string>{"RESERVE"});
 }
 
-TEST_CASE("reserve file of an earlier run: it is taken over if large enough, and else removed") {
+TEST_CASE("reserve file of an earlier run exists: it is used if large enough, and otherwise removed") {
   MemoryRoom room;
   {
     ReserveFile reserve(room.fs(), room.dir());
@@ -51,7 +51,7 @@ TEST_CASE("reserve file of an earlier run: it is taken over if large enough, and
   REQUIRE(value_of(room.fs().list(room.dir())).empty());
 }
 
-TEST_CASE("size of the reserve file cannot be read: the file is removed and made again") {
+TEST_CASE("size of an existing reserve file cannot be read: the file is removed and made again") {
   PosixRoom room;
   REQUIRE(::symlink("RESERVE", room.path("RESERVE").c_str()) == 0);  // a link to itself
   ReserveFile reserve(room.fs(), room.dir());
@@ -61,7 +61,7 @@ TEST_CASE("size of the reserve file cannot be read: the file is removed and made
   REQUIRE(reserve.bytes() == kBytes);
 }
 
-TEST_CASE("directory has the name of the reserve file: nothing is reserved, and nothing is allocated") {
+TEST_CASE("directory has the name of the reserve file: create() fails before it allocates anything") {
   MemoryRoom room;
   require_ok(room.fs().create_dir(room.path("RESERVE")));
   FaultFileSystem fs(room.fs());
@@ -77,7 +77,7 @@ TEST_CASE("directory has the name of the reserve file: nothing is reserved, and 
   REQUIRE(reserve.bytes() == kBytes);
 }
 
-TEST_CASE("disk is full: reserving fails and leaves no file; a release frees space for others") {
+TEST_CASE("disk is full: create() fails and leaves no file; release() frees space for others") {
   MemoryRoom room;
   room.fs().set_capacity(2 * kBytes);
   ReserveFile reserve(room.fs(), room.dir());
@@ -95,7 +95,7 @@ TEST_CASE("disk is full: reserving fails and leaves no file; a release frees spa
   require_ok(reserve.create(kBytes));
 }
 
-TEST_CASE("fault or crash at any call: a whole reserve file or none is left") {
+TEST_CASE("fault or crash at any call: all of the reserve file is left, or none") {
   for (std::uint64_t nth = 1;; ++nth) {
     INFO("operation " << nth);
     MemoryRoom room;

@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("file is written atomically: the trace has every call in order") {
+TEST_CASE("file is written atomically: the trace has every call, in order") {
   MemoryRoom room;
   TraceFileSystem fs(room.fs());
   require_ok(write_file_atomically(fs, room.dir(), "CURRENT", "MANIFEST-000001\n"));
@@ -20,7 +20,7 @@ TEST_CASE("file is written atomically: the trace has every call in order") {
   REQUIRE(fs.lines().empty());
 }
 
-TEST_CASE("calls of every kind are made: the trace has each of them, with its length") {
+TEST_CASE("calls of every kind are made: the trace has each call, with its length") {
   MemoryRoom room;
   TraceFileSystem fs(room.fs(), {.ops = kAllOps, .lengths = true});
   const auto lock = value_of(fs.lock("room/LOCK"));

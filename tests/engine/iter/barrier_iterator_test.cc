@@ -63,7 +63,7 @@ const std::string kError = "corruption: 000007.meta: is missing";
 
 }  // namespace
 
-TEST_CASE("table is unreadable: the iterator shows keys before it, and then ends with its error") {
+TEST_CASE("table is unreadable: the iterator shows keys before the table, and then ends with the table's error") {
   Walk walk{{value("a", 90), value("e", 91)}, {value("b", 10), value("f", 11), value("z", 12)}};
   CHECK(walk.forward() == "a b " + kError);
   CHECK(walk.forward({"n", ""}) == "z end");
@@ -82,7 +82,7 @@ TEST_CASE("newer range tombstone covers an unreadable table: the iterator skips 
   CHECK(walk.forward() == "a " + kError);  // the table may have entries newer than the tombstone
 }
 
-TEST_CASE("iterator pauses at each key: it ends with the unreadable table's error, too") {
+TEST_CASE("iterator pauses at each key: in the unreadable table it still ends with the table's error") {
   Walk walk{{value("a", 90)}, {value("b", 10)}, {{"d", "dd", 95, 1}}};
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(std::make_unique<VectorIterator>(&walk.newer));

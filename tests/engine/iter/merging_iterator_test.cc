@@ -74,7 +74,7 @@ TEST_CASE("several iterators are merged: the result is the sorted union, forward
   }
 }
 
-TEST_CASE("source has an error: the merge ends with it, and the next seek starts from the beginning") {
+TEST_CASE("source of a merging iterator has an error: the iterator ends with it; the next seek reads from the beginning") {
   std::vector<Owned> a = {{.key = "a", .seq = 1}, {.key = "c", .seq = 2}}, b = {{.key = "b", .seq = 3}, {.key = "d", .seq = 4}};
   auto failing = std::make_unique<VectorIterator>(&b);
   failing->fail_after(2);
@@ -96,7 +96,7 @@ TEST_CASE("source has an error: the merge ends with it, and the next seek starts
   REQUIRE(it.entry().key == "d");
 }
 
-TEST_CASE("first bytes of a key equal those cached for a source that has ended: the key is not lost") {
+TEST_CASE("key begins with bytes that are cached for an ended source: the key is not lost") {
   const std::string high(10, '\xff'), low(10, '\0');
   std::vector<Owned> a = {{.key = low, .seq = 1}, {.key = high, .seq = 1}}, b = {{.key = high + "b", .seq = 2}}, none;
   for (const bool reversed : {false, true}) {
@@ -181,7 +181,7 @@ TEST_CASE("run is read, forwards or backwards: its files are read in key order")
   }
 }
 
-TEST_CASE("run is read within bounds: only files that overlap them are opened, each when it is reached") {
+TEST_CASE("run is read within bounds: only files that overlap the bounds are opened, each when it is reached") {
   TestRun run;
   for (const char* key : {"a", "c", "e", "g"}) {
     run.files.push_back({{.key = key, .seq = 1}});

@@ -97,7 +97,7 @@ void compare(VisibleIterator& it, const std::vector<Owned>& model, Random& rando
   }
 }
 
-TEST_CASE("visible iterator at any view, in both directions, with bounds and pauses, equals the model") {
+TEST_CASE("visible iterator has any view, direction, bounds and pauses: it shows what the model shows") {
   for (std::uint64_t seed = 0; seed < 600; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -120,7 +120,7 @@ TEST_CASE("visible iterator at any view, in both directions, with bounds and pau
   }
 }
 
-TEST_CASE("scan is continued by a new iterator after each pause: no key is lost or repeated") {
+TEST_CASE("scan pauses and is continued by a new iterator: no key is lost or repeated") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -145,7 +145,7 @@ TEST_CASE("scan is continued by a new iterator after each pause: no key is lost 
   }
 }
 
-TEST_CASE("older sources have covered keys: the iterator skips them in few steps") {
+TEST_CASE("older sources have many covered keys: the iterator skips these in few steps") {
   std::vector<Source> sources(3);
   sources[0].tombstones.push_back({"k1", "k9", 100'000, 7});
   sources[0].entries.push_back({.key = "k3", .seq = 100'001, .value = "new"});
@@ -171,7 +171,7 @@ TEST_CASE("older sources have covered keys: the iterator skips them in few steps
   REQUIRE_FALSE(it.valid());
   REQUIRE(it.steps() < 200);
 
-  SECTION("view is older than the tombstone: the keys are shown") {
+  SECTION("view is older than the tombstone: the iterator shows the keys") {
     auto old = make_iterator(sources, {.view_seq = 50'000, .now = 1});
     std::size_t n = 0;
     for (old.seek_to_first(); old.valid(); old.next()) ++n;
@@ -179,7 +179,7 @@ TEST_CASE("older sources have covered keys: the iterator skips them in few steps
   }
 }
 
-TEST_CASE("key has many versions: it costs a bounded number of steps for a current view") {
+TEST_CASE("key has 10,000 versions: a current view passes them in few steps") {
   std::vector<Source> sources(1);
   for (SeqNum seq = 10'000; seq > 0; --seq)
     sources[0].entries.push_back({.key = "hot", .seq = seq, .value = std::to_string(seq)});
@@ -196,7 +196,7 @@ TEST_CASE("key has many versions: it costs a bounded number of steps for a curre
   REQUIRE(it.steps() < 100);
 }
 
-TEST_CASE("source has an error: the iterator ends with it") {
+TEST_CASE("source of a visible iterator has an error: the iterator ends with the error") {
   std::vector<Source> sources(2);
   for (int i = 0; i < 10; ++i) {
     sources[0].entries.push_back({.key = "k" + std::to_string(i), .seq = static_cast<SeqNum>(100 + i), .value = "v"});

@@ -101,7 +101,7 @@ TEST_CASE("keys are inserted in ascending, descending and interleaved order: the
   }
 }
 
-TEST_CASE("writers race for the same keys: each key gets one node, and readers miss no key inserted before", "[threads]") {
+TEST_CASE("writers race for the same keys: each key gets one node, and readers find every key inserted before", "[threads]") {
   constexpr unsigned kWriters = 3;
   constexpr unsigned kKeys = 8000;
   Arena arena;

@@ -12,7 +12,7 @@
 #include "base/hash.h"
 
 namespace ebbtide {
-TEST_CASE("hashes of keys end in the same bits: the keys are spread over the buckets") {
+TEST_CASE("hashes of keys end in the same bits: the keys are still spread over the buckets") {
   Arena arena;
   const HashIndex index(std::size_t{1} << 20, arena);
   std::vector<std::size_t> counts(index.buckets());
@@ -131,7 +131,7 @@ TEST_CASE("hash index grows while a writer is stopped anywhere in add(): the key
   CHECK(steps > 20);
 }
 
-TEST_CASE("writer stops anywhere while it moves buckets, and others finish the move: each key is found all the time") {
+TEST_CASE("writer stops while moving buckets, and others finish: each key is always found") {
   bool stopped = true;
   std::uint64_t steps = 0;
   for (; stopped; steps = next_stop(steps)) {
@@ -152,7 +152,7 @@ TEST_CASE("writer stops anywhere while it moves buckets, and others finish the m
   CHECK(steps > 20);
 }
 
-TEST_CASE("node was added to a moved part of the old table: once a writer finds it, every later lookup finds it too") {
+TEST_CASE("node was added to an already moved part of the old table: once a writer finds the node, every later lookup does") {
   const std::uint64_t until_found = steps_until_found();
   Growing g;
   const Key& key = g.key_in(0);
@@ -166,7 +166,7 @@ TEST_CASE("node was added to a moved part of the old table: once a writer finds 
   CHECK(g.has(key));
 }
 
-TEST_CASE("writer stops anywhere in find_to_write(), then finds an old table's node: every later lookup finds it, too") {
+TEST_CASE("writer stops in find_to_write(), then finds an old node: every later lookup finds it") {
   const std::uint64_t until_found = steps_until_found();
   bool stopped = true;
   std::uint64_t steps = 0, found = 0;

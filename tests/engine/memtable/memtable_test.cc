@@ -100,7 +100,7 @@ TEST_CASE("memtable is empty: lookups and iterators find nothing") {
   CHECK(table.memory_bytes() < (1 << 20) / 4);
 }
 
-TEST_CASE("memtable has no key: it takes less than 5 KiB; it has one key: less than 16 KiB, whatever size it may grow to") {
+TEST_CASE("memtable has no key: it takes under 5 KiB; one key: under 16 KiB, whatever its final size may be") {
   for (const std::size_t expected : {std::size_t{0}, std::size_t{1} << 20, std::size_t{64} << 20, std::size_t{1} << 30}) {
     CAPTURE(expected);
     MemTable table(expected);
@@ -201,7 +201,7 @@ TEST_CASE("random versions are inserted: gets and iterators agree with an ordere
   }
 }
 
-TEST_CASE("iterators change direction anywhere, also during insertions: they show the right entries") {
+TEST_CASE("iterators change direction anywhere, also during insertions: they show the same entries as the model") {
   for (std::uint64_t seed = 1; seed <= 40; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -247,7 +247,7 @@ TEST_CASE("iterators change direction anywhere, also during insertions: they sho
   }
 }
 
-TEST_CASE("entries are added: the memtable counts them and tracks oldest birth and smallest expiry") {
+TEST_CASE("entries are added: the memtable counts them, and has their oldest birth and smallest expiry") {
   MemTable table(1 << 20);
   Entry e = make_entry(1, "v");
   e.expiry = 500;
@@ -289,7 +289,7 @@ TEST_CASE("memtable has a compact entry or a header: has_collections() is true")
   CHECK(table.has_collections() == is_collection(kind));
 }
 
-TEST_CASE("put has a debt: it lowers the memtable's oldest birth, and reads back with the debt") {
+TEST_CASE("put has a debt: the memtable's oldest birth falls to the debt, which reads back with the put") {
   MemTable table(1 << 20);
   Entry e = make_entry(1, "v");
   e.kind = EntryKind::kCompact;
@@ -310,14 +310,14 @@ TEST_CASE("put has a debt: it lowers the memtable's oldest birth, and reads back
   CHECK(got.debt == 300);
 }
 
-TEST_CASE("memtable has only range tombstones: it is not empty") {
+TEST_CASE("memtable has only range tombstones: empty() is false") {
   MemTable table(1 << 20);
   table.insert_range({"a", "", 4, 70});
   CHECK_FALSE(table.empty());
   CHECK(table.entries() == 0);
 }
 
-TEST_CASE("value is large: the memtable shares it; value is small: it is copied") {
+TEST_CASE("value is over 64 KiB: the memtable shares its memory; value is smaller: the memtable copies it") {
   auto large = std::make_shared<const std::string>(kLargeValueBytes + 1, 'L');
   auto small = std::make_shared<const std::string>(kLargeValueBytes, 'S');
   {
@@ -474,7 +474,7 @@ TEST_CASE("several writers insert ascending keys at once: no entry is lost", "[t
   CHECK(i == 0);
 }
 
-TEST_CASE("memtable of a large batch is adopted by a tree: seqs, births, stamps and deletes are those of its commit") {
+TEST_CASE("memtable of a large batch is adopted by a tree: its entries get seqs, births and stamps of the commit") {
   const auto mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
   constexpr SeqNum kFirst = 500;
   constexpr Millis kTime = 10'000;
@@ -537,7 +537,7 @@ TEST_CASE("memtable of a large batch is adopted by a tree: seqs, births, stamps 
   CHECK(seen == "506 505 504 503 501 500 502 ");
 }
 
-TEST_CASE("put of a large batch has a debt: it is born at the batch's time, also if the batch deletes nothing else") {
+TEST_CASE("put of a large batch has a debt: the debt is born at the commit, also if the batch deletes nothing else") {
   constexpr Millis kTime = 10'000;
   const bool expired = GENERATE(false, true);
   MemTable m(4096);

@@ -38,7 +38,7 @@ TEST_CASE("advise() is called: it returns settings that the engine accepts, the 
   }
 }
 
-TEST_CASE("question names layouts and limits: the advice keeps to them") {
+TEST_CASE("question names layouts and limits: the advice keeps within them") {
   TunerQuestion question = question_of({0.3, 0.3, 0.3, 0.1});
   question.layouts = {"klsm"};
   const auto free = advise(question);
@@ -67,7 +67,7 @@ TEST_CASE("field of a question is wrong: the error names it") {
   CHECK(error_of(question).find("memory is 0") != std::string::npos);
 }
 
-TEST_CASE("history sets workload and rho of a question; a history that is too short changes nothing") {
+TEST_CASE("history of a workload is given: it sets the question's workload and rho; a short one changes nothing") {
   TunerQuestion question = question_of({1, 0, 0, 0});
   const OperationFigures windows[] = {{4000, 4000, 1000, 1000}, {1000, 1000, 4000, 4000}};
   REQUIRE(set_uncertainty(windows, &question).is_ok());

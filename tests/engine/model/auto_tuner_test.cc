@@ -74,7 +74,7 @@ class Simulation {
   AutoTunerOptions options_;
 };
 
-TEST_CASE("settings are poor for a steady workload: they change once, and operations are cheaper from then on") {
+TEST_CASE("settings are poor for a steady workload: the tuner changes them once, and operations are cheaper from then on") {
   Simulation s;
   const double before = s.window(kWrites).cost_now;
   s.windows(kWrites, 60);
@@ -85,7 +85,7 @@ TEST_CASE("settings are poor for a steady workload: they change once, and operat
   CHECK(s.excess() < 0);
 }
 
-TEST_CASE("workload changes three times an hour: settings follow each change once, at less cost than the operator's settings") {
+TEST_CASE("workload changes four times an hour: settings follow each change at most once, within the bound on losses") {
   for (const double rho : {0.0, 0.25, 0.5}) {
     CAPTURE(rho);
     Simulation s({.rho = rho, .expected = {}});
@@ -103,7 +103,7 @@ TEST_CASE("workload changes three times an hour: settings follow each change onc
   }
 }
 
-TEST_CASE("mix alternates faster than changes pay: changes are few, and what they lose in all is bounded") {
+TEST_CASE("mix alternates faster than changes pay: the tuner makes few changes, and its total loss stays within the bound") {
   for (const int period : {1, 7}) {
     CAPTURE(period);
     Simulation s({.rho = 0, .expected = {}});
@@ -115,7 +115,7 @@ TEST_CASE("mix alternates faster than changes pay: changes are few, and what the
   }
 }
 
-TEST_CASE("workloads are random: over an hour or more the tuner never costs 5 % more than the operator's settings") {
+TEST_CASE("workloads are random: after an hour or more, the tuner has cost at most 5 % more than the operator's settings") {
   const OperationFigures mixes[] = {kWrites, kReads, kRanges, kMixed};
   for (unsigned seed = 1; seed <= 8; ++seed) {
     CAPTURE(seed);
@@ -133,7 +133,7 @@ TEST_CASE("workloads are random: over an hour or more the tuner never costs 5 % 
   }
 }
 
-TEST_CASE("workload turns back once the settings have followed: the operator's settings return, and few changes come later") {
+TEST_CASE("workload turns back after settings have followed it: at most three changes are made in all") {
   Simulation s({.rho = 0.25, .expected = {}});
   s.windows(kWrites, 2);
   while (s.changes == 0 && s.now < 1100 * kMinute) s.window(kWrites);
@@ -143,7 +143,7 @@ TEST_CASE("workload turns back once the settings have followed: the operator's s
   CHECK(s.excess() <= AutoTuner::kMostLoss);
 }
 
-TEST_CASE("mix lasts for one window: nothing is advised") {
+TEST_CASE("mix lasts for only one window: the tuner advises no change") {
   Simulation s;
   s.windows(kMixed, 40);
   const int before = s.changes;
@@ -152,7 +152,7 @@ TEST_CASE("mix lasts for one window: nothing is advised") {
   CHECK(s.changes == before);
 }
 
-TEST_CASE("decisions are not applied: they stay advised, and name costs and settings") {
+TEST_CASE("decisions are not applied: the change stays advised, with its costs and settings") {
   Simulation s;
   s.applies = false;
   const auto decision = s.windows(kWrites, 30);
@@ -164,7 +164,7 @@ TEST_CASE("decisions are not applied: they stay advised, and name costs and sett
   CHECK(s.excess() == Approx(0).margin(1e-12));
 }
 
-TEST_CASE("change has a cost in merges: it is made in the first window in which it would have paid already") {
+TEST_CASE("change costs merges: it is made in the first window in which its savings would have paid for them") {
   Simulation s({.rho = 0.25, .expected = {}});
   s.workload.settings.policy = {"tiering", {{"size_ratio", 8}}};
   s.windows(kWrites, 100);  // now the tuner may lose something, as the ledger counts it
@@ -185,7 +185,7 @@ TEST_CASE("change has a cost in merges: it is made in the first window in which 
   CHECK(needed == Approx(2 * 2e9 / 4096).epsilon(0.1));  // all data, read and written
 }
 
-TEST_CASE("settings have just changed, and the workload turns: the next change waits for five windows") {
+TEST_CASE("workload turns just after a change of settings: the next change waits for five windows") {
   Simulation s({.rho = 0.25, .expected = {}});
   s.windows(kReads, 400);  // now the tuner may lose something, as the ledger counts it
   REQUIRE(s.changes == 0);
@@ -212,14 +212,14 @@ TEST_CASE("change costs more than it saves in a day: it is not advised") {
   CHECK(s.changes == 0);
 }
 
-TEST_CASE("window has too few operations: they are decided on together with those of the next windows") {
+TEST_CASE("window has too few operations: the decision waits, and counts them with those of the next windows") {
   Simulation s;
   CHECK(says(s.window(kWrites, 400).why, "no decision: "));
   s.window(kWrites, 400);
   CHECK(s.window(kWrites, 400).cost_now > 0);
 }
 
-TEST_CASE("operator changes the settings: later costs are compared with the new settings, and savings count from 0") {
+TEST_CASE("operator changes the settings: costs are compared with the new settings, and savings count from 0") {
   Simulation s;
   s.windows(kWrites, 60);
   REQUIRE(s.changes == 1);
@@ -231,7 +231,7 @@ TEST_CASE("operator changes the settings: later costs are compared with the new 
   CHECK(s.tuner.base_pages() == Approx(2 * ledger));
 }
 
-TEST_CASE("database has deletes by stamp: the settings change to measured tiles, and a way back leaves them") {
+TEST_CASE("database has deletes by stamp: the tuner changes once, to measured tiles, whose growth is no operator's change") {
   Simulation s;
   s.workload.measured_pages_per_tile = 16;
   s.stamp_deletes = 40;
@@ -248,7 +248,7 @@ TEST_CASE("database has deletes by stamp: the settings change to measured tiles,
   CHECK(s.changes == 1);
 }
 
-TEST_CASE("expected mix is configured: the advice is for that mix, and the divergence is the distance from it") {
+TEST_CASE("expected mix is configured: advice is for that mix, and divergence is the distance from it") {
   Simulation s({.rho = 0.5, .expected = kReads});
   s.applies = false;
   const auto decision = s.windows(kReads, 3);
@@ -256,7 +256,7 @@ TEST_CASE("expected mix is configured: the advice is for that mix, and the diver
   CHECK(s.window(kWrites).divergence > 1);
 }
 
-TEST_CASE("policy is stack-based, data is little, or the cache serves all reads: nothing is advised, for the reason given") {
+TEST_CASE("policy is a stack, data is small, or all reads are cached: nothing is advised, and `why` has the reason") {
   Simulation s;
   s.workload.settings.policy = {"binomial", {{"k", 4}}};
   CHECK(says(s.windows(kWrites, 3).why, "no formula for the policy binomial"));

@@ -42,7 +42,7 @@ void check_equal(const CostReport& a, const CostReport& b) {
 }
 
 // The layouts are those of Endure, Table 3.
-TEST_CASE("each layout of Endure's Table 3 costs as much as K-LSM with the same runs") {
+TEST_CASE("layouts of Endure's Table 3 have the runs of a K-LSM: their costs equal those of the K-LSM") {
   const System s = endure_system();
   for (const Equations equations : {Equations::kPaper, Equations::kPaperRelaxed}) {
     for (const double t : {2.0, 5.0, 10.0}) {
@@ -65,7 +65,7 @@ TEST_CASE("each layout of Endure's Table 3 costs as much as K-LSM with the same 
 }
 
 // Endure, Eqs. 3 to 9, computed by hand for T = 4 and m_filt = 5 bits: N E / m_buf = 1638.4, so there are 6 levels.
-TEST_CASE("paper's equations give the values calculated by hand") {
+TEST_CASE("paper's equations are evaluated: the costs equal values calculated by hand") {
   System s = endure_system();
   s.range_selectivity = 1e-9;
   s.write_asymmetry = 3;
@@ -91,7 +91,7 @@ TEST_CASE("paper's equations give the values calculated by hand") {
 }
 
 // Monkey, Eqs. 7 and 19, are closed forms for a full tree with many levels.
-TEST_CASE("engine's point reads of a full tree match Monkey's closed form") {
+TEST_CASE("tree is full: the engine's cost of point reads matches Monkey's closed form") {
   System s = endure_system();
   for (const double t : {2.0, 4.0, 10.0}) {
     for (const double bits : {0.4, 1.0, 2.0, 5.0, 10.0}) {
@@ -109,7 +109,7 @@ TEST_CASE("engine's point reads of a full tree match Monkey's closed form") {
   }
 }
 
-TEST_CASE("filter curve is ideal: the exact allocation agrees with the engine's allocator") {
+TEST_CASE("filter curve is ideal: the cost model's allocation agrees with the engine's allocator") {
   Random random(3);
   for (int round = 0; round < 50; ++round) {
     System s = endure_system();
@@ -137,7 +137,7 @@ TEST_CASE("filter curve is ideal: the exact allocation agrees with the engine's 
 }
 
 // Autumn, section 3.2, has c = 0.8, T = 2 and six levels: level 1 has 0.18 % of the data and 30 % of the writes.
-TEST_CASE("Autumn's example: level 1 has 0.18 % of the data and about 30 % of the writes") {
+TEST_CASE("Autumn's example is modelled: level 1 has 0.18 % of the data and about 30 % of the writes") {
   System s = endure_system();
   Tuning t = tuning_of(Layout::kGarnering, 2, 5, s);
   t.scaling_ratio = 0.8;
@@ -157,7 +157,7 @@ TEST_CASE("Autumn's example: level 1 has 0.18 % of the data and about 30 % of th
 
 // Lethe, section 4.2.4, has 400 GB, 4 KB pages, 50 M point reads at 2 % and 10 K short ranges between two range deletes: h is
 // about 100.
-TEST_CASE("Lethe's example breaks even at about a hundred pages per tile") {
+TEST_CASE("Lethe's example is modelled: about a hundred pages per tile cost as much as one page") {
   constexpr double kPages = 1e8, kPoints = 5e7, kRanges = 1e4, kLevels = 8, kRate = 0.02;
   const auto cost = [&](double h) { return kPoints * kRate * h + kRanges * kLevels * h + kPages / h; };
   CHECK(cost(92.59) == Approx(cost(1)).epsilon(1e-3));
@@ -174,7 +174,7 @@ TEST_CASE("Lethe's example breaks even at about a hundred pages per tile") {
   CHECK(tiled.secondary_delete == Approx(s.entries / 32));
 }
 
-TEST_CASE("memory grows: no operation becomes dearer") {
+TEST_CASE("memory grows: the mean cost of an operation never rises") {
   System s = endure_system();
   for (const FilterCurve curve : {FilterCurve::kIdeal, FilterCurve::kBlocked}) {
     s.filter_curve = curve;
@@ -221,7 +221,7 @@ TEST_CASE("levels have more runs: writes are cheaper, and reads are dearer") {
 
 // Runs are never split, so T = 6 and K = 2 give runs of three and two units (Endure, Figure 2b), and K = 4 gives three runs of
 // two.
-TEST_CASE("runs of the engine are never split: a level has as many runs as whole runs from above fill it") {
+TEST_CASE("level takes runs from above as a whole: it has as many runs as these whole runs make") {
   CHECK(effective_runs(6, 1) == 1);
   CHECK(effective_runs(6, 2) == 2);
   CHECK(effective_runs(6, 3) == 3);
@@ -230,7 +230,7 @@ TEST_CASE("runs of the engine are never split: a level has as many runs as whole
   CHECK(effective_runs(2, 1) == 1);
 }
 
-TEST_CASE("levels together have all entries, and each false positive rate is a probability") {
+TEST_CASE("tuning is random: all levels together have all entries, and each false positive rate is a probability") {
   Random random(11);
   for (int round = 0; round < 300; ++round) {
     System s = endure_system();
@@ -270,7 +270,7 @@ TEST_CASE("level is cached in part: its page reads are multiplied by its miss ra
   CHECK(costs_of(s, t, kEven).costs[kRange] == cold.costs[kRange] - 2);
 }
 
-TEST_CASE("deletes have a deadline: it adds rewrites of the last level, unless ordinary merges do as many") {
+TEST_CASE("deletes have a deadline: their cost is rewrites of the last level, unless ordinary merges rewrite it in time") {
   System s = endure_system();
   s.entries = 1e8;
   s.deletes.share = 0.1;
@@ -288,7 +288,7 @@ TEST_CASE("deletes have a deadline: it adds rewrites of the last level, unless o
   CHECK(costs_of(s, t, kEven).delete_work == 0);
 }
 
-TEST_CASE("last level has one run: the longest merge rewrites the level; it has more runs: a part of it") {
+TEST_CASE("last level has one run: the longest merge rewrites all of it; more runs: a part of it") {
   const System s = endure_system();
   const double data = s.entries * s.entry_bytes;
   Tuning one = klsm({1}, 47, 5, s);

@@ -27,7 +27,7 @@ EngineSettings settings_of(Layout layout, std::vector<double> runs = {}, Equatio
   return engine_settings(s, t, equations);
 }
 
-TEST_CASE("layout becomes settings: they have a policy that the engine accepts") {
+TEST_CASE("layout becomes settings: the engine accepts their policy") {
   for (const Layout layout : kLayouts) {
     for (const Equations equations : {Equations::kEngine, Equations::kPaper}) {
       const EngineSettings settings = settings_of(layout, {4, 1}, equations);
@@ -38,13 +38,13 @@ TEST_CASE("layout becomes settings: they have a policy that the engine accepts")
   }
 }
 
-TEST_CASE("memory becomes settings: the memtable has whole KiB, and filters have bits per key") {
+TEST_CASE("tuning becomes settings: the memtable has whole KiB, and filters have bits per key") {
   const EngineSettings settings = settings_of(Layout::kLeveling);
   CHECK(settings.memtable_bytes == 1 << 20);
   CHECK(settings.filter_bits_per_key == 5);
 }
 
-TEST_CASE("layout has the paper's equations: leveling and 1-leveling merge whole levels, so their settings are K-LSM") {
+TEST_CASE("layout has the paper's equations: leveling and 1-leveling become K-LSM settings, since they merge whole levels") {
   CHECK(settings_of(Layout::kLeveling).policy.name == "leveling");
   const EngineSettings leveling = settings_of(Layout::kLeveling, {}, Equations::kPaper);
   CHECK(leveling.policy.name == "klsm");
@@ -53,12 +53,12 @@ TEST_CASE("layout has the paper's equations: leveling and 1-leveling merge whole
   CHECK(one.policy.parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 1}, {"runs_0", 5}});
 }
 
-TEST_CASE("layout is fluid: the last level has the second number of runs, however many levels there are") {
+TEST_CASE("layout is fluid: last_runs sets the runs of the last level, however many levels there are") {
   const auto parameters = settings_of(Layout::kFluid, {4, 1}).policy.parameters;
   CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 4}, {"last_runs", 1}});
 }
 
-TEST_CASE("largest T of a search: the engine accepts the settings of each layout") {
+TEST_CASE("tuning has the largest T of a search: the engine accepts the settings of each layout") {
   CHECK(engine_size_ratio_max() == kLargestSizeRatio);
   for (const Layout layout : kLayouts) {
     Tuning t;
@@ -72,12 +72,12 @@ TEST_CASE("largest T of a search: the engine accepts the settings of each layout
   }
 }
 
-TEST_CASE("layout is K-LSM: each level has its number of runs, and the last number holds for deeper levels") {
+TEST_CASE("layout is K-LSM: each level has its own number of runs, and the last number holds for deeper levels") {
   const auto parameters = settings_of(Layout::kKlsm, {5, 3, 2}).policy.parameters;
   CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 2}, {"runs_0", 5}, {"runs_1", 3}});
 }
 
-TEST_CASE("settings become a tuning: it costs as much as the tuning that they were made of") {
+TEST_CASE("settings become a tuning: its costs equal those of the tuning from which the settings were made") {
   System s = system_of(1e7);
   s.range_selectivity = 1e-6;
   for (const Layout layout : kLayouts) {

@@ -49,14 +49,14 @@ TEST_CASE("memory is divided by Monkey's Algorithm 5: filters get the memory at 
 }
 
 // Appendix C.1: if memory is small, all of it goes to the buffer.
-TEST_CASE("memory is below gamma / (alpha beta): Algorithm 5 gives filters none") {
+TEST_CASE("memory is below gamma / (alpha beta): Algorithm 5 gives filters no memory") {
   const PerOperation mix = {.01, 0, .5, .49};
   const System s = monkey_system(0.5);
   CHECK(monkey_filter_memory(s, mix, false, 4) == 0);
   CHECK(monkey_filter_memory(monkey_system(200), {1, 0, 0, 0}, false, 4) == Approx(200 * std::pow(2, 35)).epsilon(1e-3));
 }
 
-TEST_CASE("no design on a grid of T, memory and policy is cheaper than that of Algorithm 1") {
+TEST_CASE("Algorithm 1 designs a tree: no design on a grid of T, memory and policy is cheaper") {
   for (const PerOperation& mix :
        {PerOperation{.5, .2, .01, .29}, PerOperation{.05, .05, .01, .89}, PerOperation{.1, .8, .05, .05}}) {
     const System s = monkey_system(8);
@@ -100,7 +100,7 @@ TEST_CASE("T is 2: tiering and leveling cost the same") {
 
 // Figure 10, T = 2: filters for found keys gain up to about 20 % over those for absent keys alone, nothing at 1 bit, and up to
 // about 80 % over uniform filters.
-TEST_CASE("filters are built for the mix: they save as many page reads as Figure 10 shows") {
+TEST_CASE("filters are optimal for the mix: they save as many page reads as Figure 10 shows") {
   constexpr double kFound = 0.99, kLevels = 18;  // levels for 512 GB with a buffer of 2 MB
   const PerOperation mix = {1 - kFound, kFound, 0, 0};
   double over_zero = 0, over_uniform = 0;
@@ -123,7 +123,7 @@ TEST_CASE("filters are built for the mix: they save as many page reads as Figure
   CHECK(over_uniform == Approx(0.80).margin(0.03));
 }
 
-TEST_CASE("data fits into memory: no design is needed, and Algorithm 5 leaves a buffer") {
+TEST_CASE("data fits into memory: monkey_design() refuses to design, and Algorithm 5 leaves memory for a buffer") {
   System s = monkey_system(10);
   s.entries = 1;
   s.memory_bits = 8e20;
@@ -134,7 +134,7 @@ TEST_CASE("data fits into memory: no design is needed, and Algorithm 5 leaves a 
   CHECK(monkey_design(s, mix).status().to_string().find("allowed: more than a page") != std::string::npos);
 }
 
-TEST_CASE("whole T are navigated with Algorithm 5: no whole T is cheaper, and a free T is hardly cheaper") {
+TEST_CASE("Algorithm 5 is used for each whole T: the result is the cheapest of them, and near Algorithm 1's design") {
   for (const PerOperation& mix : {PerOperation{.4, .2, .1, .3}, PerOperation{.6, .3, 0, .1}, PerOperation{.05, .05, .1, .8}}) {
     const System s = monkey_system(10);
     const auto found = monkey_navigation(s, mix, {});
@@ -148,7 +148,7 @@ TEST_CASE("whole T are navigated with Algorithm 5: no whole T is cheaper, and a 
   }
 }
 
-TEST_CASE("navigation with Algorithm 5 has bounds and a range: the design keeps both") {
+TEST_CASE("navigation has bounds on costs and a range of T: the design keeps within both") {
   const System s = monkey_system(10);
   const PerOperation mix = {.2, .1, .1, .6};
   const auto free = monkey_navigation(s, mix, {});
@@ -164,7 +164,7 @@ TEST_CASE("navigation with Algorithm 5 has bounds and a range: the design keeps 
         std::string::npos);
 }
 
-TEST_CASE("costs have bounds: the design keeps them at a higher cost; bounds that no design keeps are an error") {
+TEST_CASE("costs have bounds: the design keeps within them at a higher cost; no design can: an error is returned") {
   const System s = monkey_system(10);
   const PerOperation mix = {.2, .1, .1, .6};
   const auto free = monkey_design(s, mix);

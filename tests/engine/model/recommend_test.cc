@@ -27,7 +27,7 @@ Workload write_heavy() {
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_CASE("windows are summarized: mean, rho, range length and rate are those computed by hand") {
+TEST_CASE("windows are summarized: mean, rho, range length and rate equal those computed by hand") {
   const WorkloadWindow windows[] = {
       window_of(0, {.empty_reads = 4000, .reads = 4000, .ranges = 1000, .writes = 1000, .range_entries = 7000}),
       window_of(9, {.empty_reads = 1000, .reads = 1000, .ranges = 4000, .writes = 4000, .range_entries = 43'000})};
@@ -41,7 +41,7 @@ TEST_CASE("windows are summarized: mean, rho, range length and rate are those co
   CHECK(summary.operations_per_day == Approx(20'000 * 144.0));  // in ten minutes
 }
 
-TEST_CASE("newest window has too few operations: its divergence is computed from the newest thousand operations") {
+TEST_CASE("newest window has too few operations: divergence is that of the newest thousand operations") {
   std::vector<WorkloadWindow> windows = {window_of(0, {.reads = 5000, .writes = 5000}),
                                          window_of(1, {.reads = 5000, .writes = 5000})};
   const double calm = summarize(windows).divergence;
@@ -51,7 +51,7 @@ TEST_CASE("newest window has too few operations: its divergence is computed from
   CHECK(summarize(windows).divergence > 0.1);
 }
 
-TEST_CASE("there are few or no operations: the summary has no rho") {
+TEST_CASE("history has few or no operations: `enough` is false, and rho is 0") {
   CHECK_FALSE(summarize({}).enough);
   const WorkloadWindow few[] = {window_of(0, {.reads = 900})};
   CHECK_FALSE(summarize(few).enough);
@@ -59,7 +59,7 @@ TEST_CASE("there are few or no operations: the summary has no rho") {
   CHECK(summarize(few).rho == 0);
 }
 
-TEST_CASE("workload is steady and today's tuning is poor: a change is worth it, and has settings that the engine accepts") {
+TEST_CASE("workload is steady and today's tuning is poor: a change is worthwhile, and the engine accepts its settings") {
   const auto advice = recommend(write_heavy(), {});
   REQUIRE(advice.is_ok());
   REQUIRE(advice->today);
@@ -81,8 +81,7 @@ TEST_CASE("workload is steady and today's tuning is poor: a change is worth it, 
   CHECK(config.back().first == "databases.3.filters.bits_per_key");
 }
 
-TEST_CASE(
-    "workload mix changes between windows: the robust tuning is advised, and its worst cost is lowest for the measured rho") {
+TEST_CASE("mix changes between windows: the robust tuning is advised; its worst cost is the lowest for the measured rho") {
   Workload workload = write_heavy();
   for (std::uint64_t minute = 11; minute <= 20; ++minute)
     workload.windows.push_back(window_of(minute, {.empty_reads = 4'500'000, .reads = 400'000, .writes = 100'000}));
@@ -98,7 +97,7 @@ TEST_CASE(
   CHECK(advice->robust->advice.worst_cost <= 1.02 * costs_under(at_rho, nominal)->worst_cost);
 }
 
-TEST_CASE("rho, workload and memory are given: they replace the measured ones") {
+TEST_CASE("rho, workload and memory are given: the advice uses them instead of the measured ones") {
   const RecommendOptions options{.rho = 0.5, .workload = OperationFigures{0.25, 0.25, 0.25, 0.25}, .memory_bytes = 1e9};
   const auto advice = recommend(write_heavy(), options);
   REQUIRE(advice.is_ok());
@@ -125,7 +124,7 @@ TEST_CASE("workload lacks an operation: nominal costs are those of the given mix
   CHECK(advice->nominal->advice.mean_cost < advice->robust->advice.mean_cost);
 }
 
-TEST_CASE("settings are for CONFIG SET: parameters with defaults are among them, so that old values do not stay") {
+TEST_CASE("advice becomes CONFIG SET parameters: defaults are among them, so that older values are overwritten") {
   TunerAdvice advice;
   advice.policy = {"one_leveling", {{"size_ratio", 8.5}}};
   advice.memtable_bytes = 32 << 20;
@@ -139,7 +138,7 @@ TEST_CASE("settings are for CONFIG SET: parameters with defaults are among them,
                                                          {"databases.3.filters.bits_per_key", "9.75"}});
 }
 
-TEST_CASE("database has deletes by stamp: the advice measures its tiles, and the costs are those of these tiles") {
+TEST_CASE("database has deletes by stamp: the advice is to measure tiles, and its costs are those with the measured tiles") {
   Workload workload = write_heavy();
   workload.measured_pages_per_tile = 8;
   const auto without = recommend(workload, {});
@@ -167,7 +166,7 @@ TEST_CASE("database has deletes by stamp: the advice measures its tiles, and the
   CHECK((again->nominal->advice.pages_per_tile == 8 && !again->nominal->advice.measures_tiles));
 }
 
-TEST_CASE("database has deletes and a deadline: today's costs and the advice have the merges for the deadline") {
+TEST_CASE("database has deletes and a deadline: costs of today's settings and of the advice include merges for the deadline") {
   Workload workload = write_heavy();
   for (WorkloadWindow& window : workload.windows) window.counts.deletes = window.counts.writes / 10;
   workload.settings.policy = {"tiering", {{"size_ratio", 20}}};
@@ -189,7 +188,7 @@ TEST_CASE("database has deletes and a deadline: today's costs and the advice hav
   CHECK(recommend(workload, {})->today->delete_work == 0);
 }
 
-TEST_CASE("device has costs of its own: they are inputs of the advice") {
+TEST_CASE("device has measured costs: the advice uses its write asymmetry and sequential cost") {
   Workload workload = write_heavy();
   const double before = recommend(workload, {})->today->costs.write;
   workload.device = {.write_asymmetry = 3, .sequential_cost = 0.25};
@@ -199,7 +198,7 @@ TEST_CASE("device has costs of its own: they are inputs of the advice") {
   CHECK(advice->today->costs.write == Approx(before / 2));
 }
 
-TEST_CASE("a change costs more than it saves in a day: it is not worthwhile") {
+TEST_CASE("change costs more than it saves in a day: it is not worthwhile") {
   Workload workload = write_heavy();
   workload.settings.policy = {"tiering", {{"size_ratio", 10}}};
   for (WorkloadWindow& window : workload.windows) window.counts = {.reads = 100, .writes = 1};
@@ -236,7 +235,7 @@ TEST_CASE("today's tuning is the best one: the gain is too small for a change") 
   CHECK(says(again->verdict, "within the model's error"));
 }
 
-TEST_CASE("advice is applied and the data grows by a twentieth: an operation costs at most a tenth more than was predicted") {
+TEST_CASE("advice is applied and the data grows by 5 %: the mean cost is at most 10 % above the predicted one") {
   Workload workload = write_heavy();
   const auto first = recommend(workload, {});
   REQUIRE(first.is_ok());
@@ -252,7 +251,7 @@ TEST_CASE("advice is applied and the data grows by a twentieth: an operation cos
   }
 }
 
-TEST_CASE("nothing can be advised: the verdict says why") {
+TEST_CASE("nothing can be advised: the verdict has the reason") {
   Workload few = write_heavy();
   few.windows = {window_of(1, {.reads = 999})};
   CHECK(recommend(few, {})->verdict == "no advice: the history has 999 operations, and needs 1000");
@@ -271,7 +270,7 @@ TEST_CASE("nothing can be advised: the verdict says why") {
   CHECK_FALSE(recommend(cached, {})->nominal);
 }
 
-TEST_CASE("today's policy is a stack: the advice is given without a comparison") {
+TEST_CASE("today's policy is a stack: the advice is given without a comparison with today's costs") {
   Workload workload = write_heavy();
   workload.settings.policy = {"binomial", {{"k", 4}}};
   const auto advice = recommend(workload, {});
@@ -283,7 +282,7 @@ TEST_CASE("today's policy is a stack: the advice is given without a comparison")
   CHECK_FALSE(costs_now(workload));
 }
 
-TEST_CASE("page reads are served by the cache in part: the costs of reads shrink with the miss ratio") {
+TEST_CASE("cache serves a part of the page reads: read costs are multiplied by the miss ratio") {
   Workload workload = write_heavy();
   const auto dry = costs_now(workload);
   workload.cache_miss_ratio = 0.5;

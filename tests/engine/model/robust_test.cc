@@ -38,7 +38,7 @@ TEST_CASE("rho is 0: the worst case is the mean cost") {
   CHECK(std::isinf(found.lambda));
 }
 
-TEST_CASE("worst case equals the maximum over a grid of mixes in the ball") {
+TEST_CASE("worst case is computed: it equals the maximum over a grid of mixes within rho") {
   Random random(7);
   for (int round = 0; round < 12; ++round) {
     PerOperation counts{}, costs{};
@@ -59,7 +59,7 @@ TEST_CASE("worst case equals the maximum over a grid of mixes in the ball") {
   }
 }
 
-TEST_CASE("worst case is the minimum of the dual objective") {
+TEST_CASE("worst case is computed: it equals the minimum of the dual objective") {
   const PerOperation mix = {0.33, 0.33, 0.33, 0.01}, costs = {0.2, 1.1, 2.5, 11};
   for (const double rho : {0.01, 0.25, 1.0, 2.0, 4.0}) {
     const WorstCase found = worst_case(mix, costs, rho);
@@ -70,7 +70,7 @@ TEST_CASE("worst case is the minimum of the dual objective") {
   }
 }
 
-TEST_CASE("ball of mixes has one of the dearest operation alone: that is the worst case, unless the expected mix lacks it") {
+TEST_CASE("rho allows a mix of the dearest operation alone: the worst cost is its cost, unless the expected mix lacks it") {
   const PerOperation mix = {0.5, 0.3, 0.2, 0}, costs = {1, 2, 3, 100};
   const WorstCase found = worst_case(mix, costs, 5);
   CHECK(found.cost == 3);
@@ -79,7 +79,7 @@ TEST_CASE("ball of mixes has one of the dearest operation alone: that is the wor
   CHECK(worst_case(mix, {7, 7, 7, 100}, 1).cost == Approx(7));
 }
 
-TEST_CASE("rho grows: the worst case grows, too") {
+TEST_CASE("rho grows: the worst cost never falls") {
   const PerOperation mix = {0.25, 0.25, 0.25, 0.25}, costs = {0.5, 1, 4, 2};
   double before = 0;
   for (double rho = 0; rho < 2; rho += 0.05) {

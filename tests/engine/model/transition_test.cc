@@ -25,7 +25,7 @@ Tuning klsm(double size_ratio, std::vector<double> runs) {
   return tuning;
 }
 
-TEST_CASE("tuning does not change: nothing moves") {
+TEST_CASE("tuning does not change: no entries move") {
   for (const Layout layout : {Layout::kLeveling, Layout::kTiering, Layout::kOneLeveling, Layout::kGarnering}) {
     Tuning tuning = klsm(4, {});
     tuning.layout = layout;
@@ -33,7 +33,7 @@ TEST_CASE("tuning does not change: nothing moves") {
   }
 }
 
-TEST_CASE("more runs are allowed: nothing moves; fewer are allowed: every level with too many is merged") {
+TEST_CASE("levels may have more runs: no entries move; fewer: every level with too many runs is merged") {
   const System system = small_system();
   const Tuning one = klsm(4, {1}), three = klsm(4, {3}), three_below = klsm(4, {1, 3});
   CHECK(entries_moved(system, one, three) == 0);
@@ -42,7 +42,7 @@ TEST_CASE("more runs are allowed: nothing moves; fewer are allowed: every level 
   CHECK(entries_moved(system, three_below, one) == Approx(system.entries - 3000));
 }
 
-TEST_CASE("levels become smaller: the excess of each level moves down, and is merged with the one run there") {
+TEST_CASE("levels become smaller: each level's excess moves down, and is merged with the run there") {
   System system = small_system();
   system.entries = 15'000;  // T = 4: levels of 3 and 12 buffers. T = 2: levels of 1, 2, 4 and 8 buffers.
   // 2 buffers move from level 1 to level 2 (2 + 12 rewritten), 12 on to level 3, and 8 on to level 4.
@@ -51,7 +51,7 @@ TEST_CASE("levels become smaller: the excess of each level moves down, and is me
   CHECK(entries_moved(system, klsm(2, {1}), klsm(4, {1})) == 0);
 }
 
-TEST_CASE("merge moves entries: its cost counts the reads and the writes of their pages") {
+TEST_CASE("merge moves entries: its cost counts the reads and writes of their pages") {
   System system = small_system();
   CHECK(merge_cost(system, 1000) == Approx(200));  // 100 pages
   system.write_asymmetry = 3;

@@ -27,7 +27,7 @@ double filter_bits_per_entry(const Advice& advice, const TuneRequest& r) { retur
 
 // Section 10.2 prints these for w7. They are optimal for w11: under w7 half of the operations write, and they cost eight times
 // the best.
-TEST_CASE("K-LSM and fluid are tuned: the result is the leveling that Endure prints, T = 48 and 4.4 bits") {
+TEST_CASE("K-LSM or fluid is tuned for w11: the result is the leveling that Endure prints, T = 48 and 4.4 bits per entry") {
   for (const Layout layout : {Layout::kKlsm, Layout::kFluid}) {
     const TuneRequest r = endure_request(kEndureWorkloads[11], {layout});
     const auto found = tune(r);
@@ -50,7 +50,7 @@ TEST_CASE("filters and buffer are fixed as in Dostoevsky: the cheapest tuning is
   CHECK(found->front().tuning.runs == std::vector<double>{1, 1});
 }
 
-TEST_CASE("lazy leveling is tuned for reads: the result has T = 2, and filters of 4.6 bits per entry") {
+TEST_CASE("lazy leveling is tuned for reads (w11): the result has T = 2, and filters of 4.6 bits per entry") {
   const TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kLazyLeveling});
   const auto found = tune(r);
   REQUIRE(found.is_ok());
@@ -58,7 +58,7 @@ TEST_CASE("lazy leveling is tuned for reads: the result has T = 2, and filters o
   CHECK(filter_bits_per_entry(found->front(), r) == Approx(4.6).margin(0.1));
 }
 
-TEST_CASE("tunings that Endure prints for w7 cost eight times as much as the best tuning for w7") {
+TEST_CASE("workload is w7: the tuning that Endure prints costs over eight times as much as the best one") {
   const TuneRequest r = endure_request(kEndureWorkloads[7], {Layout::kKlsm});
   const auto best = tune(r);
   const auto printed = tune(endure_request(kEndureWorkloads[11], {Layout::kKlsm}));
@@ -68,7 +68,7 @@ TEST_CASE("tunings that Endure prints for w7 cost eight times as much as the bes
 
 // Section 10.2 prints T = 9 with leveling for rho = 2. The selectivity is not given, only ranges of zero to two pages a level
 // (section 9.2): with four pages in all T is 9, with none it is 6.
-TEST_CASE("robust tuning for rho = 2, as Endure prints it, is leveling with T = 9") {
+TEST_CASE("rho is 2, for w11: the robust tuning is leveling with T = 9, as Endure prints it") {
   TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kLeveling, Layout::kTiering});
   r.rho = 2;
   r.system.range_selectivity = 4 * r.system.entries_per_page() / r.system.entries;
@@ -84,7 +84,7 @@ TEST_CASE("robust tuning for rho = 2, as Endure prints it, is leveling with T = 
 }
 
 // Section 11: all robust tunings are leveling (Table 5).
-TEST_CASE("robust tuning for each expected mix is leveling") {
+TEST_CASE("rho is 2, for each workload of Endure: the robust tuning is leveling") {
   int leveling = 0;
   for (const PerOperation& mix : kEndureWorkloads) {
     TuneRequest r = endure_request(mix, {Layout::kLeveling, Layout::kTiering});
@@ -128,7 +128,7 @@ TEST_CASE("observed mixes are drawn uniformly: robust tunings beat nominal ones,
 
 // Section 9.3: this takes less than 10 ms. The test checks no time, since machines under load and sanitizers differ;
 // engine/docs/tuner.md has the figures.
-TEST_CASE("classic layouts are tuned for each expected mix: each request has a result", "[!benchmark]") {
+TEST_CASE("classic layouts are tuned for each expected mix: tune() returns a tuning for each", "[!benchmark]") {
   for (const double rho : {0.0, 1.0}) {
     for (const PerOperation& mix : kEndureWorkloads) {
       TuneRequest r = endure_request(mix, {Layout::kLeveling, Layout::kTiering});
@@ -138,7 +138,7 @@ TEST_CASE("classic layouts are tuned for each expected mix: each request has a r
   }
 }
 
-TEST_CASE("rho is 0: the tuning is the nominal one, and its worst case is its mean") {
+TEST_CASE("rho is 0: the robust tuning equals the nominal one, and its worst cost is its mean cost") {
   for (const Equations equations : {Equations::kEngine, Equations::kPaper, Equations::kPaperRelaxed}) {
     TuneRequest r = endure_request(kEndureWorkloads[12], {Layout::kLeveling, Layout::kTiering});
     r.equations = equations;
@@ -153,7 +153,7 @@ TEST_CASE("rho is 0: the tuning is the nominal one, and its worst case is its me
   }
 }
 
-TEST_CASE("no tuning on a grid of memory, T and runs is cheaper than the advice") {
+TEST_CASE("tuning is searched: none on a grid of memory, T and runs is cheaper than the advice") {
   Random random(9);
   for (int round = 0; round < 6; ++round) {
     PerOperation counts{};
@@ -189,7 +189,7 @@ TEST_CASE("no tuning on a grid of memory, T and runs is cheaper than the advice"
   }
 }
 
-TEST_CASE("layout contains another layout: its best tuning is never dearer") {
+TEST_CASE("layout contains another layout: its best tuning is never dearer than the other's") {
   for (const PerOperation& mix : kEndureWorkloads) {
     TuneRequest r = endure_request(mix, {Layout::kTiering, Layout::kLazyLeveling, Layout::kFluid, Layout::kKlsm});
     r.equations = Equations::kEngine;
@@ -222,7 +222,7 @@ TEST_CASE("memory grows: the best tuning is never dearer") {
   }
 }
 
-TEST_CASE("request has limits: the tunings keep them; limits that no tuning keeps are an error") {
+TEST_CASE("request has limits: the tunings keep within them; no tuning can: an error is returned") {
   TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kKlsm, Layout::kLeveling});
   r.equations = Equations::kEngine;
   r.size_ratio_max = 32;
@@ -241,7 +241,7 @@ TEST_CASE("request has limits: the tunings keep them; limits that no tuning keep
   CHECK(tune(r).status().to_string().find("no tuning") != std::string::npos);
 }
 
-TEST_CASE("mix has secondary deletes: the tuning has larger tiles, also with the engine's filters") {
+TEST_CASE("mix has deletes by stamp: the tuning has larger tiles, also with the engine's filters") {
   TuneRequest r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.equations = Equations::kEngine;
   r.system.filter_curve = FilterCurve::kBlocked;
@@ -256,7 +256,7 @@ TEST_CASE("mix has secondary deletes: the tuning has larger tiles, also with the
   CHECK(with->front().score > without->front().score);
 }
 
-TEST_CASE("best T is above 100: the search finds it among all T") {
+TEST_CASE("best T is above 100: the search finds it") {
   TuneRequest r = endure_request({0.001, 0.001, 0, 0.998}, {Layout::kTiering});
   r.equations = Equations::kEngine;
   r.system.entry_bytes = 16384;
@@ -273,7 +273,7 @@ TEST_CASE("best T is above 100: the search finds it among all T") {
   CHECK(found->front().score <= best * 1.01);
 }
 
-TEST_CASE("tiles are given: the search takes no others") {
+TEST_CASE("pages per tile are given: the tuning has this number, and a number out of range is an error") {
   TuneRequest r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.size_ratio_max = 10;
   r.system.deletes.secondary_per_operation = 1e-7;
@@ -283,7 +283,7 @@ TEST_CASE("tiles are given: the search takes no others") {
   CHECK(tune(r).status().to_string().find("pages_per_tile is 65; allowed: 1 to 64") != std::string::npos);
 }
 
-TEST_CASE("request is wrong: tune() returns an error") {
+TEST_CASE("request has a wrong field: tune() returns an error") {
   TuneRequest r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.rho = -1;
   CHECK(tune(r).status().to_string().find("rho is -1") != std::string::npos);

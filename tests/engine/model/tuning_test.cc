@@ -21,7 +21,7 @@ Tuning good_tuning() {
   return t;
 }
 
-TEST_CASE("name of a layout is parsed: it gives the layout; other names give none") {
+TEST_CASE("name of a layout is parsed: the result is this layout; of another name: nothing") {
   for (const Layout layout : kLayouts) CHECK(parse_layout(layout_name(layout)) == layout);
   CHECK_FALSE(parse_layout("levelling"));
 }

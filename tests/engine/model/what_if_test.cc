@@ -33,12 +33,12 @@ WhatIf effect(const Change& change) {
   return *found;
 }
 
-TEST_CASE("nothing changes: the costs before and after are equal") {
+TEST_CASE("nothing changes: what_if() returns equal costs before and after") {
   const WhatIf same = effect({});
   CHECK(same.before.report.costs == same.after.report.costs);
 }
 
-TEST_CASE("memory grows: it is divided as before, and reads and writes become cheaper") {
+TEST_CASE("memory grows: it is divided in the same ratio, and reads and writes become cheaper") {
   Change change;
   change.memory_bits = 3e9;
   const WhatIf more = effect(change);
@@ -64,7 +64,7 @@ TEST_CASE("device, sizes or mix change: the costs that depend on them change, an
   CHECK(mix.retuned->tuning.layout == Layout::kTiering);
 }
 
-TEST_CASE("change or tuning is wrong: what_if() returns an error") {
+TEST_CASE("change or tuning has a wrong field: what_if() returns an error") {
   Change change;
   change.entries = 0;
   CHECK(what_if(request(), tuning(), change).status().to_string().find("entries is 0") != std::string::npos);

@@ -11,14 +11,14 @@ namespace {
 
 constexpr PerOperation kEven = {0.25, 0.25, 0.25, 0.25};
 
-TEST_CASE("mix has a share out of range or a wrong sum: it is refused with the reason") {
+TEST_CASE("mix has a share out of range or a wrong sum: check_mix() returns an error with the reason") {
   CHECK(check_mix(kEven).is_ok());
   CHECK(check_mix({1.5, -0.5, 0, 0}).to_string().find("the share of empty read is 1.5") != std::string::npos);
   CHECK(check_mix({0.5, 0.5, 0.5, 0}).to_string().find("sum to 1.5") != std::string::npos);
   CHECK_FALSE(check_mix({std::nan(""), 0, 0, 1}).is_ok());
 }
 
-TEST_CASE("divergence is zero for equal mixes, positive for others, and infinite if an operation is missing") {
+TEST_CASE("divergence of mixes is computed: zero if equal, positive otherwise, infinite if one lacks an operation") {
   CHECK(kl_divergence(kEven, kEven) == 0);
   CHECK(kl_divergence({1, 0, 0, 0}, kEven) == Approx(std::log(4)));
   CHECK(kl_divergence({0.5, 0.5, 0, 0}, kEven) == Approx(std::log(2)));
@@ -45,7 +45,7 @@ TEST_CASE("rho is computed from a history: it is the largest divergence of a win
   CHECK(found->rho == Approx(kl_divergence({0.4, 0.4, 0.1, 0.1}, kEven)));
 }
 
-TEST_CASE("small windows of a history are merged, and a history that is too short is refused") {
+TEST_CASE("history has small windows: they are merged; it is too short in all: an error is returned") {
   const std::vector<PerOperation> halves = {{400, 0, 0, 0}, {0, 600, 0, 0}, {400, 600, 0, 0}, {1, 0, 0, 0}};
   const auto found = uncertainty_from_history(halves);
   REQUIRE(found.is_ok());
@@ -55,7 +55,7 @@ TEST_CASE("small windows of a history are merged, and a history that is too shor
   CHECK_FALSE(uncertainty_from_history(std::vector<PerOperation>{{2000, -1, 0, 0}}).is_ok());
 }
 
-TEST_CASE("rho is computed from ranges: it is the divergence of the farthest mix within them") {
+TEST_CASE("rho is computed from bounds of shares: it is the divergence of the farthest mix within them") {
   const PerOperation low = {0.1, 0.2, 0.0, 0.05}, high = {0.5, 0.6, 0.3, 0.4};
   const auto found = uncertainty_from_ranges(low, high);
   REQUIRE(found.is_ok());
@@ -79,7 +79,7 @@ TEST_CASE("rho is computed from ranges: it is the divergence of the farthest mix
   CHECK_FALSE(uncertainty_from_ranges({0.3, 0, 0, 0}, {0.2, 1, 1, 1}).is_ok());
 }
 
-TEST_CASE("one of two workloads lacks an operation: rho from them is finite all the same") {
+TEST_CASE("rho is computed from two workloads, one lacking an operation: it is finite") {
   const auto found = uncertainty_between({0.5, 0.5, 0, 0}, {0, 0, 0, 1});
   REQUIRE(found.is_ok());
   CHECK(found->rho > 3);

@@ -22,7 +22,7 @@ FileShape damaged(FileShape shape) {
 
 }  // namespace
 
-TEST_CASE("no file is quarantined: no plan is made") {
+TEST_CASE("no file is quarantined: plan_around() returns no plan") {
   TreeShape shape{.runs = {{1, 0, {file(1, "a", "z")}}}};
   CHECK(plan_around(shape).empty());
   leave_out_frozen(&shape);
@@ -30,7 +30,7 @@ TEST_CASE("no file is quarantined: no plan is made") {
   CHECK(shape.runs[0].files.size() == 1);
 }
 
-TEST_CASE("quarantined files overlap or touch: their ranges together are one frozen range, in which no merge takes files") {
+TEST_CASE("quarantined files overlap or touch: their joined range is one frozen range") {
   FileShape touching = damaged(file(3, "m", "n"));
   FileShape first = damaged(file(1, "c", "m"));
   first.largest_exclusive = true;
@@ -45,7 +45,7 @@ TEST_CASE("quarantined files overlap or touch: their ranges together are one fro
   CHECK(frozen_at(frozen, {"o", "xx"}) == &frozen[1]);
 }
 
-TEST_CASE("file reaches into the range of a quarantined file: it is cut at the range's ends, and left out of plans until then") {
+TEST_CASE("file reaches into a quarantined file's range: it is cut at the range's ends; until then, plans leave it out") {
   TreeShape shape{
       .runs = {{1, 0, {file(1, "a", "z")}}, {2, 1, {file(2, "b", "c"), damaged(file(3, "f", "h")), file(4, "k", "p")}}}};
   const Plan plan = plan_around(shape);
@@ -61,7 +61,7 @@ TEST_CASE("file reaches into the range of a quarantined file: it is cut at the r
   CHECK(shape.runs[1].files.size() == 2);
 }
 
-TEST_CASE("too many runs lie over a quarantined file: the newest are merged, never past the file") {
+TEST_CASE("too many runs lie over a quarantined file: the newest of them are merged, and no older run than the file's") {
   TreeShape shape;
   for (FileNum n = 1; n <= kFrozenRuns; ++n) shape.runs.push_back({n, 0, {file(n, "f", "g", n == 4 ? 10'000 : 100)}});
   shape.runs.push_back({50, 0, {damaged(file(50, "f", "h"))}});

@@ -264,7 +264,7 @@ class Runner {
   std::shared_ptr<const Policy> policy_;
 };
 
-TEST_CASE("policies make the recorded decisions for recorded shapes", "[policy]") {
+TEST_CASE("shapes of trees are given to the policies: their decisions equal the recorded ones", "[policy]") {
   Runner runner;
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [&](const std::string&) { runner = Runner(); },
@@ -292,7 +292,7 @@ TEST_CASE("disk space is short: the plan takes the smallest of the 64 most urgen
   CHECK(to_text(urgent(shape, *policy, context)) == "rewrite r1{64} (deadline, urgent)");
 }
 
-TEST_CASE("policies make plans: each plan reads back from its text", "[policy]") {
+TEST_CASE("policy makes a plan: the plan reads back from its text", "[policy]") {
   auto policy = *make_policy({"one_leveling", {{"level0_runs", 2}}});
   const TreeShape shape = *parse_shape("tree memtable=1M\nL0 r3: 5[a..k 1M]\nL0 r2: 4[c..z 1M]\nL1 r1: 1[a..b 1M] 2[f..g 1M]\n");
   const Plan plan = policy->next(shape, {});
@@ -300,7 +300,7 @@ TEST_CASE("policies make plans: each plan reads back from its text", "[policy]")
   CHECK(*parse_plan(to_text(plan)) == plan);
 }
 
-TEST_CASE("table in policies.md equals the registry", "[policy]") {
+TEST_CASE("parameters are listed in policies.md: the table equals the registry", "[policy]") {
   std::ifstream in(std::string(EBBTIDE_TEST_DIR) + "/../../../engine/docs/policies.md");
   REQUIRE(in.is_open());
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -315,7 +315,7 @@ TEST_CASE("table in policies.md equals the registry", "[policy]") {
   }
 }
 
-TEST_CASE("parameter is at an end of its range: it is accepted; it is beyond: it is refused", "[policy]") {
+TEST_CASE("parameter is at an end of its range: it is accepted; beyond the end: it is refused", "[policy]") {
   for (const PolicyInfo& policy : all_policies()) {
     for (const PolicyParameter& p : policy.parameters) {
       for (const double good : {p.min, p.max}) CHECK(make_policy({policy.name, {{p.name, good}}}).is_ok());

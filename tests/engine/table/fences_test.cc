@@ -48,7 +48,8 @@ void check(const Fences& fences, const std::vector<std::string>& separators, Byt
 
 }  // namespace
 
-TEST_CASE("key is searched in the fences: the last separator that is not past the key is found", "[table][fences][property]") {
+TEST_CASE("key is searched in a table's fences: the last separator that is not past the key is found",
+          "[table][fences][property]") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -88,7 +89,7 @@ TEST_CASE("key is searched in the fences: the last separator that is not past th
   }
 }
 
-TEST_CASE("separator between two keys: it is the shortest string that keeps their order", "[table][fences]") {
+TEST_CASE("separator of two keys is computed: it is the shortest string that keeps their order", "[table][fences]") {
   REQUIRE(shortest_separator("abc", "abd") == "abd");
   REQUIRE(shortest_separator("abc", "b123") == "b");
   REQUIRE(shortest_separator("ab", "abc") == "abc");

@@ -84,7 +84,7 @@ TEST_CASE("table is opened lazily: no file is read until the table is searched")
   CHECK(table->pages_per_tile() == 1);
 }
 
-TEST_CASE("lookup without I/O in a table without index: it misses the index, then the page, then finds the key") {
+TEST_CASE("lookup may not read, and the table's index is not in memory: first the index, then the page is a miss") {
   ColdBench bench;
   const std::vector<Owned> entries = bench.plain_entries(200);
   const auto table = bench.lazy(bench.build(bench.builder_options(), entries));
@@ -109,7 +109,7 @@ TEST_CASE("lookup without I/O in a table without index: it misses the index, the
   CHECK(value == entries[7].value);
 }
 
-TEST_CASE("lookup misses a page: the index stays in memory until the miss is cleared") {
+TEST_CASE("lookup misses a page: the table's index stays in memory until the miss is cleared") {
   ColdBench bench;
   const std::vector<Owned> entries = bench.plain_entries(200);
   const auto table = bench.lazy(bench.build(bench.builder_options(), entries));
@@ -126,7 +126,7 @@ TEST_CASE("lookup misses a page: the index stays in memory until the miss is cle
   CHECK(bench.indexes.counts().tables == 0);
 }
 
-TEST_CASE("index is unloaded between the stages of a lookup: the result is the same") {
+TEST_CASE("index is unloaded between the stages of a lookup: the lookup finds the same") {
   ColdBench bench;
   const std::vector<Owned> entries = bench.plain_entries(500);
   const std::uint32_t h = GENERATE(1, 4);
@@ -158,7 +158,7 @@ TEST_CASE("index is unloaded between the stages of a lookup: the result is the s
   }
 }
 
-TEST_CASE("indexes exceed the capacity: those not searched since the cache last looked for victims are unloaded") {
+TEST_CASE("indexes exceed the capacity: those not searched since the last check are unloaded") {
   ColdBench bench;
   std::vector<std::shared_ptr<TableReader>> tables;
   std::vector<std::vector<Owned>> entries;
@@ -204,7 +204,7 @@ TEST_CASE("pinned index exceeds the capacity: it is unloaded when its pin ends")
   CHECK(table->memory_bytes() < table->resident_bytes() + 1);
 }
 
-TEST_CASE("more than 128 tables have pinned indexes over the capacity: a missed page pins no index until pins end") {
+TEST_CASE("over 128 tables have pinned indexes beyond the capacity: a missed page pins no index until pins end") {
   ColdBench bench;
   constexpr std::size_t kTables = IndexCache::kMostPinned + 1;
   const std::vector<Owned> entries = bench.plain_entries(20);
@@ -234,7 +234,7 @@ TEST_CASE("more than 128 tables have pinned indexes over the capacity: a missed 
   CHECK(tables[1]->pinned_if_loaded() != nullptr);
 }
 
-TEST_CASE("index is unloaded: the filter excludes no key, and is loaded again with the chosen slices") {
+TEST_CASE("index is unloaded: the table's filter excludes no key; it is loaded again with the chosen slices") {
   ColdBench bench;
   TableBuilderOptions options = bench.builder_options();
   options.filter_slices = {6, 4};
@@ -253,7 +253,7 @@ TEST_CASE("index is unloaded: the filter excludes no key, and is loaded again wi
   CHECK(table->filter()->slices() == 1);
 }
 
-TEST_CASE("first search finds damage: it is reported once, and the table is unreadable") {
+TEST_CASE("first search of a table finds damage: the damage is reported once, and the table is unreadable") {
   ColdBench bench;
   const std::vector<Owned> entries = bench.plain_entries(100);
   const BuiltTable built = bench.build(bench.builder_options(), entries);
@@ -283,7 +283,7 @@ TEST_CASE("first search finds damage: it is reported once, and the table is unre
   CHECK(bench.damage.reports.size() == 1);
 }
 
-TEST_CASE("device fails at the first search: the error is reported, and the next search succeeds") {
+TEST_CASE("device fails at the first search of a table: the error is reported, and the next search succeeds") {
   ColdBench bench;
   const std::vector<Owned> entries = bench.plain_entries(100);
   const auto table = bench.lazy(bench.build(bench.builder_options(), entries));
@@ -298,7 +298,7 @@ TEST_CASE("device fails at the first search: the error is reported, and the next
   CHECK(find_in(bench, *table, entries[0].key, nullptr, &value, &status) == Lookup::kFound);
 }
 
-TEST_CASE("statistics in the manifest differ from the file's: verification of a table that was opened lazily reports it") {
+TEST_CASE("manifest's statistics of a table differ from its file's: verify() reports corruption of the lazily opened table") {
   ColdBench bench;
   const BuiltTable built = bench.build(bench.builder_options(), bench.plain_entries(100));
   std::vector<Status> errors;
@@ -311,7 +311,7 @@ TEST_CASE("statistics in the manifest differ from the file's: verification of a 
   CHECK(errors[0].code() == Code::kCorruption);
 }
 
-TEST_CASE("metadata file is replaced by another valid one while the table is open: reading it again finds the damage") {
+TEST_CASE("metadata file is replaced by another valid one: reading it again reports corruption") {
   ColdBench bench;
   const BuiltTable built = bench.build(bench.builder_options(), bench.plain_entries(100));
   const std::string path = join_path("db", metadata_file_name(built.metadata_file));
@@ -346,7 +346,7 @@ TEST_CASE("index is not in memory: may_contain() is true for any key") {
   CHECK_FALSE((*pinned)->may_have_collection(absent));
 }
 
-TEST_CASE("filter slices are dropped or loaded: the index cache counts the new bytes") {
+TEST_CASE("filter slices of a table are dropped or loaded: the index cache counts the new bytes") {
   ColdBench bench;
   TableBuilderOptions options = bench.builder_options();
   options.filter_slices = {6, 4};
@@ -385,7 +385,7 @@ TEST_CASE("index is unloaded: readers whose EpochGuard began before may still us
   CHECK(freed);
 }
 
-TEST_CASE("files of an abandoned table are missing: no damage is reported") {
+TEST_CASE("table is abandoned and its file is missing: loading its index returns kAborted and reports no damage") {
   ColdBench bench;
   const BuiltTable built = bench.build(bench.builder_options(), bench.plain_entries(100));
   const auto table = bench.lazy(built);
@@ -397,7 +397,7 @@ TEST_CASE("files of an abandoned table are missing: no damage is reported") {
 
 // 10 TB in files of 64 MiB are 160,000 tables. With 2 GB of memory each table may take 12.5 KB. The test has a thousandth of
 // both: 160 tables and 2 MB.
-TEST_CASE("160 tables, a thousandth of 10 TB, have no index in memory: they take less than a thousandth of 2 GB") {
+TEST_CASE("160 tables, a thousandth of 10 TB, have no index in memory: they take less than 320 KiB") {
   ColdBench bench;
   std::uint64_t resident = 0, all = 0;
   std::vector<std::shared_ptr<TableReader>> tables;

@@ -205,7 +205,7 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
 
 }  // namespace
 
-TEST_CASE("pages are dropped as a whole and in part, in many rounds: living entries stay", "[table][drops]") {
+TEST_CASE("pages are dropped as a whole and in part, in many rounds: all living entries can still be read", "[table][drops]") {
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
     for (const Millis birth : {Millis{0}, Millis{1'650'000'000'000}}) {
       for (const std::uint32_t versions : {1u, 3u}) {
@@ -294,7 +294,7 @@ TEST_CASE("whole pages are dropped: no page is read, and the fences of dropped t
   REQUIRE(cut->built.stats.largest <= t.model.back().key);
 }
 
-TEST_CASE("pages were dropped: permutations show tiles with outdated names, and renewing these reads one page of each",
+TEST_CASE("tiles have names of dropped keys: permutations show which, and renewing the names reads one page of each",
           "[table][drops]") {
   Bench bench;
   Living t;
@@ -327,7 +327,7 @@ TEST_CASE("pages were dropped: permutations show tiles with outdated names, and 
   REQUIRE(renewed->reads.pages_read == stale + 1);  // one more for the page with the last key
 }
 
-TEST_CASE("table has range tombstones: names of dropped keys in its fences are not renewed", "[table][drops]") {
+TEST_CASE("table has range tombstones: renew_names() refuses to renew the names of dropped keys", "[table][drops]") {
   Bench bench;
   Random random(3);
   Recipe recipe;
@@ -339,8 +339,7 @@ TEST_CASE("table has range tombstones: names of dropped keys in its fences are n
   REQUIRE(bench.fs.tree().size() == files);
 }
 
-TEST_CASE("entry of a table is dropped: the drop reports lingering names only if it was the first or last one",
-          "[table][drops]") {
+TEST_CASE("entry of a table is dropped: lingering names are reported only if it was the first or last entry", "[table][drops]") {
   Recipe recipe;
   recipe.keys = 20;
   recipe.versions = 1;
@@ -406,7 +405,7 @@ TEST_CASE("all entries are dropped: no file is written, unless range tombstones 
   }
 }
 
-TEST_CASE("drop is invalid: it is refused; write of a drop fails: no file is left", "[table][drops]") {
+TEST_CASE("drop request is invalid: the drop is refused; write of a drop fails: no file is left", "[table][drops]") {
   Bench bench;
   Random random(5);
   Recipe recipe;
@@ -443,7 +442,7 @@ TEST_CASE("drop is invalid: it is refused; write of a drop fails: no file is lef
   REQUIRE(drop_pages(*table, good, faults, bench.dir, bench.next_file++).is_ok());
 }
 
-TEST_CASE("partial drop finds no dead entries: it changes nothing", "[table][drops]") {
+TEST_CASE("partial drop finds no dead entries: no file is written", "[table][drops]") {
   Bench bench;
   Random random(6);
   Recipe recipe;
@@ -460,7 +459,7 @@ TEST_CASE("partial drop finds no dead entries: it changes nothing", "[table][dro
   REQUIRE(bench.fs.tree() == files);
 }
 
-TEST_CASE("table is written: flags show pages with only expiring entries, and tiles with only single versions",
+TEST_CASE("table is written: flags mark pages with only expiring entries, and tiles with only single versions",
           "[table][drops]") {
   Bench bench;
   std::vector<Owned> entries;

@@ -86,7 +86,7 @@ std::vector<std::string> keys_of(const std::vector<test::Owned>& entries) {
 
 std::string data_path(const BuiltTable& built) { return join_path(kDir, data_file_name(built.data_file)); }
 
-TEST_CASE("table has entries of every kind: they are printed", "[tools]") {
+TEST_CASE("table has entries of every kind: inspect prints each with all its fields", "[tools]") {
   test::Bench bench;
   TableBuilderOptions options = bench.builder_options();
   options.pages_per_tile = GENERATE(1, 8);
@@ -132,7 +132,7 @@ TEST_CASE("table has entries of every kind: they are printed", "[tools]") {
           R"(\"","value_cut":true}],"errors":[]})" + "\n");
 }
 
-TEST_CASE("entries of a table are printed in key order, up to the limit", "[tools]") {
+TEST_CASE("entries of a table are printed: they are in key order, and end at the limit", "[tools]") {
   test::Bench bench;
   Random random(31);
   std::vector<test::Owned> entries;
@@ -175,7 +175,7 @@ TEST_CASE("entries of a table are printed in key order, up to the limit", "[tool
   CHECK(asked({"z", ""}, kAll).empty());
 }
 
-TEST_CASE("pages were dropped: their entries are not printed", "[tools]") {
+TEST_CASE("pages of a table were dropped: their entries are not printed", "[tools]") {
   test::Bench bench;
   std::vector<test::Owned> entries;
   for (int i = 0; i < 300; ++i)
@@ -254,7 +254,7 @@ TEST_CASE("page is damaged: the entries before it are printed, then the place of
   CHECK(nowhere.json == "{\"entries\":[],\"errors\":[" + json_string(nowhere.errors[0]) + "]}\n");
 }
 
-TEST_CASE("large value of an entry is damaged: the entry is printed, and later ones too", "[tools]") {
+TEST_CASE("large value of an entry is damaged: its entry is printed, and later entries, too", "[tools]") {
   test::Bench bench;
   const auto table = bench.table(bench.builder_options(), all_kinds());
   const std::string path = join_path(kDir, data_file_name(table->files().data_file)), good = *read_file(bench.fs, path);
@@ -275,7 +275,7 @@ TEST_CASE("large value of an entry is damaged: the entry is printed, and later o
   CHECK(printed.json.find("\"value_bytes\":600000},") != std::string::npos);
 }
 
-TEST_CASE("key argument is quoted: it is read in printed form; otherwise verbatim", "[tools]") {
+TEST_CASE("key argument has quotes: it is read as printed, with escapes; without quotes: verbatim", "[tools]") {
   CHECK(parse_key_argument("")->empty());
   CHECK(*parse_key_argument("a b\\x00") == "a b\\x00");
   CHECK(parse_key_argument("\"\"")->empty());

@@ -9,7 +9,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("tool takes long: it reports progress every two seconds, not at once") {
+TEST_CASE("tool runs long: it reports its progress every two seconds, first after two") {
   MemoryFileSystem files;
   SimulatedClock clock;
   std::vector<std::string> told;

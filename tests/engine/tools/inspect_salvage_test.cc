@@ -116,7 +116,7 @@ void check_certain(const Saved& saved, const std::map<std::string, std::string>&
 
 }  // namespace
 
-TEST_CASE("whole database is salvaged: it is as it was, deletes of all kinds and expiries included") {
+TEST_CASE("undamaged database is salvaged: the copy equals it, with deletes of all kinds and expiries") {
   Harness h(no_merges());
   h.open();
   auto expected = fill(h);
@@ -155,7 +155,7 @@ TEST_CASE("whole database is salvaged: it is as it was, deletes of all kinds and
   CHECK(contents(h, kOut, 2).empty());
 }
 
-TEST_CASE("batch is in pieces: it is salvaged whole; a piece is damaged: older values are saved as possibly deleted") {
+TEST_CASE("batch is in pieces: all of it is salvaged; a piece is damaged: older values are saved as possibly deleted") {
   const bool damaged = GENERATE(false, true);
   Harness h(no_merges());
   h.open();
@@ -177,7 +177,7 @@ TEST_CASE("batch is in pieces: it is salvaged whole; a piece is damaged: older v
   CHECK(lists(saved, "of batch 2-1 is missing") == damaged);
 }
 
-TEST_CASE("page is damaged: older versions of its keys are saved as possibly deleted, and all other keys as certain") {
+TEST_CASE("page is damaged: older versions of its keys are saved as possibly deleted, all other keys as certain") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -196,7 +196,7 @@ TEST_CASE("page is damaged: older versions of its keys are saved as possibly del
   }
 }
 
-TEST_CASE("table is lost: values that it may have deleted are saved as possibly deleted; keys with newer versions are certain") {
+TEST_CASE("table is lost: values that it may have deleted are saved as possibly deleted; keys with newer versions as certain") {
   for (const char* suffix : {".data", ".meta"}) {
     for (const bool gone : {true, false}) {
       INFO(suffix << gone);
@@ -227,7 +227,7 @@ TEST_CASE("table is lost: values that it may have deleted are saved as possibly 
   }
 }
 
-TEST_CASE("manifest and CURRENT are damaged or missing: no key is certain, and all are saved as possibly deleted") {
+TEST_CASE("manifest and CURRENT are damaged or missing: all keys are saved as possibly deleted, none as certain") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -265,7 +265,7 @@ TEST_CASE("manifest and CURRENT are damaged or missing: no key is certain, and a
   }
 }
 
-TEST_CASE("newest log segment is missing: it is listed, and no key is certain, since it may have had deletes") {
+TEST_CASE("newest log segment is missing: the report lists it, and no key is certain, since it may have had deletes") {
   Settings settings = no_merges();
   settings.tree.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
@@ -284,7 +284,7 @@ TEST_CASE("newest log segment is missing: it is listed, and no key is certain, s
   CHECK(lists(saved, segments.back().substr(5) + " is missing: " + segments[1].substr(5) + " names it"));
 }
 
-TEST_CASE("each 16th byte of the manifest is damaged in turn: certain keys have the right values, and no key is lost") {
+TEST_CASE("a byte of the manifest is damaged: certain keys have the right values, and no key is missing from the copy") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -309,7 +309,7 @@ TEST_CASE("each 16th byte of the manifest is damaged in turn: certain keys have 
   }
 }
 
-TEST_CASE("part of the log is lost: in trees whose tables lack it, only writes after it are certain") {
+TEST_CASE("part of the log is lost: of trees whose tables lack that part, only keys written later are certain") {
   Harness h(no_merges());
   h.open();
   h.put(0, "flushed", "1");
@@ -337,7 +337,7 @@ TEST_CASE("part of the log is lost: in trees whose tables lack it, only writes a
   CHECK(saved.apart == std::map<std::string, std::string>{{"flushed", "1"}, {"before", "1"}});
 }
 
-TEST_CASE("manifest and CURRENT are missing, and tables have keys that the log lacks: these keys are saved as uncertain") {
+TEST_CASE("manifest is missing, and tables have keys that the log lacks: these keys are saved as uncertain") {
   Harness h(no_merges());
   h.open();
   auto expected = fill(h);
@@ -358,7 +358,7 @@ TEST_CASE("manifest and CURRENT are missing, and tables have keys that the log l
   CHECK(lists(saved, "tables are in no readable manifest"));
 }
 
-TEST_CASE("manifest is older than a merge whose inputs are gone: the keys of its output are saved as uncertain") {
+TEST_CASE("manifest is older than a merge whose inputs are gone: keys of its output are saved as uncertain") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -379,7 +379,7 @@ TEST_CASE("manifest is older than a merge whose inputs are gone: the keys of its
   CHECK(lists(saved, "it may be older than they are"));
 }
 
-TEST_CASE("end of the log is lost, and tables of another tree rely on it: nothing of the tree that lacks it is certain") {
+TEST_CASE("end of the log is lost, as another tree's tables show: no key of a tree whose tables lack it is certain") {
   Harness h(no_merges());
   h.open();
   h.put(0, "flushed", "1");
@@ -400,7 +400,7 @@ TEST_CASE("end of the log is lost, and tables of another tree rely on it: nothin
   CHECK(saved.apart == std::map<std::string, std::string>{{"flushed", "1"}});
 }
 
-TEST_CASE("only the log knows that a database was emptied: its former keys are not saved") {
+TEST_CASE("only the log knows that a database was emptied: keys from before are not saved") {
   Harness h(no_merges());
   h.open();
   h.put(0, "former", "1");
@@ -417,7 +417,7 @@ TEST_CASE("only the log knows that a database was emptied: its former keys are n
   CHECK(saved.apart.empty());
 }
 
-TEST_CASE("damaged part of the log has only writes that tables have, too: nothing is lost") {
+TEST_CASE("damaged part of the log has only writes that tables have, too: every key is saved as certain") {
   Harness h(no_merges());
   h.open();
   std::map<std::string, std::string> expected;
@@ -437,7 +437,7 @@ TEST_CASE("damaged part of the log has only writes that tables have, too: nothin
   CHECK(lists(saved, "tables and manifest have all operations"));
 }
 
-TEST_CASE("manifest and log have secondary range deletes: salvage applies them") {
+TEST_CASE("manifest and log have deletes by stamp: salvage applies them") {
   Settings settings = no_merges();
   settings.tree.stamp = StampMode::kExplicit;
   Harness h(settings);
@@ -483,7 +483,7 @@ class BadSector final : public InterposedFileSystem {
 
 }  // namespace
 
-TEST_CASE("drive cannot read a sector: it is named, and the other bytes of the file are saved") {
+TEST_CASE("drive cannot read a sector: the report names the place, and all other bytes are salvaged") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -504,7 +504,7 @@ TEST_CASE("drive cannot read a sector: it is named, and the other bytes of the f
   }
 }
 
-TEST_CASE("DIR is open, missing or empty, or OUT is not empty or inside DIR: salvage is refused") {
+TEST_CASE("DIR is open, missing or empty, or OUT not empty or inside DIR: salvage is refused") {
   Harness h;
   h.open();
   h.put(0, "k", "v");
@@ -539,7 +539,7 @@ TEST_CASE("DIR is open, missing or empty, or OUT is not empty or inside DIR: sal
   CHECK_FALSE(h.files->exists(kOut));
 }
 
-TEST_CASE("any operation fails while salvaged data is written: nothing is left, and nothing opens") {
+TEST_CASE("any file operation of salvage fails: no output directory is left") {
   for (std::uint64_t n = 1;; ++n) {
     INFO("error at operation " << n);
     Harness h(no_merges());
@@ -560,7 +560,7 @@ TEST_CASE("any operation fails while salvaged data is written: nothing is left, 
   }
 }
 
-TEST_CASE("salvage is interrupted: it leaves no file") {
+TEST_CASE("salvage is interrupted: no output directory is left") {
   Harness h(no_merges());
   h.open();
   fill(h);

@@ -115,7 +115,7 @@ std::string renamed(std::string archive, const std::string& name) {
   return archive;
 }
 
-TEST_CASE("database was sent and received: it opens with all its data, whatever the pieces", "[tools][stream]") {
+TEST_CASE("database is sent and received, in pieces of any size: the copy opens with all its data", "[tools][stream]") {
   const auto fs = sample();
   const std::string stream = sent(*fs);
   for (const std::size_t piece : {std::size_t{1}, std::size_t{13}, std::size_t{1} << 20}) {
@@ -128,7 +128,7 @@ TEST_CASE("database was sent and received: it opens with all its data, whatever 
   }
 }
 
-TEST_CASE("stream is cut: nothing is left", "[tools][stream]") {
+TEST_CASE("received stream is cut: receive fails and leaves no directory", "[tools][stream]") {
   const auto fs = sample();
   const std::string stream = sent(*fs);
   for (std::size_t size = 0; size < stream.size(); size += 1 + stream.size() / 97) {
@@ -142,7 +142,8 @@ TEST_CASE("stream is cut: nothing is left", "[tools][stream]") {
   CHECK_FALSE(fs->exists("copy"));
 }
 
-TEST_CASE("stream has a flipped bit: receive fails and leaves no directory, unless the bit has no effect", "[tools][stream]") {
+TEST_CASE("received stream has a flipped bit: receive fails and leaves no directory, unless the bit has no effect",
+          "[tools][stream]") {
   const auto fs = sample();
   const std::string stream = sent(*fs);
   for (std::size_t at = 0; at < stream.size(); at += 1 + stream.size() / 97) {
@@ -159,7 +160,7 @@ TEST_CASE("stream has a flipped bit: receive fails and leaves no directory, unle
   }
 }
 
-TEST_CASE("archive has a name that no database has: it is refused, and nothing is written outside", "[tools][stream]") {
+TEST_CASE("archive has a file name that no database has: receive refuses it, and writes no file", "[tools][stream]") {
   const auto fs = sample();
   const std::string archive = unpacked(sent(*fs));
   for (const char* name : {"../evil", "/etc/evil", "LOCK", "a/000001.data", "", "000001.tmp", "RESERVE"}) {
@@ -172,7 +173,8 @@ TEST_CASE("archive has a name that no database has: it is refused, and nothing i
   }
 }
 
-TEST_CASE("archive lacks its last member, or has a member after it: it is refused", "[tools][stream]") {
+TEST_CASE("archive lacks its last member, or has a member after it: receive refuses it and leaves no directory",
+          "[tools][stream]") {
   const auto fs = sample();
   std::string archive = unpacked(sent(*fs));
   const std::size_t current = archive.size() - 1024 - 1024;  // header and padded content before the two last blocks
@@ -184,14 +186,14 @@ TEST_CASE("archive lacks its last member, or has a member after it: it is refuse
   CHECK_FALSE(fs->exists("copy"));
 }
 
-TEST_CASE("target is not empty: it is kept, and the stream refused", "[tools][stream]") {
+TEST_CASE("target of receive is not empty: receive refuses the stream, and the target stays as it is", "[tools][stream]") {
   const auto fs = sample();
   const std::string stream = sent(*fs);
   CHECK(received(*fs, stream, kDir).errors.at(0).find("is not empty") != std::string::npos);
   CHECK(Opened(*fs, kDir).get("in the log") == "yes");
 }
 
-TEST_CASE("directory is open or no database: it sends nothing", "[tools][stream]") {
+TEST_CASE("directory is open in a server, or has no database: send writes nothing", "[tools][stream]") {
   const auto fs = sample();
   std::size_t bytes = 0;
   const auto count = [&](Bytes piece) {
@@ -204,7 +206,7 @@ TEST_CASE("directory is open or no database: it sends nothing", "[tools][stream]
   CHECK(bytes == 0);
 }
 
-TEST_CASE("output cannot be written: this is an error", "[tools][stream]") {
+TEST_CASE("output of send cannot be written: send returns an error, and says that the stream is incomplete", "[tools][stream]") {
   const auto fs = sample();
   const Inspection done = send_database(*fs, kDir, [](Bytes) { return Status::io_error("full"); });
   CHECK(done.errors.at(0).find("full") != std::string::npos);

@@ -109,7 +109,7 @@ void run_all(FileSystem& fs, const std::string& path) {
   (void)inspect_repair(fs, path, false);
 }
 
-TEST_CASE("data directory is undamaged: verify finds no error, and all files are printed", "[tools]") {
+TEST_CASE("data directory is undamaged: verify finds no error, and each kind of file can be printed", "[tools]") {
   const auto fs = sample();
   const Inspection verify = inspect_verify(*fs, kDir);
   INFO(verify.text);
@@ -139,7 +139,7 @@ TEST_CASE("data directory is undamaged: verify finds no error, and all files are
   }
 }
 
-TEST_CASE("log has a large batch in pieces: it is printed, verified, counted and copied", "[tools]") {
+TEST_CASE("log has a large batch in pieces: inspect prints, verifies, counts and copies it", "[tools]") {
   MemoryFileSystem fs;
   {
     Opened db(fs);
@@ -169,7 +169,7 @@ TEST_CASE("log has a large batch in pieces: it is printed, verified, counted and
   CHECK(damaged.errors.front().find("is missing") != std::string::npos);
 }
 
-TEST_CASE("directory has an unknown file: verify notes it, but not the server's file with the database's id", "[tools]") {
+TEST_CASE("directory has an unknown file: verify notes it, but does not note the server's DATABASE_ID", "[tools]") {
   MemoryFileSystem fs;
   {
     Opened db(fs);
@@ -182,7 +182,7 @@ TEST_CASE("directory has an unknown file: verify notes it, but not the server's 
   CHECK(verify.text.find("DATABASE_ID") == std::string::npos);
 }
 
-TEST_CASE("directory has pending deletes: they are printed by level, by file and for the log", "[tools]") {
+TEST_CASE("directory has pending deletes: inspect prints them by level, by file and for the log", "[tools]") {
   MemoryFileSystem fs;
   SimulatedClock clock;
   ManualPool pool;
@@ -269,7 +269,7 @@ TEST_CASE("deadline was changed: due times of older deletes follow the deadline 
   CHECK(found.text.find("  40s       -\n") != std::string::npos);
 }
 
-TEST_CASE("page drops left names and holes to punch: they are listed as such, not as records", "[tools]") {
+TEST_CASE("page drops left lingering names and holes to punch: inspect lists them as such, not as deletes by stamp", "[tools]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
   auto set = VersionSet::create(fs, kDir);
@@ -297,7 +297,7 @@ TEST_CASE("page drops left names and holes to punch: they are listed as such, no
   CHECK(found.text.find("record") == std::string::npos);
 }
 
-TEST_CASE("duration is printed in units that people use, and is parsed from them", "[tools]") {
+TEST_CASE("duration is printed as text like 2d 7h: the text of one unit, like 24h, can be parsed", "[tools]") {
   CHECK(duration_text(250) == "250ms");
   CHECK(duration_text(65'000) == "1m 5s");
   CHECK(duration_text(86'400'000) == "24h");
@@ -307,7 +307,7 @@ TEST_CASE("duration is printed in units that people use, and is parsed from them
   for (const char* wrong : {"", "h", "5", "5w", "-1s", "99999999999999d", "1.5h"}) CHECK(!parse_duration(wrong).is_ok());
 }
 
-TEST_CASE("any byte of a table has a flipped bit: verify finds it", "[tools]") {
+TEST_CASE("any byte of a table has a flipped bit: verify reports an error", "[tools]") {
   const auto fs = sample();
   Random random(5);
   for (const FileKind kind : {FileKind::kData, FileKind::kMetadata}) {
@@ -333,7 +333,7 @@ TEST_CASE("any byte of a table has a flipped bit: verify finds it", "[tools]") {
   CHECK(inspect_verify(*fs, kDir).errors.empty());
 }
 
-TEST_CASE("files of two tables were swapped: verify finds it", "[tools]") {
+TEST_CASE("files of two tables were swapped: verify reports an error", "[tools]") {
   const auto fs = sample();
   const auto tables = files_of(*fs, FileKind::kData);
   REQUIRE(tables.size() >= 2);
@@ -343,7 +343,7 @@ TEST_CASE("files of two tables were swapped: verify finds it", "[tools]") {
   CHECK(inspect_verify(*fs, kDir).errors.size() >= 2);
 }
 
-TEST_CASE("files are damaged or hostile: this is reported, without a crash", "[tools]") {
+TEST_CASE("files are damaged or hostile: inspect commands report errors and do not crash", "[tools]") {
   const auto fs = sample();
   Random random(11);
   std::vector<std::string> paths;
@@ -412,7 +412,7 @@ void flip_in_the_middle(FileSystem& fs, const std::string& path) {
   flip(fs, path, static_cast<std::size_t>(fs.file_size(path).value() / 2));
 }
 
-TEST_CASE("directory is undamaged: it needs no repair", "[tools][repair]") {
+TEST_CASE("directory is undamaged: repair finds nothing to repair", "[tools][repair]") {
   const auto fs = sample();
   const auto before = contents(*fs);
   const Inspection found = inspect_repair(*fs, kDir, true);
@@ -422,7 +422,8 @@ TEST_CASE("directory is undamaged: it needs no repair", "[tools][repair]") {
   CHECK(contents(*fs) == before);
 }
 
-TEST_CASE("page of a table is damaged: repair does not look for it, and names the command that does", "[tools][repair]") {
+TEST_CASE("page of a table is damaged: repair finds nothing, and names the command that reads pages; verify reports it",
+          "[tools][repair]") {
   const auto fs = sample();
   const std::string table = files_of(*fs, FileKind::kData).front();
   flip_in_the_middle(*fs, table);
@@ -434,7 +435,7 @@ TEST_CASE("page of a table is damaged: repair does not look for it, and names th
   CHECK(verified.errors[0].find(table.substr(3)) != std::string::npos);
 }
 
-TEST_CASE("log has a torn end: it is kept beside the log and cut", "[tools][repair]") {
+TEST_CASE("log has a torn end: repair cuts it off, and saves it in a file beside the log", "[tools][repair]") {
   const auto fs = sample();
   const std::string log = files_of(*fs, FileKind::kLog).back(), good = *read_file(*fs, log), torn = "no whole record";
   rewrite(*fs, log, good + torn);
@@ -451,7 +452,7 @@ TEST_CASE("log has a torn end: it is kept beside the log and cut", "[tools][repa
   CHECK(Opened(*fs).get(0, "key1319") == "value319");
 }
 
-TEST_CASE("log is cut before the end of its first record: this is damage, and it is left as it is", "[tools][repair]") {
+TEST_CASE("log is cut within its first, needed record: repair reports damage, and leaves the log as it is", "[tools][repair]") {
   const auto fs = sample();
   const std::string log = files_of(*fs, FileKind::kLog).back(), cut = read_file(*fs, log)->substr(0, 40);
   rewrite(*fs, log, cut);
@@ -476,7 +477,7 @@ TEST_CASE("directory has leftover files: repair removes only those", "[tools][re
   CHECK(contents(*fs) == wanted);
 }
 
-TEST_CASE("CURRENT is lost or damaged: it is rewritten", "[tools][repair]") {
+TEST_CASE("CURRENT is lost or damaged: repair writes it again", "[tools][repair]") {
   const std::string current = join_path(kDir, "CURRENT");
   for (const char* content : {"", "MANIFEST-000001", "gone"}) {
     INFO(content);
@@ -496,7 +497,7 @@ TEST_CASE("CURRENT is lost or damaged: it is rewritten", "[tools][repair]") {
   }
 }
 
-TEST_CASE("manifest is damaged: an older one replaces it only if that is complete", "[tools][repair]") {
+TEST_CASE("manifest is damaged: repair goes back to an older one only if tables and log complete it", "[tools][repair]") {
   const auto fs = sample();
   const std::string older = files_of(*fs, FileKind::kManifest).back(), older_content = *read_file(*fs, older);
   const std::string first_log = files_of(*fs, FileKind::kLog).front();
@@ -532,14 +533,14 @@ TEST_CASE("manifest is damaged: an older one replaces it only if that is complet
     CHECK(opened.get(1, "flushed") == "2");
     CHECK(opened.get(0, "key1319") == "value319");
   }
-  SECTION("a segment of the log is missing") {
+  SECTION("segment of the log is missing") {
     REQUIRE(fs->unlink(first_log).is_ok());
     const Inspection found = repaired(*fs);
     REQUIRE(found.errors.size() >= 3);
     CHECK(found.errors[1].find("does not describe the whole database") != std::string::npos);
     CHECK(found.errors[2].find(first_log + " is missing") != std::string::npos);
   }
-  SECTION("a table has the operations of the lost end of the log") {
+  SECTION("table has the operations of the lost end of the log") {
     const auto end = read_log(*fs, kDir, files_of_kind(*fs, kDir, static_cast<int>(FileKind::kLog))->back(),
                               [&](const std::string&, std::uint64_t offset) { return records.push_back(offset), Status::ok(); });
     REQUIRE(end.is_ok());
@@ -551,7 +552,7 @@ TEST_CASE("manifest is damaged: an older one replaces it only if that is complet
   }
 }
 
-TEST_CASE("directory is open in a server, or no data directory: it is not changed", "[tools][repair]") {
+TEST_CASE("directory is open in a server, or has no database: repair changes nothing", "[tools][repair]") {
   const auto fs = sample();
   rewrite(*fs, join_path(kDir, "CURRENT"), "damaged");
   const auto lock = fs->lock(join_path(kDir, "LOCK"));
@@ -585,7 +586,7 @@ void check_sample(const Opened& opened, const std::string& damaged) {
 
 }  // namespace
 
-TEST_CASE("directory is damaged at random: repair changes nothing, or makes it open", "[tools][repair]") {
+TEST_CASE("directory is damaged at random: repair either changes nothing, or the database opens afterwards", "[tools][repair]") {
   const auto whole = sample();
   const auto paths = contents(*whole);
   Random random(23);
@@ -618,7 +619,7 @@ TEST_CASE("directory is damaged at random: repair changes nothing, or makes it o
 
 // --- copies
 
-TEST_CASE("database was copied: the copy opens, and writes to it do not reach its source", "[tools][copy]") {
+TEST_CASE("database is copied: the copy opens, and writes to the copy do not reach its source", "[tools][copy]") {
   const bool link = GENERATE(false, true);
   const auto fs = sample();
   const auto before = contents(*fs);
@@ -642,7 +643,7 @@ TEST_CASE("database was copied: the copy opens, and writes to it do not reach it
   CHECK(Opened(*fs).get(0, "more") == "not found");
 }
 
-TEST_CASE("backup is incomplete, or target not empty: the copy is refused", "[tools][copy]") {
+TEST_CASE("backup is incomplete, or its target is not empty: copy is refused", "[tools][copy]") {
   const auto fs = sample();
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& why) {
     const Inspection done = copy_database(*fs, from, to, false);
@@ -672,7 +673,7 @@ TEST_CASE("backup is incomplete, or target not empty: the copy is refused", "[to
   CHECK(*fs->list("full") == std::vector<std::string>{"theirs"});
 }
 
-TEST_CASE("copy meets an error or a power loss: it does not open, or is complete", "[tools][copy]") {
+TEST_CASE("copy meets an error or a power loss: the target does not open, or is complete", "[tools][copy]") {
   const auto whole = sample();
   for (std::uint64_t n = 1;; ++n) {
     INFO("operation " << n);

@@ -34,7 +34,8 @@ void set_version(FileSystem& fs, const std::string& path, std::uint32_t version)
   REQUIRE((*fs.create(path))->append(bytes).is_ok());
 }
 
-TEST_CASE("kept directory of every released format: it has known versions and opens with that release", "[tools][versions]") {
+TEST_CASE("kept directories of format 1 are inspected: their formats are printed, with the release that opens them",
+          "[tools][versions]") {
   for (const char* name : {"format_1", "format_1_deletes"}) {
     INFO(name);
     const Inspection found = inspect_versions(*posix_file_system(), kKept + name);
@@ -46,7 +47,7 @@ TEST_CASE("kept directory of every released format: it has known versions and op
   }
 }
 
-TEST_CASE("kept directory with compact entries: its tables have format 2 and its log has format 3", "[tools][versions]") {
+TEST_CASE("kept directory has compact entries: its tables have format 2, and its log has format 3", "[tools][versions]") {
   const Inspection found = inspect_versions(*posix_file_system(), kKept + "format_2_collections");
   for (const std::string& error : found.errors) FAIL_CHECK(error);
   CHECK(has(found.text, "log format 3: "));
@@ -54,7 +55,7 @@ TEST_CASE("kept directory with compact entries: its tables have format 2 and its
   CHECK(has(found.text, "Opens with 0.1.0 and later.\n"));
 }
 
-TEST_CASE("file has a newer format: the error names both versions", "[tools][versions]") {
+TEST_CASE("file has a newer format: the error names its version and the newest that this program opens", "[tools][versions]") {
   for (const char* file : {"000003.data", "000004.meta", "000002.wal", "MANIFEST-000001"}) {
     INFO(file);
     const auto fs = kept("format_1");
@@ -67,7 +68,7 @@ TEST_CASE("file has a newer format: the error names both versions", "[tools][ver
   }
 }
 
-TEST_CASE("manifest names the version that wrote it: it is reported, with odd bytes escaped", "[tools][versions]") {
+TEST_CASE("manifest names the version that wrote it: inspect prints the version, with odd bytes escaped", "[tools][versions]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir("db").is_ok());
   REQUIRE(VersionSet::create(fs, "db").is_ok());
@@ -83,7 +84,8 @@ TEST_CASE("manifest names the version that wrote it: it is reported, with odd by
   CHECK(has(inspect_versions(fs, "db").text, "Written by \"9\\x1b[0m\".\n"));
 }
 
-TEST_CASE("manifest is from before the field, or damaged: the writer is unknown", "[tools][versions]") {
+TEST_CASE("manifest is from before the field `writer`, or damaged: inspect prints that the writer is unknown",
+          "[tools][versions]") {
   const std::string unknown = "The manifest does not say which version wrote it.\n";
   const auto fs = kept("format_1");
   CHECK(has(inspect_versions(*fs, "db").text, unknown));
@@ -92,7 +94,8 @@ TEST_CASE("manifest is from before the field, or damaged: the writer is unknown"
   CHECK(has(inspect_versions(*fs, "db").text, unknown));
 }
 
-TEST_CASE("WORKLOAD has a newer format, or is cut: a warning, since the database opens without it", "[tools][versions]") {
+TEST_CASE("WORKLOAD has a newer format, or is cut: inspect warns only, since the database opens without it",
+          "[tools][versions]") {
   for (const std::string& content : {std::string("EBWL\x09\0\0\0", 8), std::string("EB")}) {
     const auto fs = kept("format_1");
     REQUIRE((*fs->create("db/WORKLOAD"))->append(content).is_ok());
@@ -104,7 +107,7 @@ TEST_CASE("WORKLOAD has a newer format, or is cut: a warning, since the database
   }
 }
 
-TEST_CASE("directory has no database: its versions are an error", "[tools][versions]") {
+TEST_CASE("directory has no database: inspect of its versions returns an error", "[tools][versions]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir("db").is_ok());
   CHECK(has(inspect_versions(fs, "db").errors.at(0), "has no CURRENT"));

@@ -69,7 +69,7 @@ double large_n_curve(double k, double n) {
   return k * std::pow(n, 1 / k) / c;
 }
 
-TEST_CASE("MinLatency costs as much as its search tree predicts", "[simulate]") {
+TEST_CASE("MinLatency is simulated: it costs as much as its search tree predicts", "[simulate]") {
   for (const auto& [m, k] :
        std::vector<std::pair<std::uint64_t, std::uint64_t>>{{20, 2}, {12, 3}, {9, 4}, {8, 5}, {6, 7}, {5, 10}}) {
     const std::uint64_t flushes = binomial_coefficient(m + k, k) - 1;
@@ -109,7 +109,7 @@ TEST_CASE("number of flushes grows: MinLatency's exact cost approaches k n^(1/k)
   }
 }
 
-TEST_CASE("flushes are many: MinLatency and Binomial cost the same, as theory says", "[simulate]") {
+TEST_CASE("flushes are many: MinLatency and Binomial cost nearly the same, as theory says", "[simulate]") {
   struct Case {
     std::uint64_t k, m;
     double nearness;  ///< least allowed ratio of the cost to the curve, which the cost approaches from below
@@ -138,7 +138,7 @@ TEST_CASE("flushes are many: MinLatency and Binomial cost the same, as theory sa
   }
 }
 
-TEST_CASE("flushes are few: Binomial has fewer runs than its bound k, and MinLatency uses all of them", "[simulate]") {
+TEST_CASE("flushes are few: Binomial has fewer runs than its bound k, and MinLatency has k runs", "[simulate]") {
   // There are about log2(n) / 2 runs and merges (thesis, 3.3.2), well below k; MinLatency fills the stack.
   const SimulationSample binomial = after(of("binomial", {{"k", 10}}), 4096);
   const SimulationSample lazy = after(of("min_latency", {{"k", 10}}), 4096);
@@ -148,7 +148,7 @@ TEST_CASE("flushes are few: Binomial has fewer runs than its bound k, and MinLat
   CHECK(lazy.write_amp < binomial.write_amp);
 }
 
-TEST_CASE("cost grows linearly with the flushes for Constant, logarithmically for tiering and leveling", "[simulate]") {
+TEST_CASE("flushes grow in number: cost grows linearly for Constant, logarithmically for tiering and leveling", "[simulate]") {
   // Every k-th flush rewrites everything: n / (2 k) writes on average, k - 1 of k flushes once.
   for (const double k : {2.0, 4.0, 8.0}) {
     for (const std::uint64_t n : {1000u, 4000u}) {
@@ -181,7 +181,7 @@ TEST_CASE("cost grows linearly with the flushes for Constant, logarithmically fo
   }
 }
 
-TEST_CASE("K-LSM writes as many bytes as Endure's equation 9 says", "[simulate]") {
+TEST_CASE("K-LSM is simulated: it writes as many bytes as Endure's equation 9 says", "[simulate]") {
   // Each level costs (T - 1 + K) / (2 K) for runs of (T - 1) / K units, with its arrival and the merge down. The T-th unit has a
   // run of its own here before the level moves down. It is written once, while in the equation it takes part in no merge on its
   // level.
@@ -204,7 +204,7 @@ TEST_CASE("K-LSM writes as many bytes as Endure's equation 9 says", "[simulate]"
   }
 }
 
-TEST_CASE("lower levels of leveling equal those of the thesis' LEVELED with two runs on level 0 (table 4.1)", "[simulate]") {
+TEST_CASE("leveling is simulated: its lower levels equal those of LEVELED in the thesis (table 4.1)", "[simulate]") {
   // In the thesis every file is one memtable. Here files are cut at cells, so a full level may have up to two files less.
   const std::pair<std::uint64_t, std::vector<double>> rows[] = {
       {20, {4, 14}}, {40, {4, 16, 18}}, {60, {4, 16, 38}}, {80, {4, 16, 58}}, {100, {4, 16, 64, 14}}, {120, {4, 16, 64, 34}}};
@@ -222,7 +222,7 @@ TEST_CASE("lower levels of leveling equal those of the thesis' LEVELED with two 
   }
 }
 
-TEST_CASE("simulated space with merges, updates and deletes matches theory", "[simulate]") {
+TEST_CASE("merges, updates and deletes are simulated: space amplification matches theory", "[simulate]") {
   // Without updates nothing is stale. A merge of everything needs all its space twice (thesis, 3.4.3), leveling the space of one
   // file.
   const SimulationSample constant = after(of("constant", {{"k", 4}}), 401);
@@ -246,7 +246,7 @@ TEST_CASE("simulated space with merges, updates and deletes matches theory", "[s
   CHECK(after(updated, 3000).write_amp < after(of("min_latency", {{"k", 4}}), 3000).write_amp);
 }
 
-TEST_CASE("simulated size of a run agrees with counted keys", "[simulate]") {
+TEST_CASE("size of a run is simulated: it agrees with the number of distinct drawn keys", "[simulate]") {
   // Compares the expectation with drawn keys: 20,000 in a memtable, and half of the operations overwrite.
   WorkloadSettings settings;
   settings.updates = 0.5;
@@ -332,7 +332,8 @@ std::string trace(const test::DataCase& data) {
   return out;
 }
 
-TEST_CASE("policies get the same flushes: their merges are as recorded, and no two policies do the same", "[simulate]") {
+TEST_CASE("policies get the same flushes: each one's merges equal the recorded ones, and no two policies merge alike",
+          "[simulate]") {
   std::map<std::string, std::string> traces;  // for each trace, the policy that made it
   std::set<std::string> policies;
   test::run_datadriven(std::string(EBBTIDE_TEST_DIR) + "/testdata/traces.txt", [&](const test::DataCase& data) {
@@ -389,7 +390,8 @@ TEST_CASE("file size is four memtables: no file has more than seven, so 100 memt
   CHECK(files <= 50);
 }
 
-TEST_CASE("figures of a simulation are printed as recorded", "[simulate]") {
+TEST_CASE("results of a simulation are printed: CSV and table equal the recorded texts, and plots have every policy",
+          "[simulate]") {
   const std::vector<SimulationSeries> series = {{"tiering", {{4, 2.5, 1.25, 3, 1, 1.5}, {8, 3, 1.5, 3, 1, 2}}},
                                                 {"k<4", {{4, 1, 1, 1, 1, 1}}}};
   CHECK(csv_text(series) ==
@@ -414,7 +416,7 @@ TEST_CASE("figures of a simulation are printed as recorded", "[simulate]") {
   CHECK(svg.find("</svg>\n") != std::string::npos);
 }
 
-TEST_CASE("policies of the command line are parsed, and errors name the wrong part", "[simulate]") {
+TEST_CASE("policies of the command line are parsed: an error names the wrong part", "[simulate]") {
   const auto policies = *parse_policies("MinLatency:k=3,exploring:k=4,lambda=1.5,C=4,tiered");
   REQUIRE(policies.size() == 3);
   CHECK(policies[0].name == "min_latency");
@@ -439,7 +441,7 @@ TEST_CASE("policies of the command line are parsed, and errors name the wrong pa
   CHECK(parameter_flags().at("size_ratio") == std::vector<std::string>{"size-ratio", "size_ratio", "T", "B"});
 }
 
-TEST_CASE("configuration file has tree.policy: it is read", "[simulate]") {
+TEST_CASE("configuration file has tree.policy: its policy and file_choice are read; a wrong file is refused", "[simulate]") {
   const auto tree = parse_tree_choices("server: { port: 1 }\ntree:\n  policy: { name: klsm, size_ratio: 6, runs_1: 3 }\n");
   REQUIRE(tree.is_ok());
   CHECK(tree->policy.name == "klsm");
@@ -462,7 +464,8 @@ TEST_CASE("configuration file has tree.policy: it is read", "[simulate]") {
   CHECK(Simulation::make(of(shipped->policy.name, shipped->policy.parameters)).is_ok());
 }
 
-TEST_CASE("moments of samples are parsed from a list, or spread evenly", "[simulate]") {
+TEST_CASE("moments of samples are listed, or spread evenly: they are sorted, without repetition, and within the flushes",
+          "[simulate]") {
   CHECK(*parse_moments("30,10,30", 40) == std::vector<std::uint64_t>{10, 30});
   for (const char* bad : {"", "0", "41", "x", "1,", "-1", "1.5"}) CHECK(!parse_moments(bad, 40).is_ok());
   CHECK(spread_moments(10, 5, false) == std::vector<std::uint64_t>{2, 4, 6, 8, 10});

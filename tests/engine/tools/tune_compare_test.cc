@@ -28,7 +28,7 @@ std::vector<ComparedWorkload> compared_of(const CompareQuestion& question) {
   return std::move(compared).value();
 }
 
-TEST_CASE("workloads are sampled: they are mixes, and depend on the seed only") {
+TEST_CASE("workloads are sampled: their shares sum to 1, and the same seed gives the same workloads") {
   const auto first = sample_workloads({100, 7});
   CHECK(first == sample_workloads({100, 7}));
   CHECK(first != sample_workloads({100, 8}));
@@ -41,13 +41,13 @@ TEST_CASE("workloads are sampled: they are mixes, and depend on the seed only") 
   for (const double share : mean) CHECK(share == Approx(0.25).margin(0.01));
 }
 
-TEST_CASE("expected workloads of Endure have the kinds of Table 4") {
+TEST_CASE("Endure's workloads w0 to w14 are classified: the kinds are those of its Table 4") {
   const char* kinds[15] = {"uniform", "unimodal", "unimodal", "unimodal", "unimodal", "bimodal",  "bimodal", "bimodal",
                            "bimodal", "bimodal",  "bimodal",  "trimodal", "trimodal", "trimodal", "trimodal"};
   for (std::size_t i = 0; i < 15; ++i) CHECK(std::string(workload_kind(kEndureWorkloads[i])) == kinds[i]);
 }
 
-TEST_CASE("tunings are compared: the results agree with costs computed for each sampled workload") {
+TEST_CASE("tunings are compared: the results equal costs computed for each sampled workload") {
   CompareQuestion question = endure_question({1}, 300);
   question.expected = {{"w7", kEndureWorkloads[7]}};
   Tuning given;
@@ -82,7 +82,7 @@ TEST_CASE("tunings are compared: the results agree with costs computed for each 
 
 // Section 8.3: "As the value of rho increases, the interval size between the lowest and the highest throughputs for the robust
 // tunings consistently decreases" (Fig. 8 b, a mean over all expected workloads).
-TEST_CASE("rho grows: the mean throughput range of robust tunings shrinks") {
+TEST_CASE("rho grows: the mean throughput range of the robust tunings shrinks") {
   const auto compared = compared_of(endure_question({0.25, 0.5, 1, 2, 4}));
   double before = 1e300;
   for (std::size_t i = 0; i < compared[0].tunings.size(); ++i) {
@@ -95,7 +95,7 @@ TEST_CASE("rho grows: the mean throughput range of robust tunings shrinks") {
 }
 
 // Section 8.3: unimodal, bimodal and trimodal workloads gain much from rho >= 0.5; the uniform one loses a little.
-TEST_CASE("rho is 0.5 or more: workloads with dominant operations gain, and the uniform one loses a little") {
+TEST_CASE("rho is 0.5 or more: workloads with dominant operations gain throughput, and the uniform one loses little") {
   const auto compared = compared_of(endure_question({0.5, 1, 2}));
   for (std::size_t i = 1; i < compared[0].tunings.size(); ++i) {
     std::map<std::string, double> sum, count;
@@ -110,7 +110,7 @@ TEST_CASE("rho is 0.5 or more: workloads with dominant operations gain, and the 
 }
 
 // Section 8.3 and Fig. 7: the gain of a robust tuning is larger where the workload is farther from the expected one.
-TEST_CASE("workload is far from the expected one: the robust tuning gains more than near it") {
+TEST_CASE("workload is far from the expected one: the robust tuning gains more throughput than near it") {
   CompareQuestion question = endure_question({1}, 10'000);
   question.expected = {{"w11", kEndureWorkloads[11]}};
   const std::vector<DivergenceBin> bins = compared_of(question)[0].tunings[1].by_divergence;
@@ -119,7 +119,7 @@ TEST_CASE("workload is far from the expected one: the robust tuning gains more t
   CHECK(bins[bins.size() / 2].delta > bins[0].delta + 0.2);
 }
 
-TEST_CASE("request is wrong: the comparison returns its error") {
+TEST_CASE("comparison has a wrong field: compare() returns an error") {
   CompareQuestion question = endure_question({-1}, 10);
   CHECK(compare(question).status().to_string().find("rho is -1") != std::string::npos);
 }

@@ -43,7 +43,7 @@ struct Fixture {
   [[nodiscard]] bool file_exists() { return memory.exists(std::string("d/") + kDeviceFileName); }
 };
 
-TEST_CASE("times of a device are known: its figures follow from them, and the file is removed") {
+TEST_CASE("device has simulated latencies: measure_device() computes its cost figures from them and removes its test file") {
   Fixture f;
   const auto figures = measure_device(f.fs, f.clock, f.test);
   REQUIRE(figures.is_ok());
@@ -56,7 +56,7 @@ TEST_CASE("times of a device are known: its figures follow from them, and the fi
   CHECK_FALSE(f.file_exists());
 }
 
-TEST_CASE("figures of a device are printed as YAML: ebbtide-tune reads them") {
+TEST_CASE("measured costs of a device are printed as YAML: ebbtide-tune reads them") {
   Fixture f;
   const auto figures = measure_device(f.fs, f.clock, f.test);
   REQUIRE(figures.is_ok());
@@ -66,7 +66,7 @@ TEST_CASE("figures of a device are printed as YAML: ebbtide-tune reads them") {
   CHECK(device_json(*figures).find("\"sequential_cost\":0.5") != std::string::npos);
 }
 
-TEST_CASE("call of the file system fails: the error is returned and the file is removed") {
+TEST_CASE("file operation of measure_device() fails: it returns the error and removes its test file") {
   for (const FileOp op : {FileOp::kWrite, FileOp::kSync, FileOp::kOpen, FileOp::kRead}) {
     Fixture f;
     f.fs.failing = op;
@@ -76,7 +76,7 @@ TEST_CASE("call of the file system fails: the error is returned and the file is 
   }
 }
 
-TEST_CASE("stop is requested: the measurement ends at once and the file is removed") {
+TEST_CASE("stop of measure_device() is requested: it ends at once and removes its test file") {
   Fixture f;
   int calls = 0;
   f.test.stopped = [&] { return ++calls == 5; };
@@ -85,7 +85,7 @@ TEST_CASE("stop is requested: the measurement ends at once and the file is remov
   CHECK_FALSE(f.file_exists());
 }
 
-TEST_CASE("disk is too full: nothing is written") {
+TEST_CASE("disk lacks space for the test file: measure_device() writes nothing") {
   Fixture f;
   f.memory.set_capacity(kFile);
   CHECK(measure_device(f.fs, f.clock, f.test).status().code() == Code::kNoSpace);
@@ -94,14 +94,14 @@ TEST_CASE("disk is too full: nothing is written") {
   CHECK(measure_device(f.fs, f.clock, f.test).is_ok());
 }
 
-TEST_CASE("file of the same name exists: it is neither overwritten nor removed") {
+TEST_CASE("file with the test file's name exists: measure_device() neither overwrites nor removes it") {
   Fixture f;
   REQUIRE(f.memory.create(std::string("d/") + kDeviceFileName).is_ok());
   CHECK(measure_device(f.fs, f.clock, f.test).status().code() == Code::kExists);
   CHECK(f.file_exists());
 }
 
-TEST_CASE("measurement takes longer than two seconds: it reports its progress") {
+TEST_CASE("measure_device() takes longer than two seconds: it reports its progress") {
   Fixture f;
   std::vector<std::string> lines;
   f.test.progress = [&](const std::string& line) { lines.push_back(line); };
@@ -111,7 +111,7 @@ TEST_CASE("measurement takes longer than two seconds: it reports its progress") 
   CHECK(lines[0] == "writing, 50 %");
 }
 
-TEST_CASE("device measurement has a file size or number of reads out of range: it is refused") {
+TEST_CASE("file size or number of reads is out of range: measure_device() returns an error") {
   Fixture f;
   f.test.file_bytes = 1000;
   CHECK(measure_device(f.fs, f.clock, f.test).status().to_string().find("allowed: 1MiB or more") != std::string::npos);

@@ -16,7 +16,7 @@ std::string error_with(const std::string& key, const std::string& value) {
   return parse_tune_inputs(values).status().to_string();
 }
 
-TEST_CASE("bytes and counts are parsed: each kind has units of its own") {
+TEST_CASE("bytes and counts are parsed: bytes have units like MiB, and counts have units like G") {
   CHECK(*parse_bytes("memory", "512MiB") == 512 * 0x1p20);
   CHECK(*parse_bytes("memory", "1.5 GiB") == 1.5 * 0x1p30);
   CHECK(*parse_bytes("memory", "4096") == 4096);
@@ -29,7 +29,7 @@ TEST_CASE("bytes and counts are parsed: each kind has units of its own") {
   CHECK_FALSE(parse_count("entries", "inf").is_ok());
 }
 
-TEST_CASE("workload has shares or percentages: it is scaled to a sum of 1") {
+TEST_CASE("workload is given as shares or percentages: it is scaled to a sum of 1") {
   const auto thirds = parse_workload("workload", "33,33,33,1");
   REQUIRE(thirds.is_ok());
   CHECK(check_mix(*thirds).is_ok());
@@ -42,7 +42,7 @@ TEST_CASE("workload has shares or percentages: it is scaled to a sum of 1") {
   CHECK_FALSE(parse_workload("workload", "w15").is_ok());
 }
 
-TEST_CASE("values without defaults are missing: the error names them") {
+TEST_CASE("value without a default is missing: the error names its key") {
   for (const char* key : {"entries", "entry_size", "memory"}) {
     TuneValues values = smallest_values();
     values.erase(key);
@@ -50,7 +50,7 @@ TEST_CASE("values without defaults are missing: the error names them") {
   }
 }
 
-TEST_CASE("inputs have the given values, and defaults for all others") {
+TEST_CASE("some inputs are given: they are used, and all others have their defaults") {
   TuneValues values = smallest_values();
   values["layout"] = "klsm";
   values["runs"] = "4,4,1";
@@ -76,7 +76,7 @@ TEST_CASE("inputs have the given values, and defaults for all others") {
   CHECK(std::isinf(in->request.limits.write));
 }
 
-TEST_CASE("value is wrong: the error names its key") {
+TEST_CASE("input has a wrong value: the error names its key") {
   CHECK(error_with("layout", "levelling").find("layout is \"levelling\"; allowed: leveling, tiering") != std::string::npos);
   CHECK(error_with("equations", "endure").find("equations is \"endure\"; allowed: engine, paper, paper_relaxed") !=
         std::string::npos);
@@ -87,7 +87,7 @@ TEST_CASE("value is wrong: the error names its key") {
   CHECK(error_with("write_asymmetry", "twice").find("allowed: a number") != std::string::npos);
 }
 
-TEST_CASE("rho is computed from one source; two sources are refused") {
+TEST_CASE("rho is given, and also bounds or a workload to compute rho from: parsing fails") {
   TuneValues values = smallest_values();
   values["unlikely_workload"] = "0,0,0,1";
   const auto between = parse_tune_inputs(values);
@@ -106,7 +106,7 @@ TEST_CASE("rho is computed from one source; two sources are refused") {
   CHECK(check_mix(ranges->request.mix).is_ok());
 }
 
-TEST_CASE("file has values, lists and a map of shares: they are read, and other contents are refused") {
+TEST_CASE("input file has values, lists and a map of shares: they are read; an unknown key is refused") {
   const auto values = parse_tune_file(
       "entries: 100M\nentry_size: 200\nmemory: 512MiB\nruns: [4, 2]\n"
       "workload: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n");
@@ -134,7 +134,7 @@ TEST_CASE("memory is given in bits per entry: it is multiplied by the number of 
   CHECK(parse_tune_inputs(values).status().to_string().find("exclude each other") != std::string::npos);
 }
 
-TEST_CASE("change of a what-if question has one value; other texts are refused") {
+TEST_CASE("what-if question has the form key=value: its change is parsed; other texts are refused") {
   CHECK(parse_change("memory=2GiB")->memory_bits == 0x1p34);
   CHECK(parse_change("entries=1G")->entries == 1e9);
   CHECK((*parse_change("workload=0,0,0,1")->mix)[kWrite] == 1);
@@ -144,7 +144,7 @@ TEST_CASE("change of a what-if question has one value; other texts are refused")
   CHECK_FALSE(parse_change("memory=").is_ok());
 }
 
-TEST_CASE("history has four counts a line: it is parsed; an error names the wrong line") {
+TEST_CASE("history has four counts a line: it is parsed; a line is wrong: the error has its number") {
   const auto windows = parse_history("empty,read,range,write\n# comment\n1000,2000,30,4\r\n\n5,6,7,8\n");
   REQUIRE(windows.is_ok());
   REQUIRE(windows->size() == 2);
@@ -153,7 +153,7 @@ TEST_CASE("history has four counts a line: it is parsed; an error names the wron
   CHECK_FALSE(parse_history("1,2,3,x\n").is_ok());
 }
 
-TEST_CASE("each key of the tuner has a group and a help text, and is listed once") {
+TEST_CASE("tuner's keys are listed: each has a group and a help text, and occurs once") {
   std::map<std::string, int> seen;
   for (const TuneKey& key : tune_keys()) {
     CHECK(++seen[key.name] == 1);

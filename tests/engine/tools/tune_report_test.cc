@@ -18,11 +18,11 @@ TuneInputs inputs(const TuneValues& more = {}) {
   return std::move(in).value();
 }
 
-TEST_CASE("columns of a table are aligned, the first to the left") {
+TEST_CASE("table of a report is printed: its columns are aligned, the first to the left") {
   CHECK(aligned_table({{"a", "bb", "c"}, {"long", "1", "22222"}}) == "a     bb      c\nlong   1  22222\n");
 }
 
-TEST_CASE("costs of a model are printed for each operation, for the mean and for each level") {
+TEST_CASE("costs of a tuning are printed: for each operation, for the mean and for each level") {
   const TuneInputs in = inputs({{"layout", "klsm"}, {"runs", "3,1"}, {"size_ratio", "5"}});
   const std::string text = model_text(in.request, assess(in.request, in.tuning));
   for (const char* part :
@@ -34,7 +34,7 @@ TEST_CASE("costs of a model are printed for each operation, for the mean and for
 }
 
 // Simulator and engine read policies in the same way.
-TEST_CASE("settings are printed: the engine accepts them") {
+TEST_CASE("advised settings are printed as YAML: the engine accepts them") {
   for (const Layout layout : kLayouts) {
     TuneInputs in = inputs();
     in.request.layouts = {layout};
@@ -52,7 +52,7 @@ TEST_CASE("settings are printed: the engine accepts them") {
   }
 }
 
-TEST_CASE("settings of K-LSM are printed: each level has its number of runs") {
+TEST_CASE("settings of K-LSM are printed as YAML: each level has its number of runs") {
   const TuneInputs in = inputs({{"layout", "klsm"}, {"runs", "4,3,1"}, {"size_ratio", "6"}});
   const std::string text = settings_text(in.request, in.tuning);
   CHECK(text.find("runs: 1\n    runs_0: 4\n    runs_1: 3\n    size_ratio: 6\n") != std::string::npos);
@@ -65,7 +65,7 @@ TEST_CASE("settings of K-LSM are printed: each level has its number of runs") {
   CHECK(check_engine_settings(in.request, small).to_string().find("allowed: 16KiB to 16GiB") != std::string::npos);
 }
 
-TEST_CASE("Monkey's designs are printed in the paper's terms, or why there is none") {
+TEST_CASE("Monkey's designs are printed: in the paper's terms, or with the reason why there is none") {
   const TuneInputs in = inputs();
   const auto design = monkey_design(in.request.system, in.request.mix);
   REQUIRE(design.is_ok());
@@ -78,7 +78,7 @@ TEST_CASE("Monkey's designs are printed in the paper's terms, or why there is no
             .ends_with("Algorithm 5:\nno design keeps the bounds\n"));
 }
 
-TEST_CASE("what-if is printed: a row for the present costs, and two rows for each question") {
+TEST_CASE("what-if is printed: one row for the present costs, and two rows for each question") {
   const TuneInputs in = inputs();
   std::vector<Answer> answers;
   for (const char* question : {"memory=1GiB", "entries=1G"}) {

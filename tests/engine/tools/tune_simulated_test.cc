@@ -19,7 +19,7 @@ System system_of(double flushes) {
 
 PolicySettings policy(const char* name, std::map<std::string, double> parameters) { return {name, std::move(parameters)}; }
 
-TEST_CASE("tiering is simulated: it costs at most as much as the model's full tree, and at least 40 %") {
+TEST_CASE("tiering is simulated: each operation costs 40 % to 105 % of the model's costs for a full tree") {
   const System s = system_of(1023);
   Tuning t;
   t.layout = Layout::kTiering;
@@ -40,7 +40,7 @@ TEST_CASE("tiering is simulated: it costs at most as much as the model's full tr
   CHECK(simulated->costs[kRange] == Approx(4 * 1.5 + 2.5).epsilon(0.02));
 }
 
-TEST_CASE("stack may have more runs: writes become cheaper, and range reads dearer") {
+TEST_CASE("stack may have more runs: simulated writes become cheaper, and range reads dearer") {
   const System s = system_of(2000);
   for (const char* name : {"bigtable", "constant", "min_latency", "binomial"}) {
     const auto few = simulated_costs(s, policy(name, {{"k", 3}}), 5 * s.entries, kBuffer, kMix);
@@ -56,7 +56,7 @@ TEST_CASE("stack may have more runs: writes become cheaper, and range reads dear
   }
 }
 
-TEST_CASE("miss ratio or write asymmetry changes: simulated reads or writes change by the right factor") {
+TEST_CASE("miss ratio is 0.5 and write asymmetry 3: simulated reads cost half, and writes twice as much") {
   System s = system_of(200);
   const PolicySettings exploring = policy("exploring", {{"k", 4}});
   const auto plain = simulated_costs(s, exploring, 5 * s.entries, kBuffer, kMix);
@@ -69,7 +69,7 @@ TEST_CASE("miss ratio or write asymmetry changes: simulated reads or writes chan
   CHECK(other->costs[kWrite] == Approx(plain->costs[kWrite] * 2));
 }
 
-TEST_CASE("policy is wrong, or the flushes are too many: the simulation is refused") {
+TEST_CASE("policy is unknown, or flushes are too many to simulate: simulated_costs() returns an error") {
   const System s = system_of(100);
   CHECK(simulated_costs(s, policy("nothing", {}), 0, kBuffer, kMix).status().to_string().find("no policy \"nothing\"") !=
         std::string::npos);

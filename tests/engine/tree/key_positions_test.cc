@@ -16,7 +16,7 @@ std::vector<std::vector<std::pair<double, double>>> positions(const char* text) 
 
 }  // namespace
 
-TEST_CASE("tree has one run: it is drawn to scale, without gaps between files") {
+TEST_CASE("tree has one run: positions of its files are to scale, without gaps") {
   const auto at = positions("L1 r1: 1[a..c 1M] 2[k..m 2M] 3[t..v 1M]\n");
   REQUIRE(at.size() == 1);
   REQUIRE(at[0].size() == 3);
@@ -28,7 +28,7 @@ TEST_CASE("tree has one run: it is drawn to scale, without gaps between files") 
   CHECK(at[0][2].second == Approx(1));
 }
 
-TEST_CASE("files of several runs have positions: two positions overlap only if the files do") {
+TEST_CASE("files of several runs have positions on the key axis: two positions overlap only if the files do") {
   const auto at = positions("L0 r3: 9[c..p 1M]\nL0 r2:\nL1 r1: 1[a..b 4M] 2[d..f 4M] 3[g..j 4M] 4[q..* 4M]\n");
   REQUIRE(at.size() == 3);
   CHECK(at[1].empty());

@@ -97,7 +97,7 @@ Plan random_plan(Random& random) {
   return plan;
 }
 
-TEST_CASE("random shapes and plans are printed: their text parses to the same value", "[tree]") {
+TEST_CASE("random shapes and plans are printed: parsing the text gives the same shape or plan", "[tree]") {
   Random random(42);
   for (int i = 0; i < 3000; ++i) {
     INFO("round " << i << " of seed 42");
@@ -174,7 +174,7 @@ TEST_CASE("overlap, common range and hull of files are computed: the results agr
   }
 }
 
-TEST_CASE("overlapping files of a run are searched: the result equals a check of each file", "[tree]") {
+TEST_CASE("files of a run that overlap a range are searched: the result equals a check of each file", "[tree]") {
   const TreeShape shape = *parse_shape("L1 r1: 1[a..b 1] 2[c..<d 1] 3[d..d 1] 4[e..<g 1] 5[h..* 1]\nL2 r2: 6[c..e 1]\n");
   const RunShape& run = shape.runs[0];
   const std::vector<std::string> keys = {"", "a", "b", "bb", "c", "cc", "d", "dd", "e", "f", "g", "gg", "h", "z"};
@@ -240,7 +240,7 @@ class Runner {
   }
 };
 
-TEST_CASE("plans of the test data are parsed and applied: notation and effect are as recorded", "[tree]") {
+TEST_CASE("plans of the test data are parsed and applied: resulting texts and shapes equal the recorded ones", "[tree]") {
   Runner runner;
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
@@ -258,7 +258,7 @@ TEST_CASE("plan names a file twice, or a file that is not in the run: it is refu
   }
 }
 
-TEST_CASE("plan's inputs are marked as busy and as free: no other file changes", "[tree]") {
+TEST_CASE("plan's inputs are marked as busy, then as free: no other file changes", "[tree]") {
   const TreeShape before = *parse_shape("L0 r3: 5[a..b 1] 6[c..d 1]\nL1 r1: 1[a..b 1] 2[c..d 1]\n");
   const Plan plan = *parse_plan("merge r3{5} r1{1} -> r1 L1 (size)");
   TreeShape shape = before;

@@ -181,7 +181,7 @@ std::size_t new_chunks(const Version& before, const Version& after) {
 
 }  // namespace
 
-TEST_CASE("many edits are applied: sums, numbers, shapes and checks are the same as computed from all files") {
+TEST_CASE("many edits are applied: sums, file numbers, shapes and checks equal those computed from all files") {
   Life life(11);
   const DeadlineRule rules[] = {DeadlineRule(500), DeadlineRule(2000)};
   std::vector<VersionPtr> kept;
@@ -206,7 +206,7 @@ TEST_CASE("many edits are applied: sums, numbers, shapes and checks are the same
   for (std::size_t i = 0; i < kept.size(); ++i) CHECK(to_text(kept[i]->shape()) == texts[i]);  // no edit may have changed them
 }
 
-TEST_CASE("edit moves a file of a large tree: each of the two runs gets one new chunk, and other chunks are shared") {
+TEST_CASE("edit moves a file of a large tree: each of two runs gets one new chunk, and all others are shared") {
   Life life(3);
   std::vector<FileMetaPtr> files;
   for (FileNum num = 1; num <= 20'000; ++num) {
@@ -232,7 +232,7 @@ TEST_CASE("edit moves a file of a large tree: each of the two runs gets one new 
   CHECK(shared + 2 >= before.runs[2].files.chunks());
 }
 
-TEST_CASE("delete by stamp is added, and later removed: shapes of unchanged files have its birth as long as it exists") {
+TEST_CASE("delete by stamp is added, then removed: shapes of files in its range have its birth only in between") {
   FileMeta file;
   file.data_file = 1;
   file.metadata_file = 2;
@@ -265,7 +265,7 @@ TEST_CASE("delete by stamp is added, and later removed: shapes of unchanged file
   CHECK((shape_of(*after).oldest_birth == 0 && shape_of(*after).deadline == 0 && shape_of(*after).dead == 0));
 }
 
-TEST_CASE("added file breaks an invariant: the edit is refused, as a check of all files would do") {
+TEST_CASE("added file breaks an invariant: the edit is refused, as a check of all files would refuse it") {
   Life life(5);
   for (int step = 0; step < 60; ++step) life.step();
   const Run& run = *std::max_element(life.version->runs.begin(), life.version->runs.end(),

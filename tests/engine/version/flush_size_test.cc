@@ -43,7 +43,7 @@ TEST_CASE("first full memtable is flushed: its table's size, as a share of memta
   CHECK(tree.in_force() == Approx(0.1).epsilon(0.01));
 }
 
-TEST_CASE("memtable is flushed early: its size is scaled to a full one, with less weight", "[flush_size]") {
+TEST_CASE("memtable is flushed early: its table's size is scaled to a full memtable, and has less weight", "[flush_size]") {
   Flushes tree;
   tree.flush(0.1, 0.9);  // this flush is too small to count
   CHECK(tree.share == 0);
@@ -60,13 +60,13 @@ TEST_CASE("memtable is flushed early: its size is scaled to a full one, with les
   CHECK(other.changes == 1);
 }
 
-TEST_CASE("one flush has several memtables: they count as several", "[flush_size]") {
+TEST_CASE("one flush has four memtables: its table's size is divided by four", "[flush_size]") {
   Flushes tree;
   tree.flush(4, 0.2);
   CHECK(tree.in_force() == Approx(0.2).epsilon(0.01));
 }
 
-TEST_CASE("average of flushes differs from the unit in use: the unit changes once the difference is a quarter", "[flush_size]") {
+TEST_CASE("flushes' average table size differs by 1/4 from the unit: the unit changes", "[flush_size]") {
   Flushes tree;
   for (int i = 0; i < 50; ++i) tree.flush(1, i % 2 == 0 ? 0.09 : 0.11);
   CHECK(tree.changes == 1);
@@ -78,7 +78,7 @@ TEST_CASE("average of flushes differs from the unit in use: the unit changes onc
   CHECK(tree.changes == settled);
 }
 
-TEST_CASE("engine restarts: the average begins with the stored share", "[flush_size]") {
+TEST_CASE("database restarts: the average table size begins with the stored share", "[flush_size]") {
   Flushes tree;
   tree.share = FlushShare::kOne / 10;
   tree.flush(1, 0.11);
@@ -87,7 +87,7 @@ TEST_CASE("engine restarts: the average begins with the stored share", "[flush_s
   CHECK(tree.in_force() < 0.4);
 }
 
-TEST_CASE("share is very small or very large: it is limited to the least or the largest value", "[flush_size]") {
+TEST_CASE("share of a flush is very small or very large: it is clamped to kLeast or kMost", "[flush_size]") {
   Flushes tree;
   tree.flush(1, 0);
   CHECK(tree.share == FlushShare::kLeast);

@@ -17,7 +17,7 @@ std::string encoded(const VersionEdit& edit) {
   return out;
 }
 
-TEST_CASE("edits are encoded: they read back as written", "[version]") {
+TEST_CASE("edits are encoded: decoding returns the same edits", "[version]") {
   Random random(1);
   for (int i = 0; i < 3000; ++i) {
     INFO("round " << i << " of seed 1");
@@ -28,7 +28,7 @@ TEST_CASE("edits are encoded: they read back as written", "[version]") {
   }
 }
 
-TEST_CASE("file descriptions are encoded one after the other: they read back", "[version]") {
+TEST_CASE("file descriptions are encoded one after the other: decoding returns the same descriptions", "[version]") {
   Random random(2);
   for (int i = 0; i < 1000; ++i) {
     const FileMeta a = test::random_file_meta(random), b = test::random_file_meta(random);
@@ -44,7 +44,7 @@ TEST_CASE("file descriptions are encoded one after the other: they read back", "
   }
 }
 
-TEST_CASE("edit is truncated: it is refused or is a shorter edit", "[version]") {
+TEST_CASE("encoded edit is truncated: decoding fails, or returns an edit with fewer changes", "[version]") {
   Random random(3);
   for (int i = 0; i < 200; ++i) {
     const std::string whole = encoded(test::random_edit(random));
@@ -56,7 +56,7 @@ TEST_CASE("edit is truncated: it is refused or is a shorter edit", "[version]") 
   }
 }
 
-TEST_CASE("byte of an edit is damaged: the edit is refused or differs, and nothing crashes", "[version]") {
+TEST_CASE("bytes of an encoded edit are damaged: decoding fails or returns another edit, without a crash", "[version]") {
   Random random(4);
   for (int i = 0; i < 20000; ++i) {
     std::string bytes = encoded(test::random_edit(random));
@@ -73,7 +73,7 @@ TEST_CASE("byte of an edit is damaged: the edit is refused or differs, and nothi
   }
 }
 
-TEST_CASE("edit has a field of a newer version: it is refused unless the field may be skipped", "[version]") {
+TEST_CASE("edit has a field of a newer version: decoding fails, unless the field's tag allows to skip it", "[version]") {
   VersionEdit edit;
   edit.next_file = 9;
   const auto with_field = [&](std::uint32_t tag) {
@@ -89,7 +89,7 @@ TEST_CASE("edit has a field of a newer version: it is refused unless the field m
   CHECK(refused.status().to_string() == "unsupported: edit: field at byte 3 has tag 33, which this version does not know");
 }
 
-TEST_CASE("edit has a field twice, too many numbers, or too large a value: it is malformed", "[version]") {
+TEST_CASE("edit has a field twice, too many numbers, or too large a value: decoding returns kCorruption", "[version]") {
   const auto field = [](std::uint32_t tag, std::initializer_list<std::uint64_t> numbers) {
     std::string payload, out;
     for (const auto n : numbers) put_varint(&payload, n);
@@ -136,7 +136,7 @@ TEST_CASE("edit has a field twice, too many numbers, or too large a value: it is
   }
 }
 
-TEST_CASE("edit is printed: the text has a line per change", "[version]") {
+TEST_CASE("edit is printed: the text has a line for each change", "[version]") {
   VersionEdit edit;
   TreeEdit& tree = edit.trees.emplace_back();
   tree.tree = 3;
@@ -214,7 +214,7 @@ std::string apply_error(const TreeEdit& edit) {
   return std::string(applied.status().message());
 }
 
-TEST_CASE("edit merges level 0 into level 1: the version has the result", "[version]") {
+TEST_CASE("edit merges level 0 into level 1: the version has the new files and runs", "[version]") {
   TreeEdit edit;
   edit.tree = 1;
   edit.removed_files = {{5, 50}, {4, 40}, {1, 12}};
@@ -237,7 +237,7 @@ TEST_CASE("edit merges level 0 into level 1: the version has the result", "[vers
   CHECK((*apply(**applied, gone))->cursors.empty());
 }
 
-TEST_CASE("edits add and remove deletes by stamp: the version has the result", "[version]") {
+TEST_CASE("edits add and remove deletes by stamp: the version has the remaining ones", "[version]") {
   TreeEdit edit;
   edit.tree = 1;
   edit.flushed_seq = 100;
@@ -260,8 +260,7 @@ TEST_CASE("edits add and remove deletes by stamp: the version has the result", "
   CHECK(apply_error(edit) == "tree 1: record 99 is newer than the flushed seq 98");
 }
 
-TEST_CASE("delete by stamp covers no entry any more: it is removed; a newer one has its range: it is merged into that one",
-          "[version]") {
+TEST_CASE("delete by stamp covers no entry any more: it is removed; a newer one has its range: they become one", "[version]") {
   const auto stamped = [](FileNum num, const char* a, const char* b, SeqNum lo, SeqNum hi, DeleteKey min, DeleteKey max) {
     FileMeta file = plain_file(num, a, b, lo, hi);
     file.stats.min_delete_key = min;
@@ -300,7 +299,7 @@ TEST_CASE("delete by stamp covers no entry any more: it is removed; a newer one 
   CHECK(tidied({{15, 20, 99, 3}, used}) == std::vector<Record>{used});
 }
 
-TEST_CASE("last bound with the common key prefix is removed: the prefix is removed; edit has another prefix: it is shortened",
+TEST_CASE("last bound with the common key prefix is removed: so is the prefix; edit has another prefix: it is shortened",
           "[version]") {
   Version base;
   base.tree = 1;
@@ -337,7 +336,7 @@ TEST_CASE("last bound with the common key prefix is removed: the prefix is remov
   CHECK((*apply(*less, remove))->key_space == "user:");
 }
 
-TEST_CASE("edit adds runs: they are placed as the edit says", "[version]") {
+TEST_CASE("edit adds runs: each is placed before the named run, or as the newest of its level", "[version]") {
   const auto with = [](TreeEdit::AddedRun run) {
     TreeEdit edit;
     edit.added_runs = {run};
@@ -353,7 +352,7 @@ TEST_CASE("edit adds runs: they are placed as the edit says", "[version]") {
   CHECK(with({9, 0, 1, true}) == "L0 r9:\nL0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\n");
 }
 
-TEST_CASE("edit does not apply: the error names the mismatch", "[version]") {
+TEST_CASE("edit does not fit the version: the error names the mismatch", "[version]") {
   TreeEdit edit;
   edit.tree = 1;
   CHECK(apply_error(edit) == "fits");
@@ -436,7 +435,7 @@ TEST_CASE("ids of added runs were taken meanwhile: the runs get new ids", "[vers
   CHECK(edit == before);
 }
 
-TEST_CASE("shape of a file is made for merge policies: it has its births and its number of dead entries", "[version]") {
+TEST_CASE("file's shape is made for merge policies: it has the births and the number of dead entries", "[version]") {
   FileMeta file = plain_file(4, "a", "b", 3, 5);
   FileShape shape = file.shape(1000, 50);
   CHECK(shape.num == 4);
@@ -469,7 +468,7 @@ TEST_CASE("shape of a file is made for merge policies: it has its births and its
 
 namespace ebbtide {
 
-TEST_CASE("file is quarantined: it stays so in snapshots until an edit ends the quarantine") {
+TEST_CASE("file is quarantined: snapshots keep the quarantine until an edit ends it") {
   FileMeta file;
   file.data_file = 7;
   file.metadata_file = 8;
@@ -502,7 +501,7 @@ TEST_CASE("file is quarantined: it stays so in snapshots until an edit ends the 
   CHECK(apply(**version, second).status().code() == Code::kCorruption);
 }
 
-TEST_CASE("edit names the version that wrote the manifest: the name is kept, and a reader that does not know the field skips it",
+TEST_CASE("edit names the version that wrote the manifest: decoding keeps the name, and older readers skip the field",
           "[version]") {
   VersionEdit edit;
   edit.next_file = 5;

@@ -85,7 +85,7 @@ void live(VersionSet& set, int from, int to) {
 
 std::string manifest_path(const VersionSet& set) { return join_path(kDir, manifest_file_name(set.manifest_file())); }
 
-TEST_CASE("edits were committed: open() finds them", "[version]") {
+TEST_CASE("edits were committed: open() returns the same state", "[version]") {
   MemoryFileSystem fs;
   std::string expected;
   FileNum highest = 0;
@@ -111,8 +111,7 @@ TEST_CASE("edits were committed: open() finds them", "[version]") {
   CHECK(fs.list(kDir)->size() == 2);  // CURRENT and one manifest
 }
 
-TEST_CASE("time mark is stored with the boot in which it was set: both are in later manifests until the next time mark",
-          "[version]") {
+TEST_CASE("time mark is set in some boot: later manifests have both until the next time mark", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   const BootMark reached{7, 500};
@@ -135,7 +134,7 @@ TEST_CASE("time mark is stored with the boot in which it was set: both are in la
   CHECK((set->time_mark() == 2000 && set->boot_mark() == BootMark{}));
 }
 
-TEST_CASE("CURRENT is missing: open() returns not found, and create() ignores leftovers of a crash", "[version]") {
+TEST_CASE("CURRENT is missing: open() returns kNotFound, and create() ignores leftovers of a crash", "[version]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
   CHECK(VersionSet::open(fs, kDir).status().code() == Code::kNotFound);
@@ -267,7 +266,7 @@ TEST_CASE("any bit of a manifest is flipped: open() detects it, except in the se
   }
 }
 
-TEST_CASE("manifest is truncated: open() returns the edits before the cut, and needs at least the snapshot", "[version]") {
+TEST_CASE("manifest is truncated: open() returns the edits before the cut, and fails if the snapshot is cut", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   const std::size_t snapshot = set->manifest_bytes();
@@ -292,7 +291,7 @@ TEST_CASE("manifest is truncated: open() returns the edits before the cut, and n
   }
 }
 
-TEST_CASE("manifest has a torn end: no record is appended after it", "[version]") {
+TEST_CASE("manifest has a torn end: open() reports it, and later edits go to a new manifest", "[version]") {
   MemoryFileSystem fs;
   std::string path, expected;
   {
@@ -312,7 +311,7 @@ TEST_CASE("manifest has a torn end: no record is appended after it", "[version]"
   CHECK(describe(*open(fs)) == describe(*set));
 }
 
-TEST_CASE("manifest was renamed or has a newer format, or CURRENT is damaged: open() refuses it", "[version]") {
+TEST_CASE("manifest was renamed or is of a newer format, or CURRENT is bad: open() fails", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 3);
@@ -422,15 +421,15 @@ TEST_CASE("power is lost before any operation: open() finds the acknowledged sta
   crash_everywhere();
 }
 
-TEST_CASE("planted bug does not replace CURRENT atomically: crashes find it", "[version][planted]") {
+TEST_CASE("planted bug does not replace CURRENT atomically: simulated power losses find the bug", "[version][planted]") {
   must_catch(PlantedBug::kReplaceInPlace, crash_everywhere);
 }
 
-TEST_CASE("planted bug unlinks a manifest before CURRENT's new name is durable: crashes find it", "[version][planted]") {
+TEST_CASE("planted bug unlinks a manifest before CURRENT is durable: simulated power losses find the bug", "[version][planted]") {
   must_catch(PlantedBug::kUnlinkBeforeRenameIsDurable, crash_everywhere);
 }
 
-TEST_CASE("power is lost during recovery from a power loss: open() finds the acknowledged state or the next one", "[version]") {
+TEST_CASE("power is lost in recovery from a power loss: open() finds the acknowledged state or the next one", "[version]") {
   MemoryFileSystem memory;
   auto set = create(memory);
   live(*set, 0, 5);
@@ -469,8 +468,7 @@ TEST_CASE("power is lost during recovery from a power loss: open() finds the ack
   FAIL("the operations do not end");
 }
 
-TEST_CASE("manifest write fails: the state is unchanged, and edits are refused until the manifest is rolled or opened again",
-          "[version]") {
+TEST_CASE("manifest write fails: the state is unchanged, and edits are refused until a roll or another open()", "[version]") {
   for (const auto effect : {FileFault::Effect::kNone, FileFault::Effect::kHalf, FileFault::Effect::kFull}) {
     for (const bool sticky : {false, true}) {
       std::uint64_t struck = 0;
@@ -629,7 +627,7 @@ std::string seal_of(FileNum file, std::uint64_t offset) {
   return out;
 }
 
-TEST_CASE("record of a manifest has an invalid length: no memory is allocated before its checksum is verified", "[version]") {
+TEST_CASE("manifest record has an invalid length: its checksum is verified before memory is allocated for it", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   std::string bytes = header_of(1);
@@ -643,7 +641,7 @@ TEST_CASE("record of a manifest has an invalid length: no memory is allocated be
   CHECK(fs.largest <= (std::uint64_t{1} << 20));
 }
 
-TEST_CASE("manifest has records without seals: it is read once, not once for each record", "[version]") {
+TEST_CASE("manifest has records without seals: open reads the file once, not once for each record", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   std::string bytes = header_of(1);
@@ -666,8 +664,7 @@ TEST_CASE("manifest has records without seals: it is read once, not once for eac
   CHECK(fs.reads < 100);
 }
 
-TEST_CASE("file's name has a number past the maximum: it is ignored; file's name has the maximum: open() refuses the directory",
-          "[version]") {
+TEST_CASE("name of a file has a number past the maximum: it is ignored; it has the maximum: open() fails", "[version]") {
   MemoryFileSystem fs;
   {
     auto set = create(fs);
@@ -686,7 +683,7 @@ TEST_CASE("file's name has a number past the maximum: it is ignored; file's name
   CHECK(status.to_string().find(data_file_name(kMaxFileNum)) != std::string::npos);
 }
 
-TEST_CASE("many edits are applied at once: the result equals that of edits applied one by one", "[version]") {
+TEST_CASE("many edits are read and applied at once: the result equals that of edits applied one by one", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   std::vector<VersionEdit> edits;
@@ -710,7 +707,7 @@ TEST_CASE("many edits are applied at once: the result equals that of edits appli
   CHECK(snapshot(*finished) == snapshot(one_by_one));
 }
 
-TEST_CASE("tree breaks its invariants after all edits: it is refused, and the error names the place", "[version]") {
+TEST_CASE("tree breaks its invariants after all edits: open fails, and the error names the place", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   VersionEdit edit;

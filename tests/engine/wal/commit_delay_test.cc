@@ -9,8 +9,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 }  // namespace
 
-TEST_CASE(
-    "sync has ended: the next waits for as many operations as it synced and left queued, at most for a quarter of its time") {
+TEST_CASE("sync has ended: the next waits for as many operations as were synced or queued, at most a quarter of its time") {
   CommitDelay delay;
   CHECK(delay.wanted() == 0);  // nothing is known yet
   delay.synced(25, 25, 4 * kMs);
@@ -27,13 +26,13 @@ TEST_CASE("only one client writes: its syncs are not delayed") {
   CHECK(delay.wanted() <= 1);
 }
 
-TEST_CASE("last sync took no time: the next one is not delayed") {
+TEST_CASE("last sync took no time: the next sync is not delayed") {
   CommitDelay delay;
   delay.synced(25, 25, 3);
   CHECK(delay.wanted() == 0);
 }
 
-TEST_CASE("sync is delayed, and a quarter of its group arrives then: the delay pays, though not all expected operations came") {
+TEST_CASE("sync was delayed, and a quarter more operations came: the next sync is delayed, too") {
   CommitDelay delay;
   delay.synced(25, 25, 4 * kMs);
   delay.waited(25, 34);
@@ -41,7 +40,7 @@ TEST_CASE("sync is delayed, and a quarter of its group arrives then: the delay p
   CHECK(delay.wanted() == 50);
 }
 
-TEST_CASE("delays do not pay: syncs are delayed ever more rarely, and often again once a delay pays") {
+TEST_CASE("delays bring no more operations: syncs are delayed more and more rarely, until a delay pays again") {
   CommitDelay delay;
   const auto syncs_until_next_try = [&] {
     int n = 0;

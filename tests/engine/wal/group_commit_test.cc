@@ -122,7 +122,7 @@ bool eventually(Done done) {
 
 }  // namespace
 
-TEST_CASE("batch is queued during a sync and no pass ends after it: the log thread writes it", "[threads]") {
+TEST_CASE("batch is queued during a sync, and no event loop writes it: the log thread writes it", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   const SeqNum first = log.put();
@@ -212,8 +212,7 @@ void sync_once_and_delay(Log& log) {
 
 }  // namespace
 
-TEST_CASE("fsync is always: a sync waits for the next commands of clients whose replies the previous sync released",
-          "[threads]") {
+TEST_CASE("fsync is always: a sync waits for the next commands of clients that the previous sync answered", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
   sync_once_and_delay(log);
   const SeqNum third = log.put();  // the next command of the first client, which has its reply
@@ -230,7 +229,7 @@ TEST_CASE("log is closed while a sync is delayed: close() ends the delay", "[thr
   CHECK(log.log->durable_seq() == 2);
 }
 
-TEST_CASE("failed log restarts while a sync of the old segment runs: the restarted log is good", "[threads]") {
+TEST_CASE("failed log restarts while the old segment is being synced: writes to the new segment succeed", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   (void)log.put();
@@ -258,7 +257,7 @@ TEST_CASE("failed log restarts while a sync of the old segment runs: the restart
   CHECK(log.log->status().is_ok());
 }
 
-TEST_CASE("sync of the old segment fails after the log has restarted: the new log stays good", "[threads]") {
+TEST_CASE("sync of the old segment fails after the log has restarted: writes to the new segment succeed", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.gate.gated = "000001.wal";
   log.start();
@@ -280,7 +279,7 @@ TEST_CASE("sync of the old segment fails after the log has restarted: the new lo
   CHECK(log.log->status().is_ok());
 }
 
-TEST_CASE("batch is queued but not written: its deletes are in the current segment's notes", "[staged]") {
+TEST_CASE("batch is queued but not written: the current segment's notes have its deletes", "[staged]") {
   Log log(FsyncMode::kEverySecond, 1 << 20, 0, false);
   log.start();
   const auto tombstone = [&] {
@@ -349,7 +348,7 @@ TEST_CASE("fsync changes to always: data that was only written is synced", "[thr
   CHECK(eventually([&] { return log.log->durable_seq() == seq; }));
 }
 
-TEST_CASE("batch is queued while close() syncs: it is written and synced, too", "[threads]") {
+TEST_CASE("batch is queued while close() syncs: close() writes and syncs the batch, too", "[threads]") {
   const bool prepared = GENERATE(false, true);
   Log log(FsyncMode::kNo);
   log.start();
@@ -365,7 +364,7 @@ TEST_CASE("batch is queued while close() syncs: it is written and synced, too", 
   CHECK(log.log->synced_seq() == seq);
 }
 
-TEST_CASE("log is closed while threads wait for a sync: they return", "[threads]") {
+TEST_CASE("log is closed while threads wait for a sync: the threads return", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();
   const SeqNum seq = log.put();

@@ -78,8 +78,7 @@ Status read_to_end(const LogPayload& payload) {
 
 }  // namespace
 
-TEST_CASE("group of several batches is longer than the reader's window: each operation is read as it was written",
-          "[group_reader]") {
+TEST_CASE("group of batches is longer than the reader's window: each operation is read as it was written", "[group_reader]") {
   Random random(3);
   std::vector<WriteBatch> batches;
   batches.push_back(random_batch(1, random, 400));
@@ -120,7 +119,7 @@ TEST_CASE("group of several batches is longer than the reader's window: each ope
   CHECK(wrong == 0);
 }
 
-TEST_CASE("group is truncated, or one of its lengths is changed: reading it is an error, and no byte past its end is read",
+TEST_CASE("group is truncated, or one of its lengths is changed: reading it returns kCorruption, without reading past its end",
           "[group_reader]") {
   Random random(4);
   std::vector<WriteBatch> batches;

@@ -107,8 +107,7 @@ struct Segments {
 
 }  // namespace
 
-TEST_CASE("pieces of a batch lie between groups, in two segments: the batch is read at the place of its commit record",
-          "[pieces]") {
+TEST_CASE("pieces of a batch lie between groups, in two segments: the batch is read at its commit record", "[pieces]") {
   Segments log;
   const Large large(2, {7, 1}), other(42, {7, 2});
   log.write(7, {large.piece(0), other.piece(0), group_of(small_batch(1)), large.piece(1), large.piece(2), other.piece(1)});
@@ -141,8 +140,7 @@ TEST_CASE("pieces have no commit record: the reader returns only their notes", "
   CHECK(pieces.notes(7).size() == 1);
 }
 
-TEST_CASE("log begins after a batch's first piece: tables have the batch, and on_in_tables is called instead of on_record",
-          "[pieces]") {
+TEST_CASE("log begins after a batch's first piece: its commit is reported to on_in_tables, not to on_record", "[pieces]") {
   Segments log;
   const Large large(2, {6, 1});
   log.write(7, {large.piece(3), large.piece(4), large.commit(), group_of(small_batch(42))});
@@ -161,9 +159,7 @@ TEST_CASE("log begins after a batch's first piece: tables have the batch, and on
   CHECK(log.damages.size() == 1);
 }
 
-TEST_CASE(
-    "piece of a committed batch is damaged: the batch is damaged, and was durable if its commit record says so of the piece",
-    "[pieces]") {
+TEST_CASE("piece of a committed batch is damaged: so is the batch; its commit record says if the piece was durable", "[pieces]") {
   const std::uint32_t durable = GENERATE(0, 1, 2, 5);
   const bool followed = GENERATE(true, false);
   Segments log;
@@ -197,8 +193,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("power loss removes one of several unsynced pieces: the pieces and their commit record are truncated as a torn end",
-          "[pieces]") {
+TEST_CASE("power loss removes an unsynced piece: the batch's pieces and commit record are cut as a torn end", "[pieces]") {
   const std::uint32_t durable = GENERATE(0, 2);
   Segments log;
   const Large large(2, {7, 1});
@@ -222,7 +217,7 @@ TEST_CASE("power loss removes one of several unsynced pieces: the pieces and the
   CHECK(sequence.skipped().empty());
 }
 
-TEST_CASE("pieces have the id of another batch, or occur twice: the error names the place", "[pieces]") {
+TEST_CASE("pieces have the id of another batch, or occur twice: the error names batch and place", "[pieces]") {
   Segments log;
   const Large large(2, {7, 1});
   std::string changed = large.piece(4);
@@ -244,7 +239,7 @@ TEST_CASE("pieces have the id of another batch, or occur twice: the error names 
   }
 }
 
-TEST_CASE("record before pieces is damaged: the search for the next record finds the pieces, and their batch is complete",
+TEST_CASE("record before pieces is damaged: the search for the next record finds the pieces, and the batch is complete",
           "[pieces]") {
   Segments log;
   const Large large(2, {7, 1});
@@ -259,7 +254,7 @@ TEST_CASE("record before pieces is damaged: the search for the next record finds
   CHECK(log.groups == std::vector<std::string>{group_of(large.batch)});
 }
 
-TEST_CASE("piece or commit record is truncated anywhere: it is malformed, and never read past its end", "[pieces]") {
+TEST_CASE("piece or commit record is truncated anywhere: decoding fails, without reading past its end", "[pieces]") {
   const Large large(2, {7, 1});
   LogPiece piece;
   REQUIRE(decode_piece(large.piece(0), &piece).is_ok());

@@ -25,7 +25,7 @@ std::vector<FileNum> files_of(const std::vector<LogSegment>& segments) {
 
 }  // namespace
 
-TEST_CASE("oldest needed segment of a seq is searched: it is the segment with that operation, or the current one") {
+TEST_CASE("oldest segment needed for a seq is searched: it is the one with that operation, or the current one") {
   const LogSegments segments = three();
   CHECK(segments.oldest_needed(1, none) == 3);
   CHECK(segments.oldest_needed(10, none) == 3);
@@ -34,8 +34,7 @@ TEST_CASE("oldest needed segment of a seq is searched: it is the segment with th
   CHECK(segments.oldest_needed(31, none) == 9);
 }
 
-TEST_CASE(
-    "segments have pieces of a batch: they are needed as long as the batch's operations are; pinned ones are always needed") {
+TEST_CASE("segments have pieces of a batch: they are needed while its operations are; pinned ones are always needed") {
   LogSegments segments = three();
   segments.note_pieces(5, 9, 25);
   CHECK(segments.oldest_needed(25, none) == 5);
@@ -72,7 +71,7 @@ TEST_CASE("several notes of one tree are added: they become one note with the ol
   CHECK(notes[0].min_expiry == 500);
 }
 
-TEST_CASE("later segments have deletes: they are pending in each earlier segment that has operations of their trees") {
+TEST_CASE("later segments have deletes: they are pending in each earlier segment that has operations of the deletes' trees") {
   std::vector<LogSegment> segments(3);
   segments[0].notes = {{1, 0, 500}, {2, 70, 0}};
   segments[1].notes = {{2, 60, 0}, {3, 0, 90}};

@@ -1150,14 +1150,14 @@ TEST_CASE("work for deadlines is overdue, or PURGE.NOW requests it: it ignores t
   delete_some(w);
   w.pass(600);
   REQUIRE(w.h.db->flush(w.d).is_ok());
-  SECTION("overdue") {
+  SECTION("work is overdue at the start") {
     w.h.settings = settings;
     REQUIRE(w.h.db->close().is_ok());
     w.h.drop();
     w.h.clock.advance(3 * kDeadline);
     w.h.open();
   }
-  SECTION("requested") {
+  SECTION("PURGE.NOW requests the work") {
     SeqNum up_to = 0;
     REQUIRE(w.h.db->purge_now(w.h.db->purge_ticket(&up_to)).is_ok());
   }

@@ -36,9 +36,9 @@ TEST_CASE("database is empty: FLUSHDB makes no tree, also after a crash") {
   }
   CHECK(h.db->tree_info(3)->tree == fresh);
   h.put(3, "after", "1");
-  SECTION("manifest does not have the change") {}
-  SECTION("manifest has the change") { h.settle(); }
-  SECTION("manifest has neither the change nor later writes, and a flush follows") { REQUIRE(h.db->flush(3).is_ok()); }
+  SECTION("manifest does not have the FLUSHDB") {}
+  SECTION("manifest has the FLUSHDB") { h.settle(); }
+  SECTION("manifest does not have the FLUSHDB, and a flush follows") { REQUIRE(h.db->flush(3).is_ok()); }
   h.crash(CrashMode::kEverything, 1);
   h.open();
   CHECK(h.db->tree_info(3)->tree == fresh);
@@ -141,8 +141,8 @@ TEST_CASE("batch swaps databases and writes into one that had no tree: after a c
     CHECK(h.get(2, "two") == "(absent)");
   };
   expect();
-  SECTION("manifest does not have the change") {}
-  SECTION("manifest has the change") { h.settle(); }
+  SECTION("manifest does not have the swaps") {}
+  SECTION("manifest has the swaps") { h.settle(); }
   h.crash(CrashMode::kEverything, 1);
   h.open();
   expect();

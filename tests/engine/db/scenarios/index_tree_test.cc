@@ -106,7 +106,7 @@ TEST_CASE("database and its index trees have the same key: each returns its own 
     h.settle();
     h.crash(CrashMode::kEverything, 1);
   }
-  SECTION("stopped") {
+  SECTION("closed and opened") {
     demand_ok(h.db->close(), "close");
     h.drop();
   }
@@ -156,11 +156,11 @@ TEST_CASE("batch empties a database and its index tree: both are empty, also aft
     CHECK(contents(h, kIndex).size() == 1);
   };
   expect();
-  SECTION("the manifest has the change") {
+  SECTION("manifest has the FLUSHDB") {
     h.settle();
     CHECK(h.table_bytes().find("secret") == std::string::npos);
   }
-  SECTION("only the log has the change") {}
+  SECTION("only the log has the FLUSHDB") {}
   h.crash(CrashMode::kEverything, 1);
   h.open();
   expect();
@@ -312,8 +312,8 @@ TEST_CASE("index tree's database is beyond the configured number: open is refuse
   Harness h;
   h.open();
   h.put(index_tree(7, 2), "e", "");
-  SECTION("only the log has the tree") {}
-  SECTION("the manifest has the tree") {
+  SECTION("only the log has the index tree") {}
+  SECTION("manifest has the index tree") {
     demand_ok(h.db->flush(index_tree(7, 2)), "flush");
     h.settle();
   }

@@ -80,7 +80,7 @@ void live_with_many_runs(const PolicySettings& policy) {
 
 }  // namespace
 
-TEST_CASE("tree has over a hundred runs: crash, deadlines and a change of policy leave the results of the model") {
+TEST_CASE("tree gets over a hundred runs: crash, deadlines and another policy leave all reads equal to the model's") {
   CHECK(finding_of([] { live_with_many_runs({"tiering", {{"size_ratio", 1024}}}); }) == "");
   CHECK(finding_of([] { live_with_many_runs({"klsm", {{"size_ratio", 1024}, {"runs", 1}, {"last_runs", 1023}}}); }) == "");
 }

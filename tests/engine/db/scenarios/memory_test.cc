@@ -145,7 +145,7 @@ TEST_CASE("large value has many readers: it is charged once, and stays readable 
   CHECK(found[7][0].value == std::string(kBig, 'a'));
 }
 
-TEST_CASE("another reader loads a large value between its charge and its read: the value is charged once") {
+TEST_CASE("another reader loads a large value between charge and read: the value is charged once") {
   Harness h;
   h.open();
   put_big(h, 1);

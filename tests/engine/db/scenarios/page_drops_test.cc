@@ -195,7 +195,7 @@ TEST_CASE("command waits for pages: these are punched only after the command has
   check_contents(h, 400);
 }
 
-TEST_CASE("delete by stamp is purged at once: only edge pages and table names are read, and nothing is merged", "[drops]") {
+TEST_CASE("delete by stamp is purged at once: only metadata and edge pages are read, and nothing is merged", "[drops]") {
   constexpr int kKeys = 4000;
   // A range from the smallest stamp on has one edge per tile, a range in the middle has two.
   const bool middle = GENERATE(false, true);

@@ -763,7 +763,7 @@ TEST_CASE("deadline changes: earlier deletes keep the old deadline, also after r
   CHECK((*versions)->tree(tree)->deadlines == DeadlineRule(changed.tree.delete_deadline));
 }
 
-TEST_CASE("shorter deadline is set by CONFIG SET, not in the file: it applies to earlier deletes after a restart") {
+TEST_CASE("shorter deadline is set only by CONFIG SET: a later delete has the shorter deadline even after a restart") {
   Harness h(with_deadline());
   h.open();
   put_some(h);

@@ -142,14 +142,14 @@ void expire(const Layout& layout, bool with_restart) {
 
 }  // namespace
 
-TEST_CASE("collection expires: its elements are purged by the deadline, and those of other collections stay") {
+TEST_CASE("collection expires: its elements are purged by the deadline, and elements of other collections stay") {
   for (const std::uint64_t turn : turns()) {
     INFO(text_of(layout_of(turn)));
     expire(layout_of(turn), turn % 2 == 1);
   }
 }
 
-TEST_CASE("deadline becomes shorter: the elements of a collection that expires soon are purged by the new one") {
+TEST_CASE("deadline becomes shorter: elements of a collection that expires soon are purged by the new deadline") {
   Settings s = settings_of(layout_of(1));
   s.tree.delete_deadline = 86'400'000;
   Collections w(s);
@@ -186,7 +186,7 @@ TEST_CASE("delete by stamp covers the header of a collection: its elements are p
   }
 }
 
-TEST_CASE("header with a passed expiry is overwritten: the collection lives, and a ticket is done all the same") {
+TEST_CASE("header with a passed expiry is overwritten in time: the collection lives, and a later ticket gets done") {
   for (const std::uint64_t turn : turns()) {
     INFO(text_of(layout_of(turn)));
     Collections w(layout_of(turn));
@@ -207,7 +207,7 @@ TEST_CASE("header with a passed expiry is overwritten: the collection lives, and
   }
 }
 
-TEST_CASE("ticket is issued after an expiry: it is pending until the elements are purged") {
+TEST_CASE("ticket is issued after a collection's expiry: it is pending until the elements are purged") {
   Collections w;
   const auto c = w.make("dying", w.now() + 1'000);
   w.put(c);
@@ -225,7 +225,7 @@ TEST_CASE("ticket is issued after an expiry: it is pending until the elements ar
   CHECK(done);
 }
 
-TEST_CASE("ticket without a deadline is purged now: the elements of an expired collection are purged, too") {
+TEST_CASE("tree has no deadline, and PURGE.NOW is called: elements of an expired collection are purged, too") {
   Settings s = settings_of(layout_of(1));
   s.tree.delete_deadline = 0;
   Collections w;
@@ -256,7 +256,7 @@ TEST_CASE("collection expired while the database was closed: its elements are pu
   CHECK_FALSE(w.in_files(c.marker));
 }
 
-TEST_CASE("expired collection is looked up: the result has its expiry time until a delete covers the collection") {
+TEST_CASE("expired collection is looked up: `died` is its expiry, until a delete covers the collection") {
   const bool flushed = GENERATE(false, true);
   Collections w;
   const auto c = w.make("dying", w.now() + 1'000, 7);
@@ -283,8 +283,7 @@ TEST_CASE("expired collection is looked up: the result has its expiry time until
   CHECK(died() == 0);
 }
 
-TEST_CASE(
-    "key of an expired collection is created again before a search: the batch deletes the old elements, and the new ones stay") {
+TEST_CASE("key of an expired collection is created again: the batch deletes the old elements, and the new ones stay") {
   for (const std::uint64_t turn : turns()) {
     INFO(text_of(layout_of(turn)));
     Collections w(layout_of(turn));
@@ -305,7 +304,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("databases are swapped and emptied around an expiry: only elements of the dead collection are deleted") {
+TEST_CASE("databases are swapped and emptied around an expiry: only elements of the expired collection are deleted") {
   Collections w;
   const auto dying = w.make("same name", w.now() + 1'000), living = w.make("same name");
   w.put(dying, 0);
@@ -324,7 +323,7 @@ TEST_CASE("databases are swapped and emptied around an expiry: only elements of 
   CHECK_FALSE(w.in_files(living.marker));
 }
 
-TEST_CASE("batch relies on a tree: it is refused when its database has another tree") {
+TEST_CASE("batch relies on a tree, and its database has another tree: the commit is refused") {
   Harness h;
   h.open();
   h.put(0, "a", "1");
@@ -344,7 +343,7 @@ TEST_CASE("batch relies on a tree: it is refused when its database has another t
   CHECK(h.get(1, "a") == "(absent)");
 }
 
-TEST_CASE("many collections expire at once: all elements are purged, in batches of bounded size") {
+TEST_CASE("many collections expire at once: all their elements are purged by the deadline") {
   Collections w;
   std::vector<Collections::Collection> all;
   for (int i = 0; i < 700; ++i) {
@@ -406,11 +405,11 @@ void lose_power_often() {
 
 TEST_CASE("power is lost while collections expire: no element outlives its deadline") { lose_power_often(); }
 
-TEST_CASE("planted bug skips the reaper: elements stay in files, and the search finds them", "[planted]") {
+TEST_CASE("planted bug skips the reaper: the search of files after the deadline finds elements", "[planted]") {
   must_catch(PlantedBug::kSkipReaper, [] { expire(layout_of(1), false); });
 }
 
-TEST_CASE("planted bug drops headers before the deletes of their elements are durable: crashes find it", "[planted]") {
+TEST_CASE("planted bug drops headers before elements' deletes are durable: power losses find it", "[planted]") {
   // Fixed seeds: a few of these histories meet a merge between the reaper's deletes and their sync.
   must_catch(PlantedBug::kReapBeforeSync, [] {
     for (std::uint64_t seed = 0; seed < 100; ++seed) lose_power(seed);

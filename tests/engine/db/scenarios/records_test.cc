@@ -158,7 +158,7 @@ void delete_while_merging(const Case& c, bool flush_first) {
 
 }  // namespace
 
-TEST_CASE("newest version of a key is dropped: no older version comes back, for each policy and h, with or without a view") {
+TEST_CASE("page drop removes the newest version of a key: no older version comes back, for any policy, h and view") {
   std::uint64_t turn = round_of_seeds();  // chooses the partitioning
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
@@ -171,7 +171,7 @@ TEST_CASE("newest version of a key is dropped: no older version comes back, for 
   }
 }
 
-TEST_CASE("delete by stamp is written during a merge of its entries: it covers the merge's output, and stays after the merge") {
+TEST_CASE("delete by stamp is written during a merge of its entries: it covers the merge's output") {
   std::uint64_t turn = round_of_seeds();  // chooses the partitioning
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 8u}) {
@@ -184,7 +184,7 @@ TEST_CASE("delete by stamp is written during a merge of its entries: it covers t
   }
 }
 
-TEST_CASE("delete by stamp has a seq: it is visible from that seq on, in memtable and tables, to views of any age") {
+TEST_CASE("delete by stamp is written: views from before still see the entry, later ones do not, in memtable and tables") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "a", 5);
@@ -207,7 +207,7 @@ TEST_CASE("delete by stamp has a seq: it is visible from that seq on, in memtabl
   }
 }
 
-TEST_CASE("batch has several operations: they take effect in their order") {
+TEST_CASE("batch has puts and deletes by stamp: they take effect in their order") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   WriteBatch batch;
@@ -227,7 +227,7 @@ TEST_CASE("batch has several operations: they take effect in their order") {
   }
 }
 
-TEST_CASE("last entry that a delete by stamp covers is purged: the record of the delete is removed") {
+TEST_CASE("last entry that a delete by stamp covers is purged: the delete's record is removed") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "covered", 50);
@@ -252,7 +252,7 @@ TEST_CASE("last entry that a delete by stamp covers is purged: the record of the
   CHECK(h.db->tree_info(0)->records == 0);
 }
 
-TEST_CASE("deletes by stamp form a sliding window: one record with the oldest birth is left of them") {
+TEST_CASE("each delete by stamp contains the one before: one record with the oldest birth is left of them") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(i));
@@ -272,7 +272,7 @@ TEST_CASE("deletes by stamp form a sliding window: one record with the oldest bi
   h.db->resume_compactions();
 }
 
-TEST_CASE("more deletes by stamp are written than a memtable can have: they continue in the next memtable") {
+TEST_CASE("more deletes by stamp are written than one memtable can have: further ones go to the next memtable") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.settings.tree.memtable_size = 64 << 20;
   h.open();
@@ -341,7 +341,7 @@ TEST_CASE("tree has more than 1,024 deletes by stamp: merges purge the oldest fi
   h.verify(0);
 }
 
-TEST_CASE("entries without a stamp are in no range of stamps") {
+TEST_CASE("entries have no stamp: they are in no range of stamps") {
   for (const StampMode mode : {StampMode::kExplicit, StampMode::kExpireTime}) {
     Harness h;
     h.settings.tree.stamp = mode;
@@ -361,7 +361,7 @@ TEST_CASE("entries without a stamp are in no range of stamps") {
   }
 }
 
-TEST_CASE("lookup by stamp reads only pages that can match") {
+TEST_CASE("keys are looked up by stamp: only pages whose delete fence overlaps the range are read") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.settings.tree.pages_per_tile = 8;
@@ -401,7 +401,7 @@ TEST_CASE("lookup by stamp reads only pages that can match") {
   CHECK(none.keys.empty());
 }
 
-TEST_CASE("lookup by stamp in steps of any size returns each key of the range once and in order") {
+TEST_CASE("keys are looked up by stamp in steps of any size: each key of the range is found once, in order") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.settings.tree.pages_per_tile = 4;
@@ -443,7 +443,7 @@ TEST_CASE("lookup by stamp in steps of any size returns each key of the range on
   }
 }
 
-TEST_CASE("edit of a flush fails: no delete by stamp is lost, and a restart finds it in the log") {
+TEST_CASE("edit of a flush fails: no delete by stamp is lost, and a restart finds the deletes in the log") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "covered", 50);

@@ -62,7 +62,7 @@ void check_all(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("log is longer than the memory budget: it is flushed during replay, and memtables stay below the budget", "[replay]") {
+TEST_CASE("log is longer than the memory budget: replay flushes memtables, and their memory stays below the budget", "[replay]") {
   Harness h(roomy());
   write_log_of_twice_the_budget(h);
   REQUIRE(h.db->stats().memtable_bytes > 8 * kMiB);
@@ -132,7 +132,7 @@ TEST_CASE("power loss during the replay of a log that was not synced: the next o
   }
 }
 
-TEST_CASE("flush fails during replay: it is logged, and open continues in memory with every write", "[replay]") {
+TEST_CASE("flush fails during replay: the failure is logged, and open goes on in memory with every write", "[replay]") {
   Harness h(roomy());
   write_log_of_twice_the_budget(h);
   h.crash(CrashMode::kNothing, 1);
@@ -145,7 +145,7 @@ TEST_CASE("flush fails during replay: it is logged, and open continues in memory
   check_all(h);
 }
 
-TEST_CASE("log is damaged after its flushed part: open fails each time, and no segment is removed", "[replay]") {
+TEST_CASE("log is unreadable after a part that replay has flushed: open fails each time, and no segment is removed", "[replay]") {
   Harness h(roomy());
   write_log_of_twice_the_budget(h);
   h.crash(CrashMode::kNothing, 1);
@@ -163,7 +163,7 @@ TEST_CASE("log is damaged after its flushed part: open fails each time, and no s
   check_all(h);
 }
 
-TEST_CASE("delete deadline was configured before a replay with flushes: it is kept", "[replay]") {
+TEST_CASE("delete deadline was configured before a replay with flushes: deletes are purged by it", "[replay]") {
   Harness h(roomy());
   h.settings.tree.delete_deadline = 60'000;
   write_log_of_twice_the_budget(h);

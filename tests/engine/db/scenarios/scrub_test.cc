@@ -152,7 +152,7 @@ TEST_CASE("files are undamaged: the scrub reads every table within its interval,
   CHECK_FALSE(h.events.heard("scrub"));
 }
 
-TEST_CASE("files are damaged: the scrub reports each one, and reads and writes go on") {
+TEST_CASE("files are damaged: the scrub logs each of them, and reads and writes go on") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
@@ -182,7 +182,7 @@ TEST_CASE("table is quarantined: the scrub skips it, and its damage counts once"
   CHECK(h.db->stats().quarantined_files == 1);
 }
 
-TEST_CASE("verify finds damage: it is logged and counted like the scrub's") {
+TEST_CASE("verify finds damage: the damage is logged and counted like damage that the scrub finds") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
   Harness h(s);
@@ -199,7 +199,7 @@ TEST_CASE("verify finds damage: it is logged and counted like the scrub's") {
   CHECK(h.events.heard(damaged));
 }
 
-TEST_CASE("verify finds damage before its view is revoked: it is logged and counted, too") {
+TEST_CASE("verify finds damage, and then its view is revoked: the damage is logged and counted") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
   s.tree.delete_deadline = kHour;
@@ -225,7 +225,7 @@ TEST_CASE("verify finds damage before its view is revoked: it is logged and coun
   CHECK(seen);
 }
 
-TEST_CASE("interval is set to 0: the scrub stops, also while it runs") {
+TEST_CASE("interval of the scrub is set to 0: the scrub stops, also while it runs") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
   Harness h(s);
@@ -244,7 +244,7 @@ TEST_CASE("interval is set to 0: the scrub stops, also while it runs") {
   CHECK(h.db->stats().scrub_bytes == bytes);
 }
 
-TEST_CASE("table is merged before its turn in the scrub: this is no error") {
+TEST_CASE("table is merged before the scrub reads it: no error is counted") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);

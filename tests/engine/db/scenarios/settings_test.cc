@@ -26,7 +26,7 @@ SeqNum flush_database(Harness& h, DatabaseId d) {
 
 }  // namespace
 
-TEST_CASE("tree keeps the stamp mode of its creation, even if only the log has the tree") {
+TEST_CASE("configured stamp mode changes: a tree keeps its mode from creation, even if only the log has the tree") {
   Harness h(with_stamp(StampMode::kExplicit));
   h.open();
   put_stamped(h, 0, "k", 77);
@@ -58,7 +58,7 @@ TEST_CASE("tree keeps the stamp mode of its creation, even if only the log has t
   CHECK(h.stamp(0, "k") == written);
 }
 
-TEST_CASE("stamp modes match at open: nothing is logged about them") {
+TEST_CASE("trees have the configured stamp mode at open: no warning is logged") {
   Harness h(with_stamp(StampMode::kExplicit));
   h.open();
   put_stamped(h, 0, "k", 77);
@@ -66,7 +66,7 @@ TEST_CASE("stamp modes match at open: nothing is logged about them") {
   CHECK(h.events.warnings.empty());
 }
 
-TEST_CASE("databases are swapped: settings stay with the number and apply to the other tree at once, also after a restart") {
+TEST_CASE("databases are swapped: settings stay with the numbers and apply to the swapped trees at once") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].policy.name = "leveling";
@@ -100,7 +100,7 @@ TEST_CASE("databases are swapped: settings stay with the number and apply to the
 }
 
 // engine/docs/decisions/0026-settings-go-by-number.md has the reason.
-TEST_CASE("tree is swapped: it gets the other number's tile size and deadline, and earlier deletes keep their due times") {
+TEST_CASE("trees are swapped: each gets the other number's tile size and deadline, and deletes keep their due times") {
   constexpr Millis kShort = 10'000, kLong = 3'600'000;
   const std::string marker = "<deleted value>";
   Settings settings = Harness::small();
@@ -152,7 +152,7 @@ TEST_CASE("tree is swapped: it gets the other number's tile size and deadline, a
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("database is swapped with one that has no tree: settings stay with the number all the same") {
+TEST_CASE("database is swapped with one that has no tree: settings stay with the numbers") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].policy.name = "leveling";
@@ -168,7 +168,7 @@ TEST_CASE("database is swapped with one that has no tree: settings stay with the
   CHECK(h.get(0, "k") == "v");
 }
 
-TEST_CASE("new settings apply all together or not at all") {
+TEST_CASE("one of several new settings is invalid: none of them applies") {
   Harness h;
   h.open();
   h.put(0, "k", "v");
@@ -207,7 +207,7 @@ TEST_CASE("new settings apply all together or not at all") {
   CHECK(h.db->tree_info(6)->policy == "one_leveling");
 }
 
-TEST_CASE("automatic tile sizes follow deletes by stamp and scans, and after a restart the sizes in tables") {
+TEST_CASE("automatic tile size: it follows deletes by stamp and scans, and after a restart the tiles in tables") {
   Settings settings = with_stamp(StampMode::kExplicit);
   settings.tree.pages_per_tile = 0;
   Harness h(settings);
@@ -240,7 +240,7 @@ TEST_CASE("automatic tile sizes follow deletes by stamp and scans, and after a r
   CHECK(h.db->tree_info(0)->pages_per_tile == 1);
 }
 
-TEST_CASE("databases have different memtable sizes, which change in use: each flushes at its own size") {
+TEST_CASE("databases have different memtable sizes, which change: each flushes at its own current size") {
   Settings settings = Harness::small();
   settings.databases = 2;
   settings.tree.memtable_size = 16 << 20;
@@ -273,7 +273,7 @@ TEST_CASE("databases have different memtable sizes, which change in use: each fl
   h.verify(1);
 }
 
-TEST_CASE("partitioning changes in use: a restart keeps the same partitions") {
+TEST_CASE("partitioning is changed while the database runs: a restart keeps the same partitions") {
   Settings settings = Harness::small();
   settings.tree.memtable_size = 32 << 10;
   settings.tree.file_size = 64 << 10;
@@ -303,7 +303,7 @@ TEST_CASE("partitioning changes in use: a restart keeps the same partitions") {
   }
 }
 
-TEST_CASE("configured stamp mode has changed, and an empty database is flushed: its next values have the new mode") {
+TEST_CASE("stamp mode was reconfigured, and the database is emptied: its next values have the new mode") {
   Harness h(with_stamp(StampMode::kWriteTime));
   h.open();
   h.put(0, "a", "1");

@@ -52,7 +52,8 @@ std::string contents(Harness& h) { return contents(h, 0) + "| " + contents(h, 1)
 
 }  // namespace
 
-TEST_CASE("staged batch is committed: it reads like an ordinary one, in memory, in tables and after a restart", "[staged]") {
+TEST_CASE("staged batch is committed: readers see what an ordinary batch writes, in memory, in tables and after a restart",
+          "[staged]") {
   const auto mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
   Harness plain(staged_settings(mode)), h(staged_settings(mode));
   for (Harness* each : {&plain, &h}) {
@@ -89,14 +90,14 @@ TEST_CASE("staged batch is committed: it reads like an ordinary one, in memory, 
     h.open();
     CHECK(contents(h) == expected);
   }
-  SECTION("keys that expire later") {
+  SECTION("after keys of the batch have expired") {
     plain.advance(61'000);
     h.advance(61'000);
     CHECK(contents(h) == contents(plain));
   }
 }
 
-TEST_CASE("staged batch is not committed: no reader, no log and no later open sees it", "[staged]") {
+TEST_CASE("staged batch is not committed: no reader, no log and no later open sees its writes", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "a", "1");
@@ -104,14 +105,14 @@ TEST_CASE("staged batch is not committed: no reader, no log and no later open se
   ReadView before = h.db->lease(0);
   CHECK(h.get(0, key_of(1)) == "(absent)");
   CHECK(h.db->visible_seq() == 3);  // the operations of both trees and of "a"
-  SECTION("batch ends without a commit") {
+  SECTION("staged batch is destroyed without a commit") {
     staged.reset();
     before = {};
     h.reopen();
     CHECK(contents(h, 0).starts_with("a=1@"));
     CHECK(contents(h, 1).empty());
   }
-  SECTION("committed staged batch: an earlier view does not see it") {
+  SECTION("staged batch is committed: an earlier view does not see it") {
     commit(h, *staged);
     Found found;
     CHECK(before.get({key_of(1), hash_key(key_of(1))}, &found).is_not_found());
@@ -119,7 +120,7 @@ TEST_CASE("staged batch is not committed: no reader, no log and no later open se
   }
 }
 
-TEST_CASE("writes come between staging and commit: their seqs are before the batch's", "[staged]") {
+TEST_CASE("writes come between staging and commit: their seqs are smaller than those of the staged batch", "[staged]") {
   Harness h(staged_settings());
   h.open();
   WriteBatch batch;
@@ -137,7 +138,7 @@ TEST_CASE("writes come between staging and commit: their seqs are before the bat
   CHECK(h.get(0, key_of(2)) == "staged");
 }
 
-TEST_CASE("databases change between staging and commit: the batch goes to their trees at the commit", "[staged]") {
+TEST_CASE("databases change between staging and commit: the batch goes to the trees that they have at the commit", "[staged]") {
   Harness h(staged_settings());
   h.open();
   const bool exists = GENERATE(true, false);
@@ -149,22 +150,22 @@ TEST_CASE("databases change between staging and commit: the batch goes to their 
   batch.put(0, "x", "staged", {});
   batch.put(1, "y", "staged", {});
   auto staged = stage(h, std::move(batch));
-  SECTION("emptied") {
+  SECTION("database is emptied between staging and commit") {
     WriteBatch flush;
     flush.flush_database(0);
     flush.flush_database(1);
     h.write(flush);
   }
-  SECTION("swapped") {
+  SECTION("databases are swapped between staging and commit") {
     WriteBatch swap;
     swap.swap_databases(0, 1);
     h.write(swap);
   }
-  SECTION("first written") {
+  SECTION("databases get their first write between staging and commit") {
     h.put(0, "c", "1");
     h.put(1, "c", "1");
   }
-  SECTION("emptied, with another stamp mode") {
+  SECTION("database is emptied, and its stamp mode changes, between staging and commit") {
     TreeSettings tree = h.settings.tree;
     tree.stamp = StampMode::kExplicit;
     demand_ok(h.db->set_tree_settings(0, tree), "settings");
@@ -183,7 +184,7 @@ TEST_CASE("databases change between staging and commit: the batch goes to their 
   CHECK(contents(h) == now);
 }
 
-TEST_CASE("value expires between staging and commit: it is a delete born at the commit", "[staged]") {
+TEST_CASE("value expires between staging and commit: it counts as a delete born at the commit", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -204,7 +205,7 @@ TEST_CASE("value expires between staging and commit: it is a delete born at the 
   CHECK(h.get(0, "l") == "lives");
 }
 
-TEST_CASE("expiry that the handler relied on passes before the commit: kRetry, and nothing is written", "[staged]") {
+TEST_CASE("expiry on which a staged batch relies passes: its commit returns kRetry and writes nothing", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -221,7 +222,7 @@ TEST_CASE("expiry that the handler relied on passes before the commit: kRetry, a
   CHECK(h.get(0, "k") == "old");
 }
 
-TEST_CASE("commit of a staged batch was refused: it can be committed later", "[staged]") {
+TEST_CASE("commit of a staged batch was refused: a later commit of the batch succeeds", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -236,7 +237,7 @@ TEST_CASE("commit of a staged batch was refused: it can be committed later", "[s
   CHECK(h.get(0, key_of(2)) == "first 2");
 }
 
-TEST_CASE("log fails after a staged commit: visible data is flushed from the memtables", "[staged]") {
+TEST_CASE("log fails after a staged commit: healing flushes the visible data from the memtables", "[staged]") {
   Harness h(staged_settings());
   h.open();
   auto staged = stage(h, everything(h.db->now()));
@@ -252,14 +253,14 @@ TEST_CASE("log fails after a staged commit: visible data is flushed from the mem
   CHECK(contents(h) == seen);
 }
 
-TEST_CASE("batch empties or swaps databases: it is not staged, stays unchanged and commits", "[staged]") {
+TEST_CASE("batch empties or swaps databases: stage() refuses it, and it can still be committed", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
   WriteBatch batch;
   batch.put(0, "l", "1", {});
-  SECTION("emptied") { batch.flush_database(0); }
-  SECTION("swapped") { batch.swap_databases(0, 1); }
+  SECTION("batch empties a database") { batch.flush_database(0); }
+  SECTION("batch swaps databases") { batch.swap_databases(0, 1); }
   batch.put(0, "m", "1", {});
   CHECK(h.db->stage(std::move(batch)).status().code() == Code::kUnsupported);
   CHECK(batch.count() == 3);
@@ -268,7 +269,7 @@ TEST_CASE("batch empties or swaps databases: it is not staged, stays unchanged a
   CHECK(h.get(0, "m") == "1");
 }
 
-TEST_CASE("staging is stopped: it returns kAborted, leaves the batch unchanged and charges no memory", "[staged]") {
+TEST_CASE("staging is stopped: stage() returns kAborted, leaves the batch unchanged and charges no memory", "[staged]") {
   Harness h(staged_settings());
   h.open();
   WriteBatch batch = everything(h.db->now());
@@ -279,15 +280,16 @@ TEST_CASE("staging is stopped: it returns kAborted, leaves the batch unchanged a
   CHECK(h.db->memory().charged() == 0);
 }
 
-TEST_CASE("memory of a staged batch is charged from staging to commit or end, and refused without room", "[staged]") {
+TEST_CASE("batch is staged: its memory is charged until it is committed or destroyed; without room, stage() refuses it",
+          "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.db->tick();
   auto staged = stage(h, everything(h.db->now()));
   CHECK(h.db->memory().charged() == staged->memory_bytes());
   CHECK(staged->memory_bytes() > 300 * 40);
-  SECTION("committed") { commit(h, *staged); }
-  SECTION("ended") { staged.reset(); }
+  SECTION("batch is committed") { commit(h, *staged); }
+  SECTION("batch is destroyed") { staged.reset(); }
   CHECK(h.db->memory().charged() == 0);
   WriteBatch huge;
   for (int i = 0; i < 2000; ++i) huge.put(0, key_of(i), std::string(40'000, 'x'), {});
@@ -296,8 +298,7 @@ TEST_CASE("memory of a staged batch is charged from staging to commit or end, an
   CHECK(h.db->memory().charged() == 0);
 }
 
-TEST_CASE("large batch is committed without staging: the commit stages it, and leaves the tree's memtable to other writes",
-          "[staged]") {
+TEST_CASE("large batch is committed directly: the commit puts it into a memtable of its own", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -312,7 +313,7 @@ TEST_CASE("large batch is committed without staging: the commit stages it, and l
   CHECK(h.get(0, key_of(77)) == "v");
 }
 
-TEST_CASE("large batch is refused: it stays unchanged and commits later", "[staged]") {
+TEST_CASE("commit of a large batch is refused: the batch stays unchanged and commits later", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -328,14 +329,14 @@ TEST_CASE("large batch is refused: it stays unchanged and commits later", "[stag
   CHECK(h.get(0, key_of(2)) == "(absent)");
 }
 
-TEST_CASE("batch has few large values: they are logged in pieces, and make no memtable of their own", "[staged]") {
+TEST_CASE("batch has few large values: the log gets them in pieces, and they have no memtable of their own", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
   WriteBatch batch;
   batch.put_shared(0, "large", std::make_shared<const std::string>(std::string(8 << 20, 'x')), {});
-  SECTION("staged") { commit(h, *stage(h, std::move(batch))); }
-  SECTION("as it is") { h.write(batch); }
+  SECTION("batch is staged") { commit(h, *stage(h, std::move(batch))); }
+  SECTION("batch is committed without staging") { h.write(batch); }
   CHECK(h.db->tree_info(0)->frozen_memtables == 0);
   CHECK(h.get(0, "large").size() == 8 << 20);
   CHECK(h.db->memory().charged() == 0);
@@ -345,7 +346,7 @@ TEST_CASE("batch has few large values: they are logged in pieces, and make no me
   CHECK(h.get(0, "k") == "old");
 }
 
-TEST_CASE("staged batches are small: they stay in memory until a memtable is full, a flush is requested or deletes are due",
+TEST_CASE("staged batches are small: their memtables stay until one is full, a flush is requested or deletes are due",
           "[staged]") {
   Settings settings = staged_settings();
   settings.tree.memtable_size = 1 << 20;
@@ -364,11 +365,11 @@ TEST_CASE("staged batches are small: they stay in memory until a memtable is ful
   h.settle();
   CHECK(h.db->stats().flushes == flushes);
   CHECK(h.db->tree_info(0)->frozen_memtables == 1);
-  SECTION("flush by hand, with an empty active memtable") {
+  SECTION("flush by request, with an empty active memtable") {
     demand_ok(h.db->flush(0), "flush");
     CHECK(h.db->tree_info(0)->frozen_memtables == 0);
   }
-  SECTION("other writes fill the room for a memtable") {
+  SECTION("other writes fill one memtable's size") {
     for (int n = 0; n < 5; ++n) {
       WriteBatch more;
       for (int i = 0; i < 20; ++i) more.put(0, key_of(i), "more", {});
@@ -379,7 +380,7 @@ TEST_CASE("staged batches are small: they stay in memory until a memtable is ful
     h.settle();
     CHECK(h.db->tree_info(0)->frozen_memtables == 0);
   }
-  SECTION("deletes in it are due") {
+  SECTION("deletes in the batch are due") {
     WriteBatch dels;
     for (int i = 0; i < 100; ++i) dels.del(0, key_of(i));
     const auto next = stage(h, std::move(dels));
@@ -395,7 +396,7 @@ TEST_CASE("staged batches are small: they stay in memory until a memtable is ful
   }
 }
 
-TEST_CASE("staged batch deletes keys, or replaces them with a debt: their values are in no file after the deadline", "[staged]") {
+TEST_CASE("staged batch deletes or replaces keys: their old values are in no file after the deadline", "[staged]") {
   const bool replaces = GENERATE(false, true);
   Settings settings = staged_settings();
   settings.tree.delete_deadline = 20'000;
@@ -428,7 +429,7 @@ TEST_CASE("staged batch deletes keys, or replaces them with a debt: their values
   CHECK(h.get(0, "secret-key-7") == (replaces ? "rest" : "(absent)"));
 }
 
-TEST_CASE("log grows: a small staged batch is flushed, and its segments are removed", "[staged]") {
+TEST_CASE("log grows past the memtable of a small staged batch: it is flushed, and its segments are removed", "[staged]") {
   Harness h(staged_settings());
   h.open();
   WriteBatch batch;
@@ -449,8 +450,7 @@ TEST_CASE("log grows: a small staged batch is flushed, and its segments are remo
   CHECK(h.get(1, "rests") == "1");
 }
 
-TEST_CASE("waiting memtable has the last operation of a segment with a deleted key: the segment is removed by the deadline",
-          "[staged]") {
+TEST_CASE("staged memtable needs a segment with a deleted key: the segment is removed by the deadline", "[staged]") {
   Settings settings = staged_settings();
   settings.fsync = FsyncMode::kAlways;
   settings.tree.delete_deadline = 3'600'000;

@@ -14,7 +14,7 @@ void fill(Harness& h, int keys) {
 
 }  // namespace
 
-TEST_CASE("map has the same sums as the tree's numbers, in at most the requested number of cells") {
+TEST_CASE("map of a tree is drawn: its sums equal the tree's numbers, and it has at most the requested number of cells") {
   Settings settings = Harness::small();
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -81,7 +81,7 @@ TEST_CASE("map has the same sums as the tree's numbers, in at most the requested
   CHECK(few.cells.back().end == Approx(1));
 }
 
-TEST_CASE("expiry has passed: the map shows it as a delete") {
+TEST_CASE("expiry of an entry has passed: its cell in the map shows the expiry as the birth of a delete") {
   Harness h;
   h.open();
   const Millis expiry = h.db->now() + 5'000;

@@ -53,7 +53,7 @@ TEST_CASE("operations of each kind are done: they are counted for their database
   CHECK(h.db->workload(Settings().databases).status().code() == Code::kInvalidArgument);
 }
 
-TEST_CASE("large batch is staged: its operations count like others") {
+TEST_CASE("large batch is committed in staged form: its operations are counted like others") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -63,7 +63,7 @@ TEST_CASE("large batch is staged: its operations count like others") {
   CHECK(h.db->workload(2)->since_open.writes == 20'000);
 }
 
-TEST_CASE("database is closed and opened: the history continues, and counts since the start are 0 again") {
+TEST_CASE("database is closed and opened: the workload history continues, and counts since open are 0") {
   Harness h(kept());
   h.open();
   h.put(0, "a", "1");
@@ -83,7 +83,7 @@ TEST_CASE("database is closed and opened: the history continues, and counts sinc
   CHECK(without.paths(std::string(kWorkloadFileName)).empty());
 }
 
-TEST_CASE("file of the history is damaged: the database opens with a warning and an empty history") {
+TEST_CASE("file of the workload history is damaged: the database opens with a warning and an empty history") {
   Harness h(kept());
   h.open();
   h.put(0, "a", "1");
@@ -100,7 +100,7 @@ TEST_CASE("file of the history is damaged: the database opens with a warning and
   CHECK(h.get(0, "a") == "1");
 }
 
-TEST_CASE("tree has tables: their entries and bytes before compression are described, with the settings of the database") {
+TEST_CASE("tree has tables: workload() returns their entries and bytes before compression, and the database's settings") {
   Settings settings = kept();
   settings.tree.compression = settings.tree.compression_last_level = Compression::kLz4;
   settings.overrides[3] = settings.tree;
@@ -122,7 +122,7 @@ TEST_CASE("tree has tables: their entries and bytes before compression are descr
   CHECK(h.db->workload(3)->settings.policy.name == "one_leveling");
 }
 
-TEST_CASE("tree has files and tiles: entries of a file and tiles in effect are described, and deletes by stamp are counted") {
+TEST_CASE("tree has files and tiles: workload() returns entries per file, pages per tile and deletes by stamp") {
   Settings settings = kept();
   settings.tree.pages_per_tile = 4;
   Harness h(settings);

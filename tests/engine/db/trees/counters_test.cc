@@ -8,7 +8,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("several threads count operations: their sums are kept by database", "[threads]") {
+TEST_CASE("several threads count operations: operations() returns the sums of each database", "[threads]") {
   const auto counters = std::make_unique<Counters>(3);
   const auto count = [&] {
     ThreadCounters& mine = counters->mine();
@@ -30,7 +30,7 @@ TEST_CASE("several threads count operations: their sums are kept by database", "
   CHECK(counters->operations(2) == OperationCounts());
 }
 
-TEST_CASE("counters are read before the first operation: all are 0") {
+TEST_CASE("no operation was counted yet: operations() returns zeros") {
   const auto counters = std::make_unique<Counters>(1);
   CHECK(counters->operations(0) == OperationCounts());
   CHECK(counts_since(OperationCounts{}, {.reads = 5}) == OperationCounts());

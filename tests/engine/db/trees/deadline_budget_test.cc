@@ -16,14 +16,14 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("budget has no limit: it is never spent") {
+TEST_CASE("deadline budget has no limit: it is never spent") {
   Bed bed;
   CHECK_FALSE(bed.budget.follow(0, 1e9));
   bed.budget.spend(std::uint64_t{1} << 40);
   CHECK((bed.budget.rate() == 0 && !bed.budget.is_spent()));
 }
 
-TEST_CASE("merge has spent the budget: the next one waits until the rate has paid for it") {
+TEST_CASE("merge has spent the budget: the budget stays spent until enough time at its rate has passed") {
   Bed bed;
   CHECK_FALSE(bed.budget.follow(kMiB, 0));
   CHECK_FALSE(bed.budget.is_spent());
@@ -35,7 +35,7 @@ TEST_CASE("merge has spent the budget: the next one waits until the rate has pai
   CHECK_FALSE(bed.budget.is_spent());
 }
 
-TEST_CASE("deadlines need more than the configured rate: it grows to three bytes for each byte of work, and falls again") {
+TEST_CASE("deadlines need more than the configured rate: the rate grows to three bytes for each byte of work, and falls again") {
   Bed bed;
   CHECK_FALSE(bed.budget.follow(3'000'000, 1'000));
   CHECK(bed.budget.rate() == 3'000'000);
@@ -45,13 +45,13 @@ TEST_CASE("deadlines need more than the configured rate: it grows to three bytes
   CHECK(bed.budget.rate() == 3'000'000);
 }
 
-TEST_CASE("deadlines need more than any device has: the rate stays a number") {
+TEST_CASE("deadlines need more than any device can do: the rate is limited to 10^15 bytes a second") {
   Bed bed;
   CHECK(bed.budget.follow(kMiB, 1e300));
   CHECK(bed.budget.rate() == 1'000'000'000'000'000);
 }
 
-TEST_CASE("rate of work is the rate that follow() does not raise") {
+TEST_CASE("work is within work_rate() of a budget: follow() does not raise the rate") {
   Bed bed;
   CHECK(DeadlineBudget::work_rate(3'000'000) == Approx(1'000));
   CHECK_FALSE(bed.budget.follow(3'000'000, DeadlineBudget::work_rate(3'000'000)));

@@ -11,7 +11,7 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 }  // namespace
 
-TEST_CASE("flush rate is that of the last flushes, and unknown before the fifth") {
+TEST_CASE("flush rate is measured: it follows the last flushes, and is 0 (unknown) before the fifth") {
   FlushRate rate;
   Millis now = 1000;
   CHECK(rate.within(10'000, now) == 0);

@@ -16,7 +16,7 @@ std::shared_ptr<const TreeView> view_of(TreeId tree) {
 
 }  // namespace
 
-TEST_CASE("lease has ended: it is not counted, and its view is freed") {
+TEST_CASE("lease has ended: count() leaves it out, and its view is freed") {
   LeaseRegistry registry;
   std::shared_ptr<const TreeView> view = view_of(1);
   const std::weak_ptr<const TreeView> watch = view;
@@ -29,7 +29,7 @@ TEST_CASE("lease has ended: it is not counted, and its view is freed") {
   CHECK(watch.expired());
 }
 
-TEST_CASE("oldest lease ends: the oldest one that still exists takes its place") {
+TEST_CASE("oldest lease ends: oldest_taken() returns the time of the next oldest lease") {
   LeaseRegistry registry;
   CHECK(registry.oldest_taken() == 0);
   auto first = registry.lease(view_of(1), 1, 100);
@@ -39,7 +39,7 @@ TEST_CASE("oldest lease ends: the oldest one that still exists takes its place")
   CHECK(registry.oldest_taken() == 200);
 }
 
-TEST_CASE("view of a lease hinders a deadline: the lease is revoked once, and no other lease is") {
+TEST_CASE("view of a lease hinders a deadline: only this lease is revoked, and counted once") {
   LeaseRegistry registry;
   const auto hindering = registry.lease(view_of(1), 1, 100), harmless = registry.lease(view_of(2), 1, 100);
   auto ended = registry.lease(view_of(1), 1, 100);
@@ -52,7 +52,7 @@ TEST_CASE("view of a lease hinders a deadline: the lease is revoked once, and no
   CHECK(registry.revoked() == 1);
 }
 
-TEST_CASE("very many leases have ended: the registry finds the living ones") {
+TEST_CASE("very many leases have ended: the registry still counts and revokes the living ones") {
   LeaseRegistry registry;
   const auto old = registry.lease(view_of(1), 1, 50);
   for (int i = 0; i < 10'000; ++i) (void)registry.lease(view_of(2), 1, 100);

@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("lookups are counted: total() sums them by level, tile_use() sums those that decide the tile size") {
+TEST_CASE("lookups are counted: total() sums them by level, tile_use() sums what decides the tile size") {
   TreeLookups lookups;
   CHECK(lookups.total()[0].denied == 0);
   lookups.mine().levels[0].denied = 3;
@@ -19,8 +19,7 @@ TEST_CASE("lookups are counted: total() sums them by level, tile_use() sums thos
   CHECK(lookups.tile_use().range_deletes == 1);
 }
 
-TEST_CASE(
-    "lookups of levels are counted: the part that reaches a level's next run follows from those that do not find their key") {
+TEST_CASE("lookups of a level are counted: those that find no key there make up the share that reaches the next") {
   std::array<std::uint64_t, kLookupLevels> runs{};
   runs[0] = 4;
   runs[1] = runs[2] = 1;

@@ -118,7 +118,7 @@ TEST_CASE("tree is made: it is live and empty, and has the settings of its datab
   CHECK(bed.trees.is_empty(*tree));
 }
 
-TEST_CASE("tree is not live: neither its tables nor a lease of it is returned") {
+TEST_CASE("tree is dropped: neither its tables nor a lease of it is returned") {
   Bed bed;
   const TreePtr a = bed.make(7, 0), b = bed.make(8, 3);
   CHECK(bed.trees.live_tables(7) == bed.trees.view_of(*a)->tables);
@@ -160,7 +160,7 @@ TEST_CASE("memtable is frozen: it keeps its seqs, and readers see a new active m
   CHECK((tree->frozen.size() == 2 && bed.frozen.size() == 2));
 }
 
-TEST_CASE("staged memtable is adopted: its place is between active and frozen memtables, and it is not flushed while small") {
+TEST_CASE("staged memtable is adopted: it is placed after the active one, and waits for a flush while small") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.write(*tree, 2, 2);
@@ -184,7 +184,7 @@ TEST_CASE("staged memtable is adopted: its place is between active and frozen me
   CHECK_FALSE(tree->frozen_rest);  // together they fill a memtable
 }
 
-TEST_CASE("tree is dropped: it is found until it is retired, and takes no writes") {
+TEST_CASE("tree is dropped: it is found by its number until it is retired, and takes no writes") {
   Bed bed;
   bed.settle();
   TreePtr tree = bed.make(1, 0);
@@ -213,7 +213,7 @@ TEST_CASE("tree is dropped: it is found until it is retired, and takes no writes
   CHECK((view.expired() && work.expired()));
 }
 
-TEST_CASE("tree is retired: its view stays while a reader is in the epoch") {
+TEST_CASE("tree is retired: its view is freed once no reader is in the epoch") {
   Bed bed;
   TreePtr tree = bed.make(1, 0);
   bed.drop(tree);
@@ -227,7 +227,7 @@ TEST_CASE("tree is retired: its view stays while a reader is in the epoch") {
   CHECK(view.expired());
 }
 
-TEST_CASE("trees are swapped: they take over the settings of their new database, except for the stamp mode") {
+TEST_CASE("trees are swapped: each takes over the settings of its new database, except for the stamp mode") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 3);
   bed.settle();
@@ -243,7 +243,7 @@ TEST_CASE("trees are swapped: they take over the settings of their new database,
   CHECK(bed.filters_changed.empty());
 }
 
-TEST_CASE("deadline is configured before the database is open: it takes effect only once the database is open") {
+TEST_CASE("deadline is configured before the database is open: it takes effect once the database is open") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   TreeSettings shorter = four_databases()[0];
@@ -263,8 +263,7 @@ TEST_CASE("deadline is configured before the database is open: it takes effect o
   CHECK((tree->deadlines.deadline() == 20 && bed.trees.deadlines_changed()));
 }
 
-TEST_CASE(
-    "tree is dropped during replay: it has the manifest's deadline; if only the log has the tree, its deadline is unknown") {
+TEST_CASE("tree is dropped during replay: its deadline is the manifest's; only the log has the tree: its deadline is unknown") {
   Bed bed;
   const TreePtr known = bed.make(1, 0), unknown = bed.make(2, 1);
   auto version = std::make_shared<Version>();
@@ -285,7 +284,7 @@ TEST_CASE(
   CHECK((rules.at(1).deadline() == 1000 && rules.at(1).due(4000) == 4020));
 }
 
-TEST_CASE("edit gets the trees that were made, mapped and dropped since the last edit") {
+TEST_CASE("edit is made: it gets the trees that were made, mapped and dropped since the last edit") {
   Bed bed;
   const TreePtr a = bed.make(bed.versions->new_tree(), 0), b = bed.make(bed.versions->new_tree(), 2);
   CHECK(bed.mapping_changed());
@@ -301,7 +300,7 @@ TEST_CASE("edit gets the trees that were made, mapped and dropped since the last
   CHECK(bed.versions->tree(b->id) == nullptr);
 }
 
-TEST_CASE("log is needed from the oldest operation that is in no table, and from a mapping that the manifest does not have") {
+TEST_CASE("log is needed: from the oldest operation that is in no table, or change of the mapping that is not in the manifest") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1);
   CHECK(bed.trees.oldest_needed({}, {}) == 1);
@@ -320,7 +319,7 @@ TEST_CASE("log is needed from the oldest operation that is in no table, and from
   CHECK(bed.trees.oldest_needed({}, changes) == 7);  // the edit drops the tree, so the log from operation 3 on is not needed
 }
 
-TEST_CASE("manifest lacks rules of deadlines: they are added to the edit") {
+TEST_CASE("manifest lacks deadlines of trees: the next edit gets them") {
   Bed bed;
   const TreePtr tree = bed.make(bed.versions->new_tree(), 0);
   VersionEdit edit;
@@ -344,7 +343,7 @@ TEST_CASE("manifest lacks rules of deadlines: they are added to the edit") {
   CHECK(bed.trees.deadlines_changed());
 }
 
-TEST_CASE("loads describe live trees, with their deadlines and failing compactions") {
+TEST_CASE("trees are live: their loads have their deadlines, and whether their compactions fail") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1), c = bed.make(3, 2);
   bed.drop(c);
@@ -356,7 +355,7 @@ TEST_CASE("loads describe live trees, with their deadlines and failing compactio
   CHECK(b->inherited_runs == 0);  // the tree has no run
 }
 
-TEST_CASE("index tree: it is mapped and settled apart from its database's tree, and swaps leave it alone") {
+TEST_CASE("index tree is made: it is mapped apart from its database's tree, and swaps do not move it") {
   Bed bed;
   const DatabaseId index = index_tree(3, 2);
   CHECK((bed.trees.has_number(index) && bed.trees.has_number(index_tree(0, kMaxIndexTrees))));
@@ -376,7 +375,8 @@ TEST_CASE("index tree: it is mapped and settled apart from its database's tree, 
   CHECK(tree->settings.delete_deadline == 0);
 }
 
-TEST_CASE("settings of a database change: its index trees follow, unless they have their own; the deadline follows in any case") {
+TEST_CASE(
+    "settings of a database change: its index trees follow, except for settings of their own; the deadline always follows") {
   Bed bed;
   const TreePtr follows = bed.make(7, index_tree(3, 1)), own = bed.make(8, index_tree(3, 2)),
                 other = bed.make(9, index_tree(0, 1));

@@ -21,7 +21,7 @@ void put(MemTable& memtable, Bytes value, const SharedValue* shared) {
 
 }  // namespace
 
-TEST_CASE("memory of a tree is summed: frozen bytes exclude the active memtable, uncharged bytes exclude charged values") {
+TEST_CASE("memory of a tree is summed: frozen_bytes() leaves out the active memtable, uncharged_bytes() the charged values") {
   const auto account = std::make_shared<MemoryAccount>();
   account->set_budget(std::uint64_t{1} << 30, std::uint64_t{1} << 30);
   auto view = std::make_shared<TreeView>();

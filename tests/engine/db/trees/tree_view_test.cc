@@ -65,7 +65,7 @@ LookupKey lookup(const std::string& key) { return {key, hash_key(key)}; }
 
 }  // namespace
 
-TEST_CASE("run is searched: the table whose bounds contain the key is found, and none between two tables") {
+TEST_CASE("run is searched for a key: the table whose bounds contain the key is found, and none for a key between tables") {
   Bed bed;
   bed.flush({"user:1000000001", "user:1000000005"});
   bed.flush({"user:1000000007", "user:1000000009"});
@@ -82,7 +82,7 @@ TEST_CASE("run is searched: the table whose bounds contain the key is found, and
   CHECK((run.lower_bound("user:3") == 2 && run.lower_bound("user:30") == 3));
 }
 
-TEST_CASE("file is looked up by its metadata: only its own run has it") {
+TEST_CASE("table of a file is looked up in a run: it is found only in the run that has the file") {
   Bed bed;
   bed.flush({"a", "c"});
   bed.flush({"b"});
@@ -95,7 +95,7 @@ TEST_CASE("file is looked up by its metadata: only its own run has it") {
   CHECK(tables->readers_of(999).empty());
 }
 
-TEST_CASE("file is obsolete: it is reported once the last table or reader of it is gone, others never") {
+TEST_CASE("file becomes obsolete: it is reported when the last table that uses it is destroyed, and only once") {
   Bed bed;
   bed.flush({"a"});
   const FileMetaPtr file = bed.tree.version->runs.front().files.front();
@@ -112,7 +112,7 @@ TEST_CASE("file is obsolete: it is reported once the last table or reader of it 
   CHECK(bed.obsolete.size() == 2);
 }
 
-TEST_CASE("two readers have a data file open: it belongs to one alone when the other is gone") {
+TEST_CASE("two readers have a data file open: read_only_by() is true for one once the other is destroyed") {
   Bed bed;
   bed.flush({"a"});
   const FileMetaPtr file = bed.tree.version->runs.front().files.front();
@@ -126,7 +126,7 @@ TEST_CASE("two readers have a data file open: it belongs to one alone when the o
   CHECK((data.readers().size() == 1 && data.read_only_by(first.get()) && !data.read_only_by(nullptr)));
 }
 
-TEST_CASE("newest version of a key decides whether it may be a collection, in memtables and tables") {
+TEST_CASE("key may be a collection: its newest version decides, in memtables and tables") {
   Bed bed;
   Source source;
   source.entries = {{.key = "compact", .seq = 1, .kind = EntryKind::kCompact, .value = "v", .first = true},
@@ -150,7 +150,7 @@ TEST_CASE("newest version of a key decides whether it may be a collection, in me
   CHECK(view.may_have_headers());
 }
 
-TEST_CASE("record covers an entry: readers from its seq on see the delete, and the oldest birth counts") {
+TEST_CASE("deletes by stamp cover an entry: readers from the first one's seq on see it deleted; its oldest birth counts") {
   Bed bed;
   TreeView view = bed.view();
   Entry entry;
@@ -172,7 +172,7 @@ TEST_CASE("record covers an entry: readers from its seq on see the delete, and t
   CHECK_FALSE(view.deleted_by_record(entry, 99));
 }
 
-TEST_CASE("memtable's oldest delete: an expiry counts from the moment that it has passed") {
+TEST_CASE("entry in a memtable has expired: its expiry counts among the births of the memtable's deletes") {
   MemTable memtable(4096);
   CHECK(oldest_birth(memtable, 1000) == 0);
   Entry entry;

@@ -21,7 +21,7 @@ WriteBatch put(std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("commits are counted with their operations and bytes") {
+TEST_CASE("batches are counted: commits, operations, deletes by stamp and bytes of users are added up") {
   CommitBed bed;
   WriteBatch batch = put(100);
   batch.delete_stamps(0, 1, 2);
@@ -31,7 +31,7 @@ TEST_CASE("commits are counted with their operations and bytes") {
   CHECK(mine.user_bytes == batch.payload_bytes() - WriteBatch::kHeaderBytes);
 }
 
-TEST_CASE("bytes are committed: memory is measured once per step") {
+TEST_CASE("bytes are committed: memory is measured about once for each step of bytes") {
   CommitBed bed;
   const WriteBatch batch = put(kStep / 8);
   for (int i = 0; i < 7; ++i) bed.counter.count(batch);
@@ -41,7 +41,7 @@ TEST_CASE("bytes are committed: memory is measured once per step") {
   CHECK(bed.relieved == 0);
 }
 
-TEST_CASE("ticks are late: memtables are flushed before memory is measured, and only then") {
+TEST_CASE("no tick has come for 200 ms: memtables are flushed before memory is measured; otherwise they are not") {
   CommitBed bed;
   const WriteBatch batch = put(3 * kStep);
   bed.clock.advance(200);
@@ -55,7 +55,7 @@ TEST_CASE("ticks are late: memtables are flushed before memory is measured, and 
   CHECK((bed.measured == 3 && bed.relieved == 1));
 }
 
-TEST_CASE("batch writes to several databases: its puts and deletes are counted for each") {
+TEST_CASE("batch writes to several databases: puts and deletes are counted for each database") {
   CommitBed bed;
   WriteBatch batch;
   batch.put(0, "k", "v");

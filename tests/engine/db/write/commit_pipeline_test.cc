@@ -103,7 +103,7 @@ using Events = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("batch is placed, logged, inserted and then visible, in this order") {
+TEST_CASE("batch is committed: it is placed, logged, inserted and then visible, in this order") {
   Pipeline p;
   WriteBatch batch = puts({{0, "a"}});
   REQUIRE(p.pipeline.commit(batch).is_ok());
@@ -112,7 +112,7 @@ TEST_CASE("batch is placed, logged, inserted and then visible, in this order") {
   CHECK_FALSE(p.disorder);
 }
 
-TEST_CASE("batch has adjacent operations in one database: they are placed once, and each has its own seq") {
+TEST_CASE("batch has operations on two databases: adjacent ones of a database are placed once, and each has its own seq") {
   Pipeline p;
   p.pipeline.start(40);
   p.published.start(40);
@@ -127,7 +127,7 @@ TEST_CASE("batch has adjacent operations in one database: they are placed once, 
   CHECK(p.published.visible_seq() == 45);
 }
 
-TEST_CASE("write makes a tree: the tree has a seq of its own before the batch's, and both are published at once") {
+TEST_CASE("database gets its first write: its tree takes a seq before the batch's, and both become visible at once") {
   Pipeline p;
   WriteBatch batch = puts({{9, "a"}});
   REQUIRE(p.pipeline.commit(batch).is_ok());
@@ -137,7 +137,7 @@ TEST_CASE("write makes a tree: the tree has a seq of its own before the batch's,
   CHECK_FALSE(p.disorder);
 }
 
-TEST_CASE("batch changes the mapping: the change takes a seq and goes into no memtable, and the next operation is placed again") {
+TEST_CASE("batch has a FLUSHDB: it takes a seq and goes into no memtable, and the next operation is placed again") {
   Pipeline p;
   WriteBatch batch = puts({{0, "a"}});
   batch.flush_database(0);
@@ -147,7 +147,7 @@ TEST_CASE("batch changes the mapping: the change takes a seq and goes into no me
                            "log 1..3 at 1000 [100 0]", "insert a into 100 as 1", "insert b into 100 as 3"});
 }
 
-TEST_CASE("batch is refused: it changes nothing") {
+TEST_CASE("batch is refused: nothing is logged or inserted, and no seq is taken") {
   Pipeline p;
   WriteBatch batch = puts({{0, "a"}});
   p.writable = Status::read_only("the disk failed");
@@ -163,7 +163,7 @@ TEST_CASE("batch is refused: it changes nothing") {
   CHECK(p.published.visible_seq() == 0);
 }
 
-TEST_CASE("batches get times: these never go back, and never pass the time that may be written to the log") {
+TEST_CASE("batches get commit times: these never go back, and never pass the durable mark of engine time") {
   Pipeline p;
   const auto time_of_next = [&p] {
     WriteBatch batch = puts({{0, "a"}});
@@ -181,7 +181,7 @@ TEST_CASE("batches get times: these never go back, and never pass the time that 
   CHECK(time_of_next() == 3'000);
 }
 
-TEST_CASE("many threads commit: log order is seq order, and visible operations are inserted", "[threads]") {
+TEST_CASE("many threads commit: the log has operations in the order of seqs, and visible ones are in memtables", "[threads]") {
   constexpr unsigned kThreads = 4;
   constexpr SeqNum kBatches = 2'000, kAll = kThreads * kBatches * 2;
   Pipeline p;

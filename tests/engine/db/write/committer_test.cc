@@ -34,7 +34,7 @@ void press(CommitBed& bed, int runs) {
 
 }  // namespace
 
-TEST_CASE("batch is empty: it is committed at once, whatever the state of the database") {
+TEST_CASE("batch is empty: it is committed at once, even with a failed log and a full disk") {
   CommitBed bed;
   bed.log_failed = bed.disk_full = true;
   WriteBatch batch;
@@ -68,7 +68,7 @@ TEST_CASE("batch is refused for several reasons: the first applies, in the order
   CHECK(bed.counters.mine().commits == 1);
 }
 
-TEST_CASE("batch must wait: try_commit does not commit it and returns how long, and commit waits") {
+TEST_CASE("writes are delayed: try_commit() does not commit and returns the time to wait; commit() waits") {
   CommitBed bed;
   press(bed, 110);
   std::uint32_t wait_ms = 0;
@@ -79,7 +79,7 @@ TEST_CASE("batch must wait: try_commit does not commit it and returns how long, 
   CHECK((bed.tasks == 1 && bed.get(0, "a") == "v"));
 }
 
-TEST_CASE("batch is refused: it is not delayed first") {
+TEST_CASE("batch is refused and writes are delayed: try_commit() returns the refusal without a time to wait") {
   CommitBed bed;
   press(bed, 110);
   bed.disk_full = true;
@@ -88,7 +88,7 @@ TEST_CASE("batch is refused: it is not delayed first") {
   CHECK(wait_ms == 0);
 }
 
-TEST_CASE("batch is large: it gets a memtable of its own, unless it empties a database") {
+TEST_CASE("large batch is committed: it gets a memtable of its own, unless it empties a database") {
   CommitBed bed;
   const auto frozen_after = [&](bool flushes) {
     WriteBatch batch;
@@ -104,7 +104,7 @@ TEST_CASE("batch is large: it gets a memtable of its own, unless it empties a da
   CHECK(bed.counters.mine().commits == 2);
 }
 
-TEST_CASE("staged batch is refused and delayed like any other") {
+TEST_CASE("staged batch is committed: it is refused or delayed like any other batch") {
   CommitBed bed;
   bed.disk_full = true;
   StagedParts refused, staged;

@@ -64,7 +64,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("there are several trees: their memory is summed, and each has its runs and its policy's limits") {
+TEST_CASE("there are several trees: their memory is summed, and each is listed with its runs and its policy's limits") {
   Bed bed;
   const auto policy = std::make_shared<CountingPolicy>();
   bed.add(1, policy);
@@ -80,7 +80,7 @@ TEST_CASE("there are several trees: their memory is summed, and each has its run
   CHECK(load.trees[0].level0_bytes == 77);
 }
 
-TEST_CASE("memtable left its tree: it counts as long as a reader has it") {
+TEST_CASE("memtable left its tree: its memory counts as long as a reader has the memtable") {
   Bed bed;
   bed.add(3, std::make_shared<CountingPolicy>());
   const std::uint64_t empty = MemTable(kMemTableBytes).memory_bytes();
@@ -97,7 +97,7 @@ TEST_CASE("memtable left its tree: it counts as long as a reader has it") {
   CHECK(bed.meter.measure().memory.uncharged == empty);
 }
 
-TEST_CASE("tables, policy or file size have changed: pending bytes are computed again, and only then") {
+TEST_CASE("tables, policy or file size change: pending bytes are computed again, and otherwise not") {
   Bed bed;
   const auto policy = std::make_shared<CountingPolicy>();
   bed.add(1, policy);
@@ -111,7 +111,7 @@ TEST_CASE("tables, policy or file size have changed: pending bytes are computed 
   CHECK((policy->asked == 2 && other->asked == 1));
 }
 
-TEST_CASE("compactions are paused: no tree counts for the pressure, but memory does") {
+TEST_CASE("compactions are paused: runs of trees cause no pressure, but memory does") {
   Bed bed;
   bed.add(2, std::make_shared<CountingPolicy>());
   bed.paused = true;

@@ -41,7 +41,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("cache gets the room that memtables, tables and charges leave: it never gets less than a minimum") {
+TEST_CASE("cache gets the memory that memtables, tables and charges leave: it never gets less than a minimum") {
   Fixture f;
   f.account->charge(kLarge, 10 * kMiB);
   f.budget.divide({.memtables = 20 * kMiB, .uncharged = 20 * kMiB, .tables = 30 * kMiB});
@@ -55,7 +55,7 @@ TEST_CASE("cache gets the room that memtables, tables and charges leave: it neve
   CHECK(f.budget.try_charge(MemoryAccount::Kind::kPages, 8 * kMiB));  // the floor of each kind
 }
 
-TEST_CASE("indexes of tables may have seven eighths of the room, and the cache gets what they leave") {
+TEST_CASE("table indexes may take seven eighths of the free memory: the cache gets what they leave") {
   Fixture f;
   const auto divide = [&](std::uint64_t memtables) { f.budget.divide({.memtables = memtables, .uncharged = memtables}); };
   divide(80 * kMiB);
@@ -74,14 +74,14 @@ TEST_CASE("indexes of tables may have seven eighths of the room, and the cache g
   CHECK(f.cache == 8 * kMiB);
 }
 
-TEST_CASE("memtables have charged values: the values count once") {
+TEST_CASE("memtables have charged values: the division of the budget counts these values once") {
   Fixture f;
   f.account->charge(kMemTables, 50 * kMiB);
   f.budget.divide({.memtables = 60 * kMiB, .uncharged = 10 * kMiB});
   CHECK(f.cache == 100 * kMiB);
 }
 
-TEST_CASE("uncounted memory of the process exceeds the free part of the budget: the excess takes room from all others") {
+TEST_CASE("memory that nothing counts exceeds the budget's free part: the excess reduces the room of cache and charges") {
   Fixture f;
   std::uint64_t resident = 0;
   const auto divide = [&](std::uint64_t now_resident) {
@@ -104,7 +104,7 @@ TEST_CASE("uncounted memory of the process exceeds the free part of the budget: 
   CHECK(f.account->room() == 92 * kMiB);
 }
 
-TEST_CASE("memory is used for a moment only: it is no overhead, and pinned pages are not counted twice") {
+TEST_CASE("memory is used only for a moment: it does not count as overhead, and pinned pages are not counted twice") {
   Fixture f;
   std::uint64_t resident = 30 * kMiB;
   f.budget.set_resident_source([&] { return resident; });
@@ -124,7 +124,7 @@ TEST_CASE("memory is used for a moment only: it is no overhead, and pinned pages
   CHECK(f.budget.overhead() == 20 * kMiB);
 }
 
-TEST_CASE("cache size is configured: it is an upper limit") {
+TEST_CASE("cache size is configured: the cache never gets more") {
   Fixture f(16 * kMiB);
   f.budget.divide({});
   CHECK(f.cache == 16 * kMiB);
@@ -132,7 +132,7 @@ TEST_CASE("cache size is configured: it is an upper limit") {
   CHECK(f.cache == 12 * kMiB);
 }
 
-TEST_CASE("budget changes: the change takes effect with the next division") {
+TEST_CASE("memory budget changes: the cache changes with the next division of the budget") {
   Fixture f;
   f.budget.divide({});
   f.budget.set_bytes(320 * kMiB);
@@ -141,7 +141,7 @@ TEST_CASE("budget changes: the change takes effect with the next division") {
   CHECK(f.cache == 320 * kMiB);
 }
 
-TEST_CASE("charges since the last division reach a thirty-second of the budget: the cache is fitted again") {
+TEST_CASE("charges since the last division exceed 1/32 of the budget: the cache is resized at once") {
   Fixture f;
   f.budget.divide({});
   REQUIRE(f.fits == 1);
@@ -152,7 +152,7 @@ TEST_CASE("charges since the last division reach a thirty-second of the budget: 
   CHECK(f.cache == 155 * kMiB - 1);
 }
 
-TEST_CASE("room for a charge is requested: there is room now, after a flush, or never") {
+TEST_CASE("room for a charge is requested: the answer is now, after a flush, or none") {
   Fixture f;
   f.budget.divide({.memtables = 100 * kMiB, .uncharged = 100 * kMiB, .kept = 10 * kMiB});
   CHECK(f.budget.room(42 * kMiB) == BudgetRoom::kNow);  // 10 MiB stay reserved
@@ -165,7 +165,7 @@ TEST_CASE("room for a charge is requested: there is room now, after a flush, or 
   CHECK(f.budget.room(53 * kMiB) == BudgetRoom::kNone);
 }
 
-TEST_CASE("commands charge memory: a sixteenth of the budget stays for connections' buffers, and a minimum for commands") {
+TEST_CASE("commands charge memory: 1/16 of the budget is kept for connections' buffers, and a minimum for commands") {
   Fixture f;
   f.budget.divide({.memtables = 50 * kMiB, .uncharged = 50 * kMiB});  // 102 MiB are left
   constexpr auto kCommands = MemoryAccount::Kind::kCommands;
@@ -179,7 +179,7 @@ TEST_CASE("commands charge memory: a sixteenth of the budget stays for connectio
   CHECK(f.budget.try_charge(kCommands, 8 * kMiB));
 }
 
-TEST_CASE("only readers hold values: they count as flushable for a second after they left their memtable") {
+TEST_CASE("flushed values are held by readers only: for a second, room() still answers that a flush makes room") {
   Fixture f;
   f.account->charge(kMemTables, 100 * kMiB);
   f.budget.divide({.memtables = 100 * kMiB, .uncharged = 0});
@@ -190,7 +190,7 @@ TEST_CASE("only readers hold values: they count as flushable for a second after 
   CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kNone);
 }
 
-TEST_CASE("memtables are below the ceiling: none is flushed for it") {
+TEST_CASE("memtables are below the ceiling: none is flushed for memory") {
   const std::vector<TreeMemory> trees = {{.active_bytes = 60 * kMiB, .frozen_bytes = 40 * kMiB, .frozen_rests = true}};
   CHECK(plan_relief(trees, 100 * kMiB, kMiB).flush_frozen.empty());
   const MemoryRelief relief = plan_relief(trees, 100 * kMiB - 1, kMiB);
@@ -198,7 +198,7 @@ TEST_CASE("memtables are below the ceiling: none is flushed for it") {
   CHECK(relief.freeze_active == std::vector<std::size_t>{0});
 }
 
-TEST_CASE("memtables are above the ceiling: the largest active ones are frozen until active ones have a quarter of it") {
+TEST_CASE("memtables are above the ceiling: the largest active ones are frozen until active ones have 1/4 of the ceiling") {
   const std::vector<TreeMemory> trees = {{.active_bytes = 10 * kMiB},
                                          {.active_bytes = 40 * kMiB},
                                          {.active_bytes = 50 * kMiB, .active_is_empty = true},
@@ -215,7 +215,7 @@ TEST_CASE("frozen memtables have most of the memory: no active memtable is froze
   CHECK(plan_relief(trees, 100 * kMiB, kMiB).freeze_active.empty());
 }
 
-TEST_CASE("memtables may have half of the budget, or the room that others and a refused charge leave") {
+TEST_CASE("memtables exceed half of the budget, or what charges leave: the largest is frozen") {
   Fixture f;
   const std::vector<TreeMemory> trees = {{.active_bytes = 70 * kMiB}};
   f.budget.divide({.memtables = 70 * kMiB, .uncharged = 70 * kMiB});
@@ -229,7 +229,7 @@ TEST_CASE("memtables may have half of the budget, or the room that others and a 
   CHECK(f.budget.relief(trees, 0).freeze_active.size() == 1);
 }
 
-TEST_CASE("small memtables together have at most an eighth of the budget") {
+TEST_CASE("memtables are small: they stay unflushed while they have at most 1/8 of the budget together") {
   CHECK(small_memtable_bytes(512 * kMiB, 0, 3) == kMiB);
   CHECK(small_memtable_bytes(512 * kMiB, 0, 640) == kMiB / 10);
   CHECK(small_memtable_bytes(512 * kMiB, kMiB, 3) == 2 * kMiB);

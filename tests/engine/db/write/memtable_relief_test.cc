@@ -54,7 +54,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("log is not too large: nothing is flushed") {
+TEST_CASE("log is within its limit: no memtable is flushed") {
   Bed bed;
   bed.make(1, 5);
   bed.log_bytes = 1000;
@@ -62,7 +62,7 @@ TEST_CASE("log is not too large: nothing is flushed") {
   CHECK((bed.hurried.empty() && bed.given_up.empty()));
 }
 
-TEST_CASE("log is too large: all memtables that keep its oldest segment are flushed") {
+TEST_CASE("log exceeds its limit: all memtables that keep its oldest segment are flushed") {
   Bed bed;
   const TreePtr a = bed.make(1, 15), b = bed.make(2, 11), c = bed.make(3, 20);
   bed.log_bytes = 1001;
@@ -72,7 +72,7 @@ TEST_CASE("log is too large: all memtables that keep its oldest segment are flus
   CHECK(bed.given_up == std::vector<SeqNum>{11});  // batches that began before all memtables
 }
 
-TEST_CASE("pieces alone make the log too large: they are kept") {
+TEST_CASE("only pieces of staged batches make the log exceed its limit: they are not given up") {
   Bed bed;
   bed.log_bytes = 1500;
   bed.piece_bytes = 600;
@@ -83,7 +83,7 @@ TEST_CASE("pieces alone make the log too large: they are kept") {
   CHECK(bed.given_up.size() == 1);
 }
 
-TEST_CASE("frozen memtable keeps the oldest segment: it is flushed, and nothing is frozen meanwhile") {
+TEST_CASE("frozen memtable keeps the oldest segment: it is flushed, and no other is frozen meanwhile") {
   Bed bed;
   const TreePtr a = bed.make(1, 5), b = bed.make(2, 8);
   bed.freeze(*a);
@@ -93,7 +93,7 @@ TEST_CASE("frozen memtable keeps the oldest segment: it is flushed, and nothing 
   CHECK(b->frozen.empty());
 }
 
-TEST_CASE("budget chooses memtables: they are frozen and flushed") {
+TEST_CASE("memtables exceed the memory budget: the chosen ones are frozen and flushed") {
   Bed bed;
   const TreePtr a = bed.make(1, 1), b = bed.make(2, 2);
   bed.relief.relieve_memory();

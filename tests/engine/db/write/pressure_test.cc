@@ -28,7 +28,7 @@ struct Row {
 
 }  // namespace
 
-TEST_CASE("source of pressure exceeds its limit: the pressure rises from there on") {
+TEST_CASE("source of pressure exceeds its first limit: the pressure rises up to 1000 at the second limit") {
   const std::vector<Row> rows = {
       {"nothing is behind", [](WriteLoad&) {}, 0, StallReason::kNone},
       {"runs at the first limit", [](WriteLoad& l) { l.trees[0].runs = 20; }, 0, StallReason::kNone},
@@ -115,7 +115,7 @@ TEST_CASE("source of pressure exceeds its limit: the pressure rises from there o
   }
 }
 
-TEST_CASE("several sources and trees cause pressure: the largest source and the worst tree count") {
+TEST_CASE("several sources and trees cause pressure: the largest pressure among them counts") {
   WriteLoad load = calm();
   load.trees.push_back(load.trees[0]);
   load.trees[1].runs = 28;
@@ -127,7 +127,7 @@ TEST_CASE("several sources and trees cause pressure: the largest source and the 
   CHECK(pressure_of(load).reason == StallReason::kDeadline);
 }
 
-TEST_CASE("tree has as many runs as stop writes, and its compactions fail: the pressure counts as stuck") {
+TEST_CASE("tree has as many runs as stop writes, and its compactions fail: stuck is true") {
   WriteLoad load = calm();
   load.trees[0].compactions_fail = true;
   load.trees[0].runs = 35;
@@ -138,7 +138,7 @@ TEST_CASE("tree has as many runs as stop writes, and its compactions fail: the p
   CHECK_FALSE(pressure_of(load).stuck);
 }
 
-TEST_CASE("memory is a tenth above the budget: the budget counts as spent, unless a flush makes room") {
+TEST_CASE("memory is a tenth above the budget: out_of_memory is true, unless a flush makes room") {
   WriteLoad load = calm();
   load.memory = {.memtables = 10 * kMiB, .uncharged = 10 * kMiB, .tables = 1000 * kMiB};
   load.charged_bytes = 116 * kMiB;

@@ -15,7 +15,7 @@ std::uintptr_t number_of(const Tree* tree) { return reinterpret_cast<std::uintpt
 
 }  // namespace
 
-TEST_CASE("operations are published: they are visible, and a remapped database has its tree") {
+TEST_CASE("commit is published: its operations are visible, and a remapped database has its new tree") {
   Publication published;
   published.start(10);
   CHECK(published.visible_seq() == 10);
@@ -34,7 +34,7 @@ TEST_CASE("operations are published: they are visible, and a remapped database h
   published.await_settled(13);
 }
 
-TEST_CASE("earlier commits are not published yet: a commit waits for them", "[threads]") {
+TEST_CASE("earlier commits are not published yet: the publication of a commit waits for them", "[threads]") {
   constexpr SeqNum kCommits = 2'000;
   constexpr unsigned kThreads = 4;
   Publication published;
@@ -54,7 +54,7 @@ TEST_CASE("earlier commits are not published yet: a commit waits for them", "[th
   CHECK(published.visible_seq() == kCommits);
 }
 
-TEST_CASE("reader finds the version unchanged: the mapping and the seq that it read are of the same commit", "[threads]") {
+TEST_CASE("reader finds the mapping version unchanged: mapping and seq that it read are of the same commit", "[threads]") {
   constexpr SeqNum kCommits = 20'000;
   Publication published;
   std::atomic<bool> torn{false};

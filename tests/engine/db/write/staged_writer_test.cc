@@ -34,7 +34,7 @@ DatabaseId first_database(const WriteBatch& batch) {
 
 }  // namespace
 
-TEST_CASE("staged batch is committed: it is visible, between older and newer writes") {
+TEST_CASE("staged batch is committed: its writes are newer than those before the commit, and older than later ones") {
   CommitBed bed;
   write(bed, 0, "k1", "old");  // seq 2, after the tree's seq
   StagedParts staged;
@@ -49,7 +49,7 @@ TEST_CASE("staged batch is committed: it is visible, between older and newer wri
   CHECK(bed.logged() == Texts{"1..1 1", "2..2 1", "3..3 1", "4..13 1", "14..14 1"});
 }
 
-TEST_CASE("staged batch is committed or destroyed: its charge is released") {
+TEST_CASE("staged batch is committed or destroyed: the memory charged for it is released") {
   CommitBed bed;
   {
     StagedParts staged;
@@ -63,7 +63,7 @@ TEST_CASE("staged batch is committed or destroyed: its charge is released") {
   CHECK(bed.account->charged() == 0);
 }
 
-TEST_CASE("there is no memory for a batch: it is not staged") {
+TEST_CASE("memory budget has no room for a batch: stage() refuses the batch") {
   CommitBed bed;
   bed.account->set_limit(100, 0);
   StagedParts staged;
@@ -71,7 +71,7 @@ TEST_CASE("there is no memory for a batch: it is not staged") {
   CHECK(bed.logged().empty());
 }
 
-TEST_CASE("batch is committed: it goes to the tree that its database has then") {
+TEST_CASE("database is emptied after a batch was staged: the commit writes to the database's new tree") {
   CommitBed bed;
   StagedParts staged;
   REQUIRE(bed.staged.stage(puts(0, 3), nullptr, &staged).is_ok());
@@ -86,7 +86,7 @@ TEST_CASE("batch is committed: it goes to the tree that its database has then") 
   CHECK(bed.logged().back() == "4..6 2");
 }
 
-TEST_CASE("database has no tree: it gets one when its batch is staged, and each operation goes to its database") {
+TEST_CASE("database has no tree when its batch is staged: staging makes one") {
   CommitBed bed;
   WriteBatch batch = puts(0, 2);
   batch.put(3, "k0", "third");
@@ -98,7 +98,7 @@ TEST_CASE("database has no tree: it gets one when its batch is staged, and each 
   CHECK((bed.get(0, "k0") == "v" && bed.get(3, "k0") == "third"));
 }
 
-TEST_CASE("staged batch has deletes: they cover older entries, and the log's notes have them") {
+TEST_CASE("staged batch has deletes: they cover older entries, and its segment's notes have the time of the deletes") {
   CommitBed bed;
   write(bed, 0, "k1", "old");
   WriteBatch batch = puts(0, 1);
@@ -114,7 +114,7 @@ TEST_CASE("staged batch has deletes: they cover older entries, and the log's not
   CHECK(bed.log.segments().back().notes.front().oldest_delete == CommitBed::kNow);
 }
 
-TEST_CASE("staged batch has a put with a debt: the log's notes have it like a delete, also if the commit inserts it") {
+TEST_CASE("staged batch has a put with a debt: its segment's notes have a delete, even if the commit inserts the put") {
   const std::size_t bytes = GENERATE(10, 100'000);  // a few large values are inserted by the commit
   CommitBed bed;
   write(bed, 0, "k0", "old");
@@ -130,7 +130,7 @@ TEST_CASE("staged batch has a put with a debt: the log's notes have it like a de
   CHECK(oldest == CommitBed::kNow);
 }
 
-TEST_CASE("staged value expires before its commit: the log's notes have a delete, born at the commit") {
+TEST_CASE("staged value expires before its commit: its segment's notes have a delete, born at the commit") {
   CommitBed bed;
   WriteBatch batch = puts(0, 3);
   batch.put(0, "k3", "v", {.expiry = CommitBed::kNow - 5});
@@ -141,7 +141,7 @@ TEST_CASE("staged value expires before its commit: the log's notes have a delete
   CHECK(bed.log.segments().back().notes.front().oldest_delete == CommitBed::kNow);
 }
 
-TEST_CASE("batch has few large values: they get no memtable of their own") {
+TEST_CASE("staged batch has few large values: it gets no memtable of its own") {
   CommitBed bed;
   WriteBatch batch;
   batch.put_shared(0, "k0", std::make_shared<const std::string>(std::string(100'000, 'x')), {});
@@ -152,7 +152,7 @@ TEST_CASE("batch has few large values: they get no memtable of their own") {
   CHECK(bed.trees.view_of(*bed.tree(0))->memtables.size() == 1);
 }
 
-TEST_CASE("large batch is not staged by its caller: it is committed at once, with or without waiting for the device") {
+TEST_CASE("large batch is passed to commit_now(): it is staged and committed, with or without waiting for the device") {
   CommitBed bed;
   for (const bool may_wait : {true, false}) {
     const DatabaseId database = may_wait ? 0 : 1;
@@ -164,7 +164,7 @@ TEST_CASE("large batch is not staged by its caller: it is committed at once, wit
   CHECK(bed.logged() == Texts{"1..1 1", "2..101 1", "102..102 2", "103..202 2"});
 }
 
-TEST_CASE("batch could not be committed: it is unchanged") {
+TEST_CASE("commit_now() fails: the batch is unchanged") {
   CommitBed bed;
   write(bed, 3, "x", "y");
   WriteBatch batch = puts(3, 10);
@@ -181,7 +181,7 @@ TEST_CASE("batch could not be committed: it is unchanged") {
   CHECK(bed.published.visible_seq() == 2);
 }
 
-TEST_CASE("staging is stopped: it leaves nothing behind") {
+TEST_CASE("staging is stopped: it leaves no charge and no pieces behind") {
   CommitBed bed;
   const std::atomic<bool> stop{true};
   StagedParts staged;

@@ -26,8 +26,7 @@ std::string get(const StagedEntries::Part& part, const std::string& key, SeqNum 
 
 }  // namespace
 
-TEST_CASE(
-    "batch writes to several databases: each has a memtable with its entries, and their seqs are their places in the batch") {
+TEST_CASE("staged batch writes to several databases: each has a memtable; seqs are the operations' places in the batch") {
   WriteBatch batch;
   batch.put(3, "a", "first");
   batch.put(1, "a", "other");
@@ -42,7 +41,7 @@ TEST_CASE(
   CHECK(staged.later.empty());
 }
 
-TEST_CASE("batch has range tombstones and records: the commit inserts them, each at its place") {
+TEST_CASE("staged batch has range tombstones and deletes by stamp: the commit inserts them, each at its place in the batch") {
   WriteBatch batch = puts(0, 2);
   batch.delete_range(0, "a", "c", 700);
   batch.put(0, "k9", "v");
@@ -63,7 +62,7 @@ TEST_CASE("batch has range tombstones and records: the commit inserts them, each
   CHECK((get(part, "k9", 3) == "v" && get(part, "a", 9) == "(none)"));
 }
 
-TEST_CASE("part notes the smallest expiry of its values, and whether it deletes anything") {
+TEST_CASE("batch is staged: each database's part has its smallest expiry, and whether it deletes anything") {
   WriteBatch batch;
   batch.put(0, "a", "v", {.expiry = 900});
   batch.put(0, "b", "v", {.expiry = 800});
@@ -77,7 +76,7 @@ TEST_CASE("part notes the smallest expiry of its values, and whether it deletes 
   CHECK(staged.parts[2].deletes);
 }
 
-TEST_CASE("batch has at most 64 operations, some with large values: the commit inserts all, without a memtable") {
+TEST_CASE("batch has at most 64 operations, some with large values: the commit inserts them, without a staged memtable") {
   const int others = GENERATE(63, 64);
   WriteBatch batch = puts(0, others);
   batch.put_shared(0, "large", std::make_shared<const std::string>(std::string(100'000, 'x')), {});
@@ -88,7 +87,7 @@ TEST_CASE("batch has at most 64 operations, some with large values: the commit i
   CHECK((staged.memory_bytes() > (64 << 10)) == !few);
 }
 
-TEST_CASE("batch empties or swaps databases: it is not staged") {
+TEST_CASE("batch empties or swaps databases: stage_entries() refuses it") {
   WriteBatch flush = puts(0, 2), swap = puts(0, 2);
   flush.flush_database(0);
   swap.swap_databases(0, 1);
@@ -96,14 +95,14 @@ TEST_CASE("batch empties or swaps databases: it is not staged") {
   CHECK(stage_entries(swap, nullptr).status().code() == Code::kUnsupported);
 }
 
-TEST_CASE("client is gone: staging stops") {
+TEST_CASE("stop flag is set: stage_entries() returns kAborted") {
   std::atomic<bool> stop{true};
   CHECK(stage_entries(puts(0, 2000), &stop).status().code() == Code::kAborted);
   stop = false;
   CHECK(stage_entries(puts(0, 2000), &stop).is_ok());
 }
 
-TEST_CASE("expected memory is an upper bound that leaves out shared values") {
+TEST_CASE("memory of a batch is estimated: the estimate is an upper bound, and leaves out shared values") {
   const WriteBatch small = puts(0, 5000);
   CHECK(staged_bytes_expected(small) > 5000 * (96 + 4));
   WriteBatch large = puts(0, 5000);
@@ -111,7 +110,7 @@ TEST_CASE("expected memory is an upper bound that leaves out shared values") {
   CHECK(staged_bytes_expected(large) < staged_bytes_expected(small) + 1000);
 }
 
-TEST_CASE("entry of an operation has its fields; a tombstone has no birth and a debt is unborn until the commit") {
+TEST_CASE("entry is made of an operation: a tombstone has no birth, and a debt is unborn, until the commit") {
   WriteBatch batch;
   batch.put(0, "a", "v", {.stamp = 7, .expiry = 900, .kind = EntryKind::kCompact, .debt = true});
   batch.del(0, "b");
@@ -130,7 +129,7 @@ TEST_CASE("entry of an operation has its fields; a tombstone has no birth and a 
   CHECK_FALSE(operation_entry(op, 13, &none));
 }
 
-TEST_CASE("staged batch is destroyed or released: its charge is released once") {
+TEST_CASE("staged parts are released and destroyed: their charge is released once") {
   const auto account = std::make_shared<MemoryAccount>();
   account->charge(MemoryAccount::Kind::kCommands, 100);
   {

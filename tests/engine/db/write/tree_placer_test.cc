@@ -85,7 +85,7 @@ TEST_CASE("database gets its first write: it gets a tree, which is logged before
   CHECK((bed.inserts.remapped.empty() && bed.mappings == 2));
 }
 
-TEST_CASE("memtable is full: it is frozen before the batch's first operation on its tree") {
+TEST_CASE("memtable is full: it is frozen before the next batch's first operation on its tree") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");
@@ -99,7 +99,7 @@ TEST_CASE("memtable is full: it is frozen before the batch's first operation on 
   CHECK((bed.flushes == 1 && tree.active != full && bed.inserts.find(tree.id)->memtable == tree.active));
 }
 
-TEST_CASE("FLUSHDB drops the tree and gives the database an empty one, where later operations go") {
+TEST_CASE("batch has a FLUSHDB: the old tree is dropped, and later operations go to a new, empty tree") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");
@@ -116,7 +116,7 @@ TEST_CASE("FLUSHDB drops the tree and gives the database an empty one, where lat
   CHECK(bed.inserts.remapped[0].second == bed.trees.tree_of(0).get());
 }
 
-TEST_CASE("database is empty: FLUSHDB keeps its tree, unless the batch has written to it") {
+TEST_CASE("database is empty: FLUSHDB makes no new tree, unless the batch itself has written to the database") {
   Bed bed;
   WriteBatch none;
   none.flush_database(3);
@@ -132,7 +132,7 @@ TEST_CASE("database is empty: FLUSHDB keeps its tree, unless the batch has writt
   CHECK(bed.trees.pending_drops() == 1);
 }
 
-TEST_CASE("SWAPDB exchanges trees; the first write of an empty database in the same batch is logged under its old number") {
+TEST_CASE("batch has a SWAPDB and the first write of a database: the new tree is logged under its number before the swap") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");
@@ -147,7 +147,7 @@ TEST_CASE("SWAPDB exchanges trees; the first write of an empty database in the s
   CHECK(bed.created.back() == std::pair<DatabaseId, TreeId>{1, 11});
 }
 
-TEST_CASE("delete by stamp is placed: its tree is marked as having records before the delete is visible") {
+TEST_CASE("delete by stamp is placed: its tree is marked as having records, before the delete is visible") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");

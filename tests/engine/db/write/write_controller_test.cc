@@ -66,7 +66,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("there is no pressure: nothing waits") {
+TEST_CASE("pressure is 0: no write waits") {
   Fixture f;
   f.writes.measure();
   CHECK(f.divided == 1);
@@ -75,7 +75,7 @@ TEST_CASE("there is no pressure: nothing waits") {
   CHECK_FALSE(f.writes.stopped());
 }
 
-TEST_CASE("pressure p (0 to 1) delays each byte by p times 200 ns; above four fifths, by many times more") {
+TEST_CASE("pressure p (0 to 1) rises: each byte is delayed by p times 200 ns, and far longer above p = 0.8") {
   struct Row {
     int permille;
     std::uint64_t ns_per_byte;
@@ -91,7 +91,7 @@ TEST_CASE("pressure p (0 to 1) delays each byte by p times 200 ns; above four fi
   }
 }
 
-TEST_CASE("callers do not sleep: they wait in one queue of at most 100 ms, each in one slot") {
+TEST_CASE("callers do not sleep: each gets the time to wait after those before it, at most 100 ms") {
   Fixture f;
   f.press(500);
   const WriteBatch batch = put(100'000);
@@ -114,7 +114,7 @@ TEST_CASE("delays add up to a millisecond: a caller that may sleep does so, and 
   CHECK(f.writes.stalled_ns(StallReason::kRuns) == kMs);
 }
 
-TEST_CASE("writes are stopped: the stop lasts until background tasks have lowered the pressure") {
+TEST_CASE("writes are stopped: a waiting caller runs background tasks until the pressure has fallen") {
   Fixture f;
   f.press(1000);
   CHECK(f.writes.stopped());
@@ -127,14 +127,14 @@ TEST_CASE("writes are stopped: the stop lasts until background tasks have lowere
   CHECK_FALSE(f.writes.stopped());
 }
 
-TEST_CASE("there are no background tasks: a stop is measured again and waits no longer") {
+TEST_CASE("there are no background tasks: a caller measures the pressure once more and does not wait for the stop's end") {
   Fixture f;
   f.press(1000);
   CHECK(f.writes.await(put(1)).is_ok());
   CHECK(f.divided == 2);
 }
 
-TEST_CASE("database becomes read-only during a stop: the stop ends with an error") {
+TEST_CASE("database becomes read-only during a stop: the waiting caller gets kReadOnly") {
   Fixture f;
   f.press(1000);
   f.tasks = 100;
@@ -143,7 +143,7 @@ TEST_CASE("database becomes read-only during a stop: the stop ends with an error
   CHECK(f.tasks == 99);
 }
 
-TEST_CASE("compactions cannot end a stop: data is refused, and deletes pass") {
+TEST_CASE("compactions fail, so that a stop cannot end: writes of data are refused, and deletes pass") {
   Fixture f;
   f.compactions_fail = true;
   f.press(990);
@@ -158,7 +158,7 @@ TEST_CASE("compactions cannot end a stop: data is refused, and deletes pass") {
   CHECK(f.writes.delay_ms(del(), false) == 0);
 }
 
-TEST_CASE("disk is full or memory is spent: writes that add data are refused, each with its error") {
+TEST_CASE("disk is full or memory is spent: writes that add data get kNoSpace or kOutOfMemory") {
   Fixture f;
   CHECK(f.writes.refuse(put(1), true).code() == Code::kNoSpace);
   CHECK(f.writes.refuse(del(), true).is_ok());
@@ -180,7 +180,7 @@ TEST_CASE("disk is full or memory is spent: writes that add data are refused, ea
   CHECK(f.writes.refuse(del(), false).is_ok());
 }
 
-TEST_CASE("pressure delays no FLUSHDB: only too many emptied trees that are not removed yet do") {
+TEST_CASE("pressure stops writes: a FLUSHDB still passes, unless over 64 dropped trees wait for their removal") {
   Fixture f;
   f.press(1000);
   f.pending_drops = 64;
@@ -194,7 +194,7 @@ TEST_CASE("pressure delays no FLUSHDB: only too many emptied trees that are not 
   CHECK(f.tasks == 2);
 }
 
-TEST_CASE("writes are stopped: the time of the stop is counted once, by the clock") {
+TEST_CASE("writes are stopped: the time of the stop is counted once, however many callers wait") {
   Fixture f;
   f.press(1000);
   CHECK(f.writes.stalled_ns(StallReason::kRuns) == 0);
@@ -207,7 +207,7 @@ TEST_CASE("writes are stopped: the time of the stop is counted once, by the cloc
   CHECK(f.writes.stalled_ns(StallReason::kRuns) == 2'000 * kMs);
 }
 
-TEST_CASE("pressure falls: a waiting thread continues", "[threads]") {
+TEST_CASE("pressure falls: a thread that waits for it continues", "[threads]") {
   SimulatedClock clock{1'000'000};
   std::atomic<int> runs{110};
   std::atomic<bool> waits{false};
@@ -241,7 +241,7 @@ TEST_CASE("pressure falls: a waiting thread continues", "[threads]") {
   CHECK_FALSE(writes.stopped());
 }
 
-TEST_CASE("batch can never be committed: it is refused with kInvalidArgument") {
+TEST_CASE("batch can never be committed: check_batch() returns kInvalidArgument") {
   CHECK(check_batch(put(1'000), 16).is_ok());
   WriteBatch long_key;
   long_key.put(0, std::string(kMaxKeyBytes, 'k'), "v");

@@ -39,7 +39,7 @@ std::vector<PerOperation> sampled(int count, std::uint64_t seed) {
 
 // Monkey, Eq. 8: below M_threshold the filter of the last level is not worth its memory. M_threshold is at most 1.44 bits an
 // entry.
-TEST_CASE("filters have less memory than M_threshold: the last level has no filter; with 1.45 bits it has one") {
+TEST_CASE("filters have less memory than M_threshold: the last level has no filter; with 1.45 bits per entry it has one") {
   for (int t = 2; t <= 100; ++t) {
     const double threshold = std::log(t) / (t - 1) / std::pow(std::log(2), 2);
     CAPTURE(t);
@@ -55,7 +55,7 @@ TEST_CASE("filters have less memory than M_threshold: the last level has no filt
   }
 }
 
-TEST_CASE("size ratio or buffer grows: the tree never has more levels") {
+TEST_CASE("size ratio or buffer grows: the number of levels never rises") {
   for (const Layout layout : {Layout::kLeveling, Layout::kTiering}) {
     for (double filters = 0; filters < 10; filters += 0.5) {
       int before = kMostLevels + 1;
@@ -74,7 +74,7 @@ TEST_CASE("size ratio or buffer grows: the tree never has more levels") {
 }
 
 // Dostoevsky, section 3: with the same T and memory, lazy leveling lies between leveling and tiering.
-TEST_CASE("among classic layouts, leveling reads cheapest, tiering writes cheapest, lazy leveling lies between") {
+TEST_CASE("classic layouts are compared: leveling reads cheapest, tiering writes cheapest, lazy leveling lies between") {
   for (const Equations equations : {Equations::kPaper, Equations::kPaperRelaxed}) {
     for (int t = 2; t <= 40; ++t) {
       const auto costs = [&](Layout layout) {
@@ -95,7 +95,7 @@ TEST_CASE("among classic layouts, leveling reads cheapest, tiering writes cheape
 
 // Endure, Problem 2: the worst cost of the robust tuning bounds its cost for every workload of the ball, and no other tuning has
 // a lower bound.
-TEST_CASE("tuning is robust: no sampled workload of the ball costs more than its worst cost") {
+TEST_CASE("tuning is robust: no sampled workload within rho costs more than the tuning's worst cost") {
   const std::vector<PerOperation> sample = sampled(5000, 11);
   for (const double rho : {0.25, 1.0}) {
     for (const PerOperation& expected : kEndureWorkloads) {

@@ -274,7 +274,7 @@ TEST_CASE("random jobs run concurrently: reads stay correct, and at rest each le
   CHECK(deepest >= 4);
 }
 
-TEST_CASE("writes are sequential: their files are moved down with few rewrites", "[policy]") {
+TEST_CASE("writes have ascending keys: files are moved down, and few are rewritten", "[policy]") {
   for (const char* name : {"leveling", "one_leveling"}) {
     Simulation sim({{name, {}}, FileChoice::kRoundRobin, 0, 50, 50, 1, true}, 7);
     for (int i = 0; i < 10000; ++i) sim.write_one();

@@ -152,13 +152,13 @@ void cut_files(std::uint32_t h, Compression compression, std::uint64_t stride) {
 
 }  // namespace
 
-TEST_CASE("any byte of a table is flipped: the damage is found", "[table][damage]") {
+TEST_CASE("any byte of a table is flipped: reading or verifying reports the damage", "[table][damage]") {
   for (const std::uint32_t h : {1u, 4u}) {
     for (const Compression compression : {Compression::kNone, Compression::kLz4, Compression::kZstd}) flip_bytes(h, compression);
   }
 }
 
-TEST_CASE("file of a table is truncated anywhere: the damage is found", "[table][damage]") {
+TEST_CASE("file of a table is truncated anywhere: reading or verifying reports the damage", "[table][damage]") {
   constexpr std::uint64_t kSector = 512;  // the unit that a disk loses, so a cut is made in each sector
   const std::uint64_t stride = number_from_env("EBBTIDE_FLIP_STRIDE", kSector) == 1 ? 1 : kSector;
   for (const std::uint32_t h : {1u, 4u}) {
@@ -167,11 +167,11 @@ TEST_CASE("file of a table is truncated anywhere: the damage is found", "[table]
   }
 }
 
-TEST_CASE("planted bug accepts a block with any checksum: flipped bytes show it", "[table][damage][planted]") {
+TEST_CASE("planted bug accepts a block with any checksum: flipped bytes find the bug", "[table][damage][planted]") {
   must_catch(PlantedBug::kIgnoreChecksum, [] { flip_bytes(1, Compression::kNone); });
 }
 
-TEST_CASE("files of a table are truncated, swapped or stale: they are refused", "[table][damage]") {
+TEST_CASE("file of a table is truncated, swapped or stale: reading the table returns kCorruption", "[table][damage]") {
   Bench bench;
   Random random(31);
   const std::vector<Owned> entries = random_entries(random, Recipe{});
@@ -205,7 +205,7 @@ TEST_CASE("files of a table are truncated, swapped or stale: they are refused", 
   REQUIRE(read_all(bench, wrong).code() == Code::kCorruption);
 }
 
-TEST_CASE("table has an unknown format version: it is refused, and the message names both versions", "[table][damage]") {
+TEST_CASE("table has an unknown format version: opening is refused, and the error names both versions", "[table][damage]") {
   const std::uint32_t version = GENERATE(0u, kTableVersion + 1);
   Bench bench;
   Random random(33);
@@ -222,7 +222,7 @@ TEST_CASE("table has an unknown format version: it is refused, and the message n
 }
 
 // The damage has valid checksums. Decoders must refuse or read it, and stay within its bytes.
-TEST_CASE("metadata has hostile bytes and valid checksums: it never causes a crash", "[table][damage][property]") {
+TEST_CASE("metadata has hostile bytes and valid checksums: reading the table does not crash", "[table][damage][property]") {
   for (const std::uint32_t h : {1u, 5u}) {
     Bench bench;
     Random random(35 + h);
@@ -281,7 +281,7 @@ TEST_CASE("metadata has hostile bytes and valid checksums: it never causes a cra
   }
 }
 
-TEST_CASE("page or large value has hostile bytes and a valid checksum: it never causes a crash", "[table][damage][property]") {
+TEST_CASE("page or large value has hostile bytes and a valid checksum: reading it does not crash", "[table][damage][property]") {
   for (const std::uint32_t h : {1u, 3u}) {
     Bench bench;
     Random random(45 + h);
@@ -348,7 +348,7 @@ TEST_CASE("page or large value has hostile bytes and a valid checksum: it never 
   }
 }
 
-TEST_CASE("entries of a page are out of order or out of range: the page is refused", "[table][damage][page]") {
+TEST_CASE("entries of a page are out of order or out of range: check_page() refuses the page", "[table][damage][page]") {
   const auto refused = [](std::vector<std::pair<std::string, SeqNum>> keys) {
     std::vector<PendingEntry> entries;
     std::vector<std::uint32_t> indexes;
@@ -377,7 +377,7 @@ TEST_CASE("entries of a page are out of order or out of range: the page is refus
   REQUIRE(refused({{longest, 1}, {longest + "y", 1}}) == "entry key");
 }
 
-TEST_CASE("header has the flag of an element: its page is refused; entry has any other kind: its page is accepted",
+TEST_CASE("header has the flag of an element: check_page() refuses the page; another kind has it: the page is accepted",
           "[table][damage][page]") {
   std::vector<PendingEntry> entries(1);
   entries[0].entry.key = "key";
@@ -407,7 +407,7 @@ TEST_CASE("header has the flag of an element: its page is refused; entry has any
 }
 
 // The entries of a merge come from files, so a fault in them must end the merge, not the process.
-TEST_CASE("entries are out of order or malformed: the builder refuses them", "[table][damage]") {
+TEST_CASE("entries are out of order or malformed: the table builder refuses them", "[table][damage]") {
   const auto add = [](const std::vector<std::pair<std::string, SeqNum>>& keys) {
     Bench bench;
     TableBuilder builder(bench.builder_options());
@@ -430,7 +430,7 @@ TEST_CASE("entries are out of order or malformed: the builder refuses them", "[t
   REQUIRE(add({{std::string(kMaxKeyBytes + 1, 'x'), 1}}).code() == Code::kCorruption);
 }
 
-TEST_CASE("metadata would hide keys, or need too much memory: it is refused", "[table][damage]") {
+TEST_CASE("metadata lacks filter slices, or has an oversized separator: decode() returns kCorruption", "[table][damage]") {
   Bench bench;
   Random random(61);
   const BuiltTable built = bench.build(bench.builder_options(), random_entries(random, Recipe{}));

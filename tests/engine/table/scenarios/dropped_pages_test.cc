@@ -62,7 +62,7 @@ void take_out(TableMetadata* m, const Layout& layout, const std::vector<Owned>& 
 
 }  // namespace
 
-TEST_CASE("pages were dropped and replaced: the table reads as if the removed entries never existed", "[table][drops]") {
+TEST_CASE("pages were dropped or replaced: the table reads as if the removed entries never existed", "[table][drops]") {
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
     Bench bench;
     Random random(h + 60);
@@ -255,7 +255,8 @@ TEST_CASE("more filter slices are loaded: lookups of absent keys read fewer page
   }
 }
 
-TEST_CASE("filter slices are loaded and dropped while a table is open: readers' filters stay correct", "[table][filter]") {
+TEST_CASE("filter slices are loaded and dropped: may_contain() stays true for every key, also in filters that readers hold",
+          "[table][filter]") {
   for (const std::uint32_t h : {1u, 8u}) {
     Bench bench;
     Random random(h + 90);

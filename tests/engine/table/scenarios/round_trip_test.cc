@@ -76,7 +76,7 @@ constexpr Compression kCompressions[] = {Compression::kNone, Compression::kLz4, 
 
 }  // namespace
 
-TEST_CASE("table is written with any tile size and compression: its entries read back", "[table]") {
+TEST_CASE("table is written with any tile size and compression: its entries read back as written", "[table]") {
   for (const std::uint32_t h : {1u, 2u, 3u, 8u, 16u, 64u}) {
     for (const Compression compression : kCompressions) round_trip(h, compression, Recipe{}, 100 + h);
   }
@@ -94,7 +94,7 @@ TEST_CASE("entries have large values and long keys: they read back as written", 
   }
 }
 
-TEST_CASE("random entries are written to tables with random options: they read back", "[table][property]") {
+TEST_CASE("random entries are written with random table options: they read back as written", "[table][property]") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Random random(seed * 977);
     Recipe recipe;
@@ -110,7 +110,8 @@ TEST_CASE("random entries are written to tables with random options: they read b
   }
 }
 
-TEST_CASE("iterator has bounds: it shows the entries within them, from any start and in any direction", "[table][iterator]") {
+TEST_CASE("table iterator has bounds: it shows the entries within them, from any start and in any direction",
+          "[table][iterator]") {
   for (const std::uint32_t h : {1u, 3u, 8u, 64u}) {
     Random random(h);
     Bench bench;
@@ -180,7 +181,7 @@ TEST_CASE("iterator has bounds: it shows the entries within them, from any start
   }
 }
 
-TEST_CASE("key has many versions: all are in one tile unless they outgrow it", "[table][kiwi]") {
+TEST_CASE("key has many versions: all are in one tile, unless they outgrow a tile", "[table][kiwi]") {
   for (const std::uint32_t h : {1u, 4u}) {
     Bench bench;
     Random random(h);
@@ -292,7 +293,7 @@ TEST_CASE("tile has several pages: they are in delete-key order, with unstamped 
   }
 }
 
-TEST_CASE("table has range tombstones: they, its bounds and its stats read back as written", "[table]") {
+TEST_CASE("table has range tombstones: they, the table's bounds and its stats read back as written", "[table]") {
   Bench bench;
   Random random(5);
   const std::vector<RangeTombstone> ranges = {{"b", "d", 10, 100}, {"c", "", 12, 90}, {"", "a", 3, 200}, {"x", "x", 4, 1}};
@@ -378,7 +379,7 @@ TEST_CASE("lookup may not read: it adds the missing pages to its miss set", "[ta
   }
 }
 
-TEST_CASE("large value is added to another table: its chunks are copied as they are stored", "[table][large]") {
+TEST_CASE("large value is copied to another table: its chunks are copied compressed, as they are stored", "[table][large]") {
   Bench bench;
   Random random(11);
   Recipe recipe;
@@ -410,7 +411,7 @@ TEST_CASE("large value is added to another table: its chunks are copied as they 
   }
 }
 
-TEST_CASE("table is built: its data is sent to the device in parts, and an error of that fails the build", "[table]") {
+TEST_CASE("table is built: its data is sent to the device in parts, and an error of sending fails the build", "[table]") {
   Bench bench;
   TraceFileSystem trace(bench.fs, {.ops = ops_of(FileOp::kWrite, FileOp::kWriteBack, FileOp::kSync), .lengths = true});
   TableBuilderOptions options = bench.builder_options();
@@ -464,7 +465,8 @@ TEST_CASE("table builder is destroyed before finish(): it leaves no file", "[tab
   REQUIRE(bench.fs.list(bench.dir)->empty());
 }
 
-TEST_CASE("page nearly fills a block of the file system: it is in one block, and leaves room for the cache's header", "[table]") {
+TEST_CASE("page is nearly as large as a block of the file system: it lies in one block, with room for the cache's header",
+          "[table]") {
   Bench bench;
   Random random(17);
   std::vector<Owned> entries(4000);
@@ -490,7 +492,7 @@ TEST_CASE("page nearly fills a block of the file system: it is in one block, and
   CHECK(built.data_bytes < entries.size() * 125);
 }
 
-TEST_CASE("pages compress well: page_size is the size before compression at h = 1, and after it for h > 1", "[table][kiwi]") {
+TEST_CASE("pages compress well: page_size limits their size before compression if h = 1, after it if h > 1", "[table][kiwi]") {
   Bench bench;
   Random random(18);
   std::vector<Owned> entries(6000);
@@ -527,7 +529,7 @@ TEST_CASE("pages compress well: page_size is the size before compression at h = 
   }
 }
 
-TEST_CASE("split points and sizes of key ranges are requested: they are computed from the fences", "[table]") {
+TEST_CASE("split points and sizes of key ranges are requested: the table computes them from its fences", "[table]") {
   Bench bench;
   Random random(13);
   Recipe recipe;
@@ -577,7 +579,7 @@ TEST_CASE("split points and sizes of key ranges are requested: they are computed
   }
 }
 
-TEST_CASE("iterator is for a compaction: it reads less than twice the file's bytes and does not fill the cache",
+TEST_CASE("iterator is for a compaction: it reads under twice the file's bytes, and does not fill the cache",
           "[table][iterator]") {
   Bench bench;
   Random random(15);
@@ -599,7 +601,7 @@ TEST_CASE("iterator is for a compaction: it reads less than twice the file's byt
   REQUIRE(counters.bytes_read < 2 * table->files().data_bytes);
 }
 
-TEST_CASE("table has strings and collections: the filter shows which keys may be collections", "[table][filter]") {
+TEST_CASE("table has strings and collections: its filter tells keys that may be collections from others", "[table][filter]") {
   const auto h = GENERATE(1u, 8u);
   struct Case {
     std::size_t collection_in;  // one in this many keys is a collection

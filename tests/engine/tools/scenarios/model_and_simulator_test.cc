@@ -52,7 +52,7 @@ void flush(Simulation* simulation, int times) {
 
 // A tree of T^L - 1 flushes is full. A level writes a little less than in the long run, since its last T arrivals are still
 // missing.
-TEST_CASE("levels merge as a whole: bytes written and runs are as in the cost model") {
+TEST_CASE("levels merge as a whole: bytes written and runs of the simulator equal those of the cost model") {
   const Case cases[] = {{Layout::kKlsm, 4, {1}, "klsm", {{"size_ratio", 4}, {"runs", 1}}},
                         {Layout::kKlsm, 4, {2}, "klsm", {{"size_ratio", 4}, {"runs", 2}}},
                         {Layout::kKlsm, 6, {1}, "klsm", {{"size_ratio", 6}, {"runs", 1}}},
@@ -79,7 +79,7 @@ TEST_CASE("levels merge as a whole: bytes written and runs are as in the cost mo
   }
 }
 
-TEST_CASE("levels go down file by file: bytes written and runs are roughly as in the cost model") {
+TEST_CASE("levels go down file by file: bytes written and runs of the simulator are near those of the cost model") {
   const Case cases[] = {
       {Layout::kLeveling, 4, {}, "leveling", {{"size_ratio", 4}}},
       {Layout::kLeveling, 10, {}, "leveling", {{"size_ratio", 10}}},

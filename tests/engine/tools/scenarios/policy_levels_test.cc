@@ -79,7 +79,7 @@ class Tree {
   Random random_{5};
 };
 
-TEST_CASE("number of Garnering's levels is kept over a restart, and reset when the policy is changed", "[policy]") {
+TEST_CASE("Garnering has grown levels: their number stays over a restart, and is reset when the policy changes", "[policy]") {
   Tree tree({"garnering", {{"size_ratio", 2}, {"scaling_ratio", 1}, {"level0_runs", 1}}});
   tree.write(400);  // 25 memtables; levels of 2, 4, 8 and 16 memtables
   tree.close();
@@ -189,7 +189,7 @@ SimulationSample simulated(const PolicySettings& policy, std::uint64_t flushes, 
 }
 
 // Catch2's option -s shows the figures of engine/docs/policies.md.
-TEST_CASE("each policy runs in the engine: bytes written and runs left are as in the simulator", "[policy]") {
+TEST_CASE("each policy runs in the engine: bytes written and runs are as in the simulator", "[policy]") {
   const std::vector<PolicySettings> policies = {
       {"leveling", {{"size_ratio", 5}}},
       {"one_leveling", {}},

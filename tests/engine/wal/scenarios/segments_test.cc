@@ -100,7 +100,7 @@ TEST_CASE("segment is written: its bytes are those that formats.md documents") {
   REQUIRE(bytes == expected);
 }
 
-TEST_CASE("segment is ended: its end mark names the next one, and the reader returns no record for the mark") {
+TEST_CASE("segment is ended: its end mark names the next segment, and the reader returns no record for the mark") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   require_ok(append_one(*log, "abc"));
@@ -124,8 +124,7 @@ TEST_CASE("segment is ended: its end mark names the next one, and the reader ret
   }
 }
 
-TEST_CASE(
-    "segment is created and records are appended: creation is durable before the first record, and an append is one write") {
+TEST_CASE("segment is created: its name and header are durable before the first record; an append is one write") {
   MemoryRoom room;
   TraceFileSystem fs(room.fs());
   auto log = value_of(LogWriter::create(fs, room.dir(), kFile));
@@ -153,7 +152,7 @@ TEST_CASE("segment exists already: creating it fails") {
   REQUIRE(read_back(room.fs(), room.dir(), 8).status.is_not_found());
 }
 
-TEST_CASE("creation fails at any call: it leaves no file") {
+TEST_CASE("creation of a segment fails at any call: no file is left") {
   for (std::uint64_t n = 1; n <= 4; ++n) {
     MemoryRoom room;
     FaultFileSystem fs(room.fs());
@@ -163,7 +162,7 @@ TEST_CASE("creation fails at any call: it leaves no file") {
   }
 }
 
-TEST_CASE("append or sync failed: every later call fails") {
+TEST_CASE("append or sync of a segment failed: every later append and sync fails") {
   const FileOp op = GENERATE(FileOp::kWrite, FileOp::kSync);
   const Code code = GENERATE(Code::kIoError, Code::kNoSpace);
   MemoryRoom room;
@@ -190,7 +189,7 @@ TEST_CASE("append or sync failed: every later call fails") {
   REQUIRE(back.end.clean == (op == FileOp::kSync));
 }
 
-TEST_CASE("append failed: salvage() can sync the earlier appends; sync failed: nothing is synced any more") {
+TEST_CASE("append failed: salvage() syncs the earlier appends; sync failed: salvage() fails and syncs nothing") {
   const FileOp op = GENERATE(FileOp::kWrite, FileOp::kSync);
   MemoryRoom room;
   FaultFileSystem fs(room.fs());
@@ -215,7 +214,7 @@ TEST_CASE("append failed: salvage() can sync the earlier appends; sync failed: n
   REQUIRE_FALSE(log->salvage().is_ok());
 }
 
-TEST_CASE("record is too long: it is refused before anything is written") {
+TEST_CASE("record is too long: append() refuses it before anything is written") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   const std::string chunk(1 << 20, 'x');
@@ -226,7 +225,7 @@ TEST_CASE("record is too long: it is refused before anything is written") {
   REQUIRE(read_back(room.fs(), room.dir(), kFile).payloads == std::vector<std::string>{"next"});
 }
 
-TEST_CASE("callback returns an error: reading ends with it") {
+TEST_CASE("callback of read_log() returns an error: reading ends with this error") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   for (const char* payload : {"a", "b", "c"}) require_ok(append_one(*log, payload));
@@ -292,7 +291,7 @@ TEST_CASE("any bit of a segment is flipped: the reader detects it and returns no
   }
 }
 
-TEST_CASE("durable record is damaged: valid_after is true, unlike after reordered unsynced writes") {
+TEST_CASE("durable record is damaged: valid_after is true; unsynced writes were reordered: it is false") {
   const std::vector<std::string> payloads{"one", "two", "three"};
   const auto with_second_zeroed = [&](const std::vector<std::size_t>& synced) {
     std::string bytes = segment(payloads, synced);
@@ -310,7 +309,7 @@ TEST_CASE("durable record is damaged: valid_after is true, unlike after reordere
   REQUIRE_THAT(synced.end.what, Contains("a later mark says that 62 bytes were durable"));
 }
 
-TEST_CASE("append is made during a sync: the next mark does not cover it") {
+TEST_CASE("append is made during a sync: the next mark of durable bytes does not cover it") {
   MemoryRoom room;
   FaultFileSystem fs(room.fs());
   auto log = value_of(LogWriter::create(fs, room.dir(), kFile));
@@ -327,7 +326,7 @@ TEST_CASE("append is made during a sync: the next mark does not cover it") {
   }
 }
 
-TEST_CASE("mark is far after the damage: it is found, wherever chunks of the search end") {
+TEST_CASE("mark of durable bytes is far after the damage: the reader finds it, at any offset") {
   for (std::size_t shift = 0; shift < 64; shift += 3) {
     const std::vector<std::string> payloads{"one", payload_of(3, (std::size_t{256} << 10) - 80 + shift), "last"};
     std::string bytes = segment(payloads, {1});
@@ -350,7 +349,7 @@ TEST_CASE("zeros follow the last record: the end is clean; other bytes follow: i
   }
 }
 
-TEST_CASE("record is copied to another place or segment: it is invalid") {
+TEST_CASE("record is copied to another place or segment: the reader does not return it") {
   const std::string bytes = segment({"one", "two"}, {});
   const std::size_t length = kLogRecordHeaderBytes + 3;
   const ReadBack doubled = read_bytes(bytes + bytes.substr(bytes.size() - length), kFile);
@@ -362,7 +361,7 @@ TEST_CASE("record is copied to another place or segment: it is invalid") {
   REQUIRE_FALSE(spliced.end.clean);
 }
 
-TEST_CASE("version is newer: it is refused, and both versions are named; header is bad: it is damage only if bytes follow it") {
+TEST_CASE("segment's version is newer: the error names both versions; header is bad: this is damage only if bytes follow") {
   const std::string records = segment({"one"}, {}).substr(kHeader);
   const Status newer = read_bytes(header_of(5, kFile) + records, kFile).status;
   REQUIRE(newer.code() == Code::kUnsupported);
@@ -396,7 +395,7 @@ class ReadWatch final : public InterposedFileSystem {
   }
 };
 
-TEST_CASE("record of a segment has an invalid length: no memory is allocated before its checksum is verified") {
+TEST_CASE("record has an invalid length: its checksum is verified before memory is allocated for it") {
   MemoryRoom room;
   std::uint64_t whole = 0;
   {
@@ -419,7 +418,7 @@ TEST_CASE("record of a segment has an invalid length: no memory is allocated bef
   REQUIRE(fs.largest <= (std::uint64_t{1} << 20));
 }
 
-TEST_CASE("record is longer than the search's chunks: it is read whole, and damage to it is detected") {
+TEST_CASE("record is longer than the reader's chunks: all of it is read, and damage in it is detected") {
   MemoryRoom room;
   std::string large(std::size_t{20} << 20, 'x');
   for (std::size_t i = 0; i < large.size(); i += 1000) large[i] = static_cast<char>(i / 1000);
@@ -445,7 +444,7 @@ TEST_CASE("record is longer than the search's chunks: it is read whole, and dama
   REQUIRE(end.valid_bytes == 32);
 }
 
-TEST_CASE("device fails during a read: the error is neither a torn end nor damage") {
+TEST_CASE("device fails during a read: the reader returns the error, and reports neither a torn end nor damage") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   // With small chunks, some chunks end within a record's header.
@@ -474,7 +473,7 @@ TEST_CASE("torn end is truncated: the truncation survives a power loss") {
   REQUIRE(cut.payloads == std::vector<std::string>{"one", "two"});
 }
 
-TEST_CASE("power is lost: the records that are read are a prefix with all synced ones, and no damage is reported") {
+TEST_CASE("power is lost: the records read are a prefix with all synced ones, and no damage is reported") {
   unsigned lost = 0, torn = 0;
   for (std::uint64_t seed = first_seed() + 1; seed <= first_seed() + 400; ++seed) {
     Random random(seed);
