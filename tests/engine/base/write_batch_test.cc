@@ -39,7 +39,7 @@ WriteBatch sample() {
 
 }  // namespace
 
-TEST_CASE("write batch refers to its values: it reads back as written") {
+TEST_CASE("write batch refers to values instead of copying them: it reads back as written") {
   const WriteBatch batch = sample();
   const std::string bytes = payload(batch);
   CHECK(bytes.size() == batch.payload_bytes());

@@ -244,7 +244,7 @@ TEST_CASE("many small blocks are inserted: the hash tables grow") {
   }
 }
 
-TEST_CASE("bucket overflows: its overflow buckets count as usage, also after the table has grown") {
+TEST_CASE("bucket overflows: its overflow buckets count as usage, also after the hash table has grown") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   const std::uint64_t empty = cache.usage();
@@ -270,7 +270,7 @@ TEST_CASE("bucket overflows: its overflow buckets count as usage, also after the
   CHECK(grown < buckets + buckets / 4);
 }
 
-TEST_CASE("lookups, insertions, erased files and changes of capacity at the same time: every found block is right", "[threads]") {
+TEST_CASE("threads look up, insert, erase and resize at the same time: every found block is right", "[threads]") {
   Epoch epoch;
   BlockCache cache(4 << 20, epoch);
   constexpr std::uint64_t kBlocks = 3000;

@@ -309,7 +309,7 @@ TEST_CASE("file has the common key prefix in its bounds: the version stores the 
   CHECK_FALSE(brief.version->key_space);
 }
 
-TEST_CASE("key has only versions flagged `first` (no older one exists): a merge drops a tombstone together with them") {
+TEST_CASE("tombstone deletes a version flagged `first` (no older one): a merge drops both") {
   TreeFixture tree(1);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "old"}, {.key = "z", .seq = 2, .value = "old"}}, {}});
@@ -587,7 +587,7 @@ void flush_range(TreeFixture& tree, const std::string& start, const std::string&
   tree.flush(table);
 }
 
-TEST_CASE("range tombstone reaches out of a slice: no piece of it ends at a key that the slice purges") {
+TEST_CASE("range tombstone reaches out of a slice: no piece of the tombstone ends at a key that the slice purges") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);  // the target of the slice
@@ -822,7 +822,7 @@ TEST_CASE("file has lingering names of purged keys: it is rewritten, not moved")
   CHECK(moves() == 0);
 }
 
-TEST_CASE("file has a delete debt, or entries that a delete by stamp covers: it is rewritten, not moved") {
+TEST_CASE("file has a delete debt, or entries under a delete by stamp: it is rewritten, not moved") {
   TreeFixture tree(2);
   const SeqNum seq = ++tree.context.visible_seq;
   tree.flush({{{.key = "a", .seq = seq, .value = "1", .delete_key = 5}}, {}});

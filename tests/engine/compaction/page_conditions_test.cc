@@ -196,8 +196,9 @@ TEST_CASE("stamps of older entries are unknown: deletes by stamp do not count as
   CHECK_FALSE(may_go_whole(conditions_of(page, {false, std::nullopt}, judge)));
 }
 
-TEST_CASE("page in a tile stays: pages that hide its older versions stay, and so do pages that hide versions in those",
-          "[drops]") {
+TEST_CASE(
+    "page with older versions stays in its tile: pages that hide these versions stay, and pages that hide versions in those",
+    "[drops]") {
   const auto page = [](SeqNum min_seq, SeqNum max_seq, bool goes, std::uint32_t flags = 0) {
     TilePage page;
     page.fence.min_seq = min_seq, page.fence.max_seq = max_seq;

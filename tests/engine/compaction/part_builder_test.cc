@@ -51,7 +51,7 @@ TEST_CASE("slice has no output: range tombstones of the neighbouring parts reach
   CHECK(clip_of({"p", "z"}, border).range == KeyRange{"g", "z"});
 }
 
-TEST_CASE("slice is unbounded on one side: only parts on its other side border on it", "[slice]") {
+TEST_CASE("slice is unbounded on one side: only parts on its bounded side border on the slice", "[slice]") {
   const SliceEnds ends{"b", "m", 70, 80};
   CHECK(clip_of({"p", "z"}, {{"", "p"}, ends}).range == KeyRange{"m", "z"});
   CHECK(clip_of({"", "g"}, {{"g", ""}, ends}).range == KeyRange{"", "b"});

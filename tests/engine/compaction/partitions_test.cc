@@ -47,7 +47,7 @@ TEST_CASE("position of a key is computed: it equals lambda of the thesis, exactl
   CHECK(positions.size() == keys.size());
 }
 
-TEST_CASE("keys have positions: they keep the order, and differ for keys that differ in 15 bytes after the prefix") {
+TEST_CASE("positions of keys are computed: they keep the keys' order, and differ if 15 bytes after the prefix do") {
   Random random(2);
   for (int i = 0; i < 20000; ++i) {
     const std::string prefix = random.one_in(2) ? "" : random_string(random);
@@ -182,7 +182,7 @@ TEST_CASE("histogram has no point, or few different points: its estimates are ex
 
 // --- partitions
 
-TEST_CASE("key space is halved from its root, or from the smallest node with all keys: the parts are the same") {
+TEST_CASE("key space is halved from its root or the smallest common node: the parts are the same") {
   Random random(5);
   for (int i = 0; i < 200; ++i) {
     std::vector<KeyPosition> points;

@@ -206,7 +206,7 @@ TEST_CASE("key has any short history: survivors keep what every reader sees, and
   REQUIRE(cases == 7776u * 4 * (kFirstSeq + kSlots - kBelowSeq + 1));
 }
 
-TEST_CASE("deletes by stamp cover versions: of versions that no view separates, the newest is kept, then checked for a cover") {
+TEST_CASE("deletes by stamp cover versions: of versions that no view separates, the newest is kept, unless covered itself") {
   constexpr int kUsed = 4, kHistories = kAllSlotKinds * kAllSlotKinds * kAllSlotKinds * kAllSlotKinds;
   for (int history = 0; history < kHistories; ++history) {
     int slots[kSlots] = {};

@@ -264,7 +264,7 @@ TEST_CASE("wall clock jumps forward by more than a day: engine time does not fol
   CHECK(h.events.warnings.size() == 2);
 }
 
-TEST_CASE("engine time did not follow a jump of the wall clock: after a crash it still does not, and open is refused") {
+TEST_CASE("engine time did not follow a jump of the wall clock: after a crash, open is refused until the clock is right") {
   constexpr Millis kDay = 24ull * 3600 * 1000;
   Harness h;
   h.open();

@@ -256,8 +256,9 @@ double entries_of(const std::vector<FilterRun>& runs) {
   return sum;
 }
 
-TEST_CASE("filter of a table is cut: the first slice has the largest run's bits, and all have those of the table's run",
-          "[monkey][slices]") {
+TEST_CASE(
+    "filter of a table is cut into slices: the first has the bits of the largest run, all together those of the table's run",
+    "[monkey][slices]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   const FilterBits a = allocate_filters_per_key(runs, 10);
   for (std::size_t r = 0; r < runs.size(); ++r) {

@@ -83,7 +83,7 @@ TEST_CASE("keys have any common prefix: the B+ tree has the same keys as a set")
   }
 }
 
-TEST_CASE("keys are inserted in ascending, descending and interleaved order: the B+ tree has every key") {
+TEST_CASE("keys are inserted in rising, falling and interleaved order: the B+ tree has every key") {
   Arena arena;
   for (int order = 0; order < 3; order++) {
     CAPTURE(order);

@@ -87,7 +87,7 @@ TEST_CASE("input has a wrong value: the error names its key") {
   CHECK(error_with("write_asymmetry", "twice").find("allowed: a number") != std::string::npos);
 }
 
-TEST_CASE("rho is given, and also bounds or a workload to compute rho from: parsing fails") {
+TEST_CASE("rho is given, and also bounds or a workload for computing it: parsing fails") {
   TuneValues values = smallest_values();
   values["unlikely_workload"] = "0,0,0,1";
   const auto between = parse_tune_inputs(values);

@@ -311,7 +311,7 @@ TEST_CASE("manifest has a torn end: open() reports it, and later edits go to a n
   CHECK(describe(*open(fs)) == describe(*set));
 }
 
-TEST_CASE("manifest was renamed or is of a newer format, or CURRENT is bad: open() fails", "[version]") {
+TEST_CASE("manifest was renamed or has a newer format, or CURRENT is bad: open fails", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 3);

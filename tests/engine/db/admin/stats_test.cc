@@ -32,7 +32,7 @@ TEST_CASE("several threads count: their counters are summed, and gets that searc
   CHECK(s.runs_probed.sum == 82);
 }
 
-TEST_CASE("compactions are listed by reason, without flushes") {
+TEST_CASE("compactions and flushes are counted: the list by reason has the compactions only") {
   CompactionTotals totals;
   totals.jobs = 7;
   totals.files_moved = 2;
@@ -67,7 +67,7 @@ TEST_CASE("memtables have charged values: memtable_bytes counts these values, an
   CHECK((s.table_bytes == 80 && s.table_live_bytes == 8000 && s.quarantined_files == 0));
 }
 
-TEST_CASE("garbage is the data that tombstones hide, dropped pages not yet punched, and files to be removed") {
+TEST_CASE("garbage is computed: deleted entries, dropped pages that are not punched, and files to be removed") {
   auto file = std::make_shared<FileMeta>(*make_file(1, "a", "z"));
   file->data_bytes = 1000;
   file->metadata_bytes = 0;

@@ -66,7 +66,7 @@ TEST_CASE("tree info lists runs, memtables and filters, and the estimated number
   CHECK((info.delete_deadline == 1000 && info.delete_io_budget == 77 && info.deadline_work_bytes == 88));
 }
 
-TEST_CASE("tree info lists the lookups of a level beside the level's filters") {
+TEST_CASE("lookups were measured: tree info lists those of a level beside the level's filters") {
   Bed bed;
   bed.lookups[lookup_level(bed.view.tables->runs[0].level())] = {.denied = 3, .in_vain = 2, .found = 1};
   const TreeInfo info = bed.describe();

@@ -134,7 +134,7 @@ TEST_CASE("setting disables the history file: none is written, and windows are s
   CHECK_FALSE(bed.has_file());
 }
 
-TEST_CASE("file is damaged: a warning names it, the history starts empty, and the next write replaces the file") {
+TEST_CASE("history file is damaged: a warning names it, the history starts empty, and the next write replaces the file") {
   Bed bed;
   bed.count(0, 3);
   bed.recorder->close();

@@ -227,7 +227,7 @@ TEST_CASE("edit of a flush fails: the flush's outputs stay until the manifest is
   CHECK((!bed.salvaged && bed.restarted_at == 0));
 }
 
-TEST_CASE("tree is dropped while its tables are written: they are unlinked") {
+TEST_CASE("tree is dropped while its flush writes tables: the tables are unlinked") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());
   bed.write(*bed.a, "x");

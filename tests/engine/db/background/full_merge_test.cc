@@ -107,7 +107,7 @@ TEST_CASE("manual merge of a range takes the files of the range and all files th
 
 // The files form a chain: each file of one run overlaps two of the other, so each added file adds one more. Adding one file at a
 // time by comparing all pairs would take about 10^13 steps.
-TEST_CASE("manual merge of a hundred thousand files in one overlapping chain: its plan is made quickly") {
+TEST_CASE("manual merge has 100,000 files in one overlapping chain: its plan is made quickly") {
   TreeShape shape;
   constexpr std::uint64_t kFiles = 50'000;
   for (std::uint64_t r = 0; r < 2; ++r) {

@@ -171,7 +171,7 @@ TEST_CASE("table is quarantined: the scrub skips it, and reads the other tables"
   CHECK(std::set<FileNum>(bed.read.begin(), bed.read.end()) == std::set<FileNum>{bed.file(1)});
 }
 
-TEST_CASE("verify runs: it reads all tables of the view, and reads quarantined ones from the drive") {
+TEST_CASE("verify runs: it checks all tables of the view, and reads quarantined ones from the drive") {
   Bed bed;
   bed.quarantine(bed.file(0));
   const auto lease = bed.leases.lease(bed.view, 2, bed.now);

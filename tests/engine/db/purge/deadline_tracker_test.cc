@@ -102,7 +102,7 @@ TEST_CASE("tree has a deadline: its shape is computed on each change of tables a
   CHECK(f.tracker.work_bytes(7) == 0);
 }
 
-TEST_CASE("oldest delete has used its part of the time, or PURGE.NOW applies to it: its memtable is flushed") {
+TEST_CASE("oldest delete used its time in memory, or PURGE.NOW applies: its memtable is flushed") {
   Fixture f;
   f.memtables = {kBirth, 0};
   Millis due = 0;
@@ -125,7 +125,7 @@ TEST_CASE("frozen memtable has a due delete: it is reported for a flush only if 
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("needed part of the measured rate: bytes by time left, at most 1, and 0 before a measurement") {
+TEST_CASE("needed_permille() is computed: bytes by time left over the measured rate, at most 1000, and 0 before a measurement") {
   Fixture f;
   f.table_bytes = 10'000'000;  // within 100 s: 100 bytes per ms
   f.tick(kBirth);
@@ -138,7 +138,7 @@ TEST_CASE("needed part of the measured rate: bytes by time left, at most 1, and 
   CHECK(f.tracker.work_bytes(7) == 10'000'000);
 }
 
-TEST_CASE("half of the margin before a deadline has passed: is_late() returns true for the tree") {
+TEST_CASE("only half of the margin is left before the deadline: is_late() returns true for the tree") {
   Fixture f;
   CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));  // the tracker does not know this tree
   f.table_bytes = kMiB;

@@ -125,7 +125,7 @@ TEST_CASE("ticket is for one tree: other trees do not count; it is for all: tree
   CHECK(f.status({1000, 2}).promised == false);
 }
 
-TEST_CASE("tree is removed: its deadline is stored; too many were removed: only the latest deadline of the oldest is") {
+TEST_CASE("trees are removed: each keeps its purge time and deadline; beyond the limit, the oldest share one purge time") {
   Fixture f;
   const auto trees = static_cast<TreeId>(PurgeTracker::kMaxGoneTrees + 1);
   for (TreeId tree = 0; tree < trees; ++tree) {
@@ -193,7 +193,7 @@ TEST_CASE("open tickets are listed: done and repeated ones are left out, and bey
   CHECK(f.tracker.open_tickets().front().born_by == 2000);
 }
 
-TEST_CASE("ticket is from after the start: its promise is known; it is from before the start: its promise is unknown") {
+TEST_CASE("ticket is from after the start: `promised` is known; from before the start: `promised` is unknown") {
   Fixture f;
   f.opened_at = 1000;
   f.look_after(10);

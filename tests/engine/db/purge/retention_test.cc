@@ -95,7 +95,7 @@ TEST_CASE("directory of an unlinked file is not synced: a clean-up is requested"
   CHECK(planned({.survey = survey_at(kBirth), .unsynced_removals = true}) == "clean up");
 }
 
-TEST_CASE("deadline is set: surveys run every second, or sixteenth of a short deadline, but not across a deadline") {
+TEST_CASE("deadline is set: surveys run once a second, or 1/16 of a short deadline, and more rarely if a survey takes long") {
   constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
   PurgeSurvey survey = survey_at(1);
   const auto deadline = [&](Millis ms) { survey.trees[1].deadlines = DeadlineRule(ms); };

@@ -157,7 +157,7 @@ TEST_CASE("delete was born in the millisecond of the survey: it counts; an entry
   CHECK(bed.holders().empty());
 }
 
-TEST_CASE("delete by stamp may cover a table's entries, or purged names linger in it: the survey lists it") {
+TEST_CASE("delete by stamp may cover a table's entries, or names linger: the survey lists the table") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   FileMeta covered = table(5, 0);

@@ -188,7 +188,7 @@ TEST_CASE("tree has a view: its lookups are measured before filters are sized; n
   CHECK((f.slices_of(0) == 2 && tree.arrivals != all_arrive()));
 }
 
-TEST_CASE("level is below more runs than lookups count: no probability that a lookup reaches it is measured") {
+TEST_CASE("level lies below more runs than are counted: no probability that a lookup reaches it is measured") {
   ReadFixture f;
   for (int run = 0; run <= 65; ++run) {
     f.put(numbered(run), "value");

@@ -181,7 +181,7 @@ TEST_CASE("database is empty: its checkpoint opens") {
   CHECK(*open_at(h, "copy")->count(0, {}) == 0);
 }
 
-TEST_CASE("checkpoint's target is not empty, or is in the data directory: the checkpoint is refused") {
+TEST_CASE("checkpoint's target has files, or is in the data directory: no checkpoint is made") {
   Harness h;
   h.open();
   h.put(0, "a", "1");

@@ -322,7 +322,7 @@ TEST_CASE("batch empties and refills a database: readers see all of the batch or
   CHECK(wrong == 0);
 }
 
-TEST_CASE("databases are swapped repeatedly: a reader of one database sees its values in the order of the writes", "[threads]") {
+TEST_CASE("databases are swapped and rewritten by one batch: readers of a database never see the other's value", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());

@@ -114,7 +114,7 @@ TEST_CASE("batch has too many FLUSHDBs: it is refused") {
 
 // Regression: the tree that the batch needed was logged before the batch, with its number after the swap. Replay put it in the
 // place of the tree that the swap moves, which was lost.
-TEST_CASE("batch swaps databases and writes into one that had no tree: after a crash its changes are all there") {
+TEST_CASE("batch swaps databases and writes into one that had no tree: after a crash, all changes of the batch are there") {
   Harness h;
   h.open();
   h.put(0, "zero", "v");

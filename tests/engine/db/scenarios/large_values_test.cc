@@ -118,8 +118,7 @@ TEST_CASE("value is larger than the free budget: lookup locates it and reads it 
   }
 }
 
-TEST_CASE("parts of a large value begin and end at and around the edges of chunks: they are read correctly",
-          "[db][large_values]") {
+TEST_CASE("parts of a large value begin and end around edges of chunks: they are read correctly", "[db][large_values]") {
   for (const Layout& layout : kLayouts) {
     CAPTURE(layout.pages_per_tile, static_cast<int>(layout.compression));
     Harness h(settings_of(layout));

@@ -151,7 +151,7 @@ TEST_CASE("record that only the log has is damaged before flushed ones: open fai
   CHECK(status.to_string().find(path) != std::string::npos);
 }
 
-TEST_CASE("log is damaged in several places that tables do not need: open skips these places") {
+TEST_CASE("tables have the operations in several damaged places of a log: open skips these places") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);

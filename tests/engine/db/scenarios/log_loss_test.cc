@@ -268,7 +268,7 @@ TEST_CASE("oldest log segment is missing: open fails, and the error names it") {
   CHECK(status.to_string().find(oldest + " is missing") != std::string::npos);
 }
 
-TEST_CASE("only log segment of a database without a flush is missing or empty: open fails") {
+TEST_CASE("only segment of a never flushed database is missing or empty: open fails") {
   for (const bool emptied : {false, true}) {
     Harness h;
     h.open();

@@ -310,7 +310,7 @@ TEST_CASE("log begins between a batch's pieces and its commit record: the databa
   CHECK(h.get(1, "keeps the segment of the commit record") == "1");
 }
 
-TEST_CASE("write fails amid pieces: the commit is refused, and commits all of the batch once the log has healed", "[pieces]") {
+TEST_CASE("write fails amid pieces: the commit is refused; a retry after healing commits the whole batch", "[pieces]") {
   const auto op = GENERATE(FileOp::kWrite, FileOp::kSync);
   const std::uint64_t nth = GENERATE(1, 5, 200, 1200);
   Harness h(pieces_settings());

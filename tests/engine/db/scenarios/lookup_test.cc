@@ -45,7 +45,8 @@ void random_write(Harness& h, Random& random, std::uint64_t spread) {
 
 }  // namespace
 
-TEST_CASE("get follows a prefetch: it has the same result as a get without one", "[db][read_path][property]") {
+TEST_CASE("key was prefetched, with any filters and tiles: get has the same result as without a prefetch",
+          "[db][read_path][property]") {
   for (const std::uint32_t pages_per_tile : {1u, 4u}) {
     for (const double filter_bits : {10.0, 2.0, 0.0}) {
       CAPTURE(pages_per_tile, filter_bits);

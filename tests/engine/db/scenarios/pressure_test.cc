@@ -332,7 +332,7 @@ TEST_CASE("pressure is just below a stop: writes are delayed many times longer t
   CHECK(std::is_sorted(waits.begin(), waits.end()));
 }
 
-TEST_CASE("writes are slowed down: callers that do not sleep get one waiting time after the other, in a queue") {
+TEST_CASE("writes are slowed down: callers that do not sleep get waiting times one after the other") {
   Harness h;
   h.open();
   WriteBatch batch;

@@ -186,7 +186,7 @@ TEST_CASE("delete by stamp covers the header of a collection: its elements are p
   }
 }
 
-TEST_CASE("header with a passed expiry is overwritten in time: the collection lives, and a later ticket gets done") {
+TEST_CASE("header is overwritten before its expiry: the collection lives, and a ticket from after that expiry gets done") {
   for (const std::uint64_t turn : turns()) {
     INFO(text_of(layout_of(turn)));
     Collections w(layout_of(turn));

@@ -90,7 +90,7 @@ TEST_CASE("databases are swapped: settings stay with the numbers and apply to th
     h.crash(CrashMode::kEverything, 1);
     h.open();
   }
-  SECTION("restarted") {
+  SECTION("after a restart") {
     h.settle();
     h.reopen();
   }
@@ -128,12 +128,12 @@ TEST_CASE("trees are swapped: each gets the other number's tile size and deadlin
   batch.swap_databases(0, 1);
   h.write(batch);
   expect();
-  SECTION("at once") {}
+  SECTION("in the running database") {}
   SECTION("killed before the manifest has the swap") {
     h.crash(CrashMode::kEverything, 1);
     h.open();
   }
-  SECTION("restarted") {
+  SECTION("after a restart") {
     h.settle();
     h.reopen();
   }

@@ -19,7 +19,7 @@ TEST_CASE("lookups are counted: total() sums them by level, tile_use() sums what
   CHECK(lookups.tile_use().range_deletes == 1);
 }
 
-TEST_CASE("lookups of a level are counted: those that find no key there make up the share that reaches the next") {
+TEST_CASE("lookups are counted by level: the probability to reach a level follows from lookups that found nothing above") {
   std::array<std::uint64_t, kLookupLevels> runs{};
   runs[0] = 4;
   runs[1] = runs[2] = 1;
