@@ -468,7 +468,7 @@ TEST_CASE("queued read is past the end of its file: it fails; the file is of ano
   CHECK_FALSE(queue->add(*unknown, 0, 1, 4));
 }
 
-TEST_CASE("read queue is destroyed with submitted and queued reads: it waits for them and discards their results") {
+TEST_CASE("read queue is destroyed with submitted and queued reads: the destructor waits for the submitted ones") {
   PosixRoom room;
   auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {

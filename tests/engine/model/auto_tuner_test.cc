@@ -85,7 +85,7 @@ TEST_CASE("settings are poor for a steady workload: the tuner changes them once,
   CHECK(s.excess() < 0);
 }
 
-TEST_CASE("workload changes four times an hour: settings follow each change at most once, within the bound on losses") {
+TEST_CASE("workload changes three times an hour: settings change at most once for each, and the operator's would cost more") {
   for (const double rho : {0.0, 0.25, 0.5}) {
     CAPTURE(rho);
     Simulation s({.rho = rho, .expected = {}});
