@@ -99,6 +99,9 @@ void describe_properties(const TableMetadata& table, Inspection* out) {
   both("page_size", std::uint64_t{table.page_size});
   both("pages_per_tile", std::uint64_t{table.pages_per_tile});
   both("compression", std::string(compression_name(table.compression)));
+  // The slices that the file has. How many of them are in memory follows from the whole tree: /metrics has that by level.
+  for (std::size_t i = 0; i < table.filter_slices.size(); ++i)
+    both(("filter_slice_" + std::to_string(i + 1) + "_bytes").c_str(), std::uint64_t{table.filter_slices[i].size()});
   both("tiles", std::uint64_t{table.tiles.size()});
   both("pages", std::uint64_t{table.pages.size()});
   out->json.add("properties", json);

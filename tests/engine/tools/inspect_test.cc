@@ -135,6 +135,7 @@ TEST_CASE("data directory is undamaged: verify finds no error, and each kind of 
       for (const std::string& error : table.errors) FAIL_CHECK(error);
       CHECK(table.text.find("smallest key1001\n") != std::string::npos);
       CHECK(table.json.str().find("\"pages_per_tile\":1") != std::string::npos);
+      CHECK(table.json.str().find("\"filter_slice_1_bytes\":") != std::string::npos);
     }
   }
 }
