@@ -306,8 +306,9 @@ int main(int argc, char** argv) {
   CLI::App* advise =
       app.add_subcommand("advise", "Prints the best tuning of each layout, the cheapest first, and its settings.")->alias("tune");
   CLI::App* yaml = app.add_subcommand("yaml", "Prints the best tuning as a configuration of ebbtide-server.");
-  CLI::App* compare_command = app.add_subcommand(
-      "compare", "Compares nominal and robust tunings over sampled workloads: Endure's uncertainty benchmark.");
+  CLI::App* compare_command = app.add_subcommand("compare",
+                                                 "Compares nominal and robust tunings over sampled workloads: Endure's "
+                                                 "uncertainty benchmark. ./dev bench paper endure draws it.");
   CLI::App* device =
       app.add_subcommand("device", "Measures a device for the cost model: page size, cost of writes, and of reads in sequence.");
   device->add_option("DIR", a.device_dir, "directory for the file of the test, which is removed")->required();
