@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("auth guard: network has used its free failures: its delay doubles up to the limit, and other networks have none") {
+TEST_CASE("auth guard: network fails more often than is free: its delay doubles up to the limit; other networks have no delay") {
   AuthGuard guard;
   std::vector<std::uint32_t> delays;
   for (int i = 0; i < 11; ++i) {
@@ -19,7 +19,7 @@ TEST_CASE("auth guard: network has used its free failures: its delay doubles up 
   CHECK(guard.delay_ms("10.0.0.2", 1'000) == 0);
 }
 
-TEST_CASE("auth guard: network has no failure for a minute: it is forgotten") {
+TEST_CASE("auth guard: network has had no failure for a minute: the guard forgets the network") {
   AuthGuard guard;
   for (int i = 0; i < 5; ++i) (void)guard.failed("n", "a", "u", 1'000);
   CHECK(guard.delay_ms("n", 60'999) == 200 * 2);
@@ -27,7 +27,7 @@ TEST_CASE("auth guard: network has no failure for a minute: it is forgotten") {
   CHECK(guard.networks() == 0);
 }
 
-TEST_CASE("auth guard: many networks fail: a bounded number of them is remembered, the latest") {
+TEST_CASE("auth guard: 10,000 networks fail: only the kNetworks latest are remembered") {
   AuthGuard guard;
   for (int i = 0; i < 10'000; ++i) {
     for (int n = 0; n < 4; ++n) (void)guard.failed("net" + std::to_string(i), "a", "u", 1'000);
@@ -37,7 +37,7 @@ TEST_CASE("auth guard: many networks fail: a bounded number of them is remembere
   CHECK(guard.delay_ms("net0", 1'000) == 0);
 }
 
-TEST_CASE("auth guard: network fails often: the log has one line in ten seconds, with the number of further failures") {
+TEST_CASE("auth guard: one network fails often: one line per 10 s is logged, with the number of failures since the last line") {
   AuthGuard guard;
   CHECK(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'000) == "authentication failed: user 'bob' from 10.0.0.1:5");
   for (int i = 0; i < 19'999; ++i) CHECK_FALSE(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'100));
@@ -46,7 +46,7 @@ TEST_CASE("auth guard: network fails often: the log has one line in ten seconds,
             "...' from 10.0.0.1:6 (19999 more failures from this network since its last line)");
 }
 
-TEST_CASE("auth guard: many networks fail in one second: the log has only a few lines") {
+TEST_CASE("auth guard: 1,000 networks fail in one second: kLinesASecond lines are logged") {
   AuthGuard guard;
   std::uint32_t lines = 0;
   for (int i = 0; i < 1'000; ++i) lines += guard.failed("net" + std::to_string(i), "a", "u", 5'000) ? 1 : 0;

@@ -47,7 +47,7 @@ std::string random_text(Random& random, const std::string& letters, std::uint64_
 
 }  // namespace
 
-TEST_CASE("patterns of every kind: the set matches a text if and only if one of them does") {
+TEST_CASE("set has patterns of every kind: the set matches a text if and only if one of the patterns does") {
   Random random(7);
   for (int round = 0; round < 300; ++round) {
     AclPatternSet set;
@@ -67,7 +67,7 @@ TEST_CASE("patterns of every kind: the set matches a text if and only if one of 
   }
 }
 
-TEST_CASE("pattern is added twice: it is there once, with the access of both") {
+TEST_CASE("pattern is added twice with different access: the set has one pattern, with the access of both") {
   for (const char* pattern : {"a*", "a", "[ab]*", "a\\*"}) {
     AclPatternSet set;
     set.add(pattern, 1);
@@ -79,7 +79,7 @@ TEST_CASE("pattern is added twice: it is there once, with the access of both") {
   }
 }
 
-TEST_CASE("text begins with many patterns, and only the shortest grants the access: it is found") {
+TEST_CASE("text matches many patterns, and only one grants an access: the access is granted") {
   AclPatternSet set;
   std::string text;
   for (int i = 0; i < 50; ++i) {
@@ -90,7 +90,7 @@ TEST_CASE("text begins with many patterns, and only the shortest grants the acce
   CHECK(matches(set, "", 2));
 }
 
-TEST_CASE("set covers a range: each text of the range matches one of its patterns") {
+TEST_CASE("set covers a range: each text of the range matches a pattern of the set") {
   Random random(8);
   const auto texts = [] {  // all of at most three letters
     std::vector<std::string> all{""};
@@ -120,7 +120,7 @@ TEST_CASE("set covers a range: each text of the range matches one of its pattern
   CHECK(covered > 500);
 }
 
-TEST_CASE("set has 16384 patterns with a literal prefix: a text is compared only with those whose prefix it has") {
+TEST_CASE("set has 16384 patterns with literal prefixes: a text is compared only with patterns whose prefix it begins with") {
   const std::string key = "tenant12345:" + std::string(1 << 20, 'x');
   CHECK(steps_of(set_of(16'384, "tenant", ":*"), key) < 200);
   CHECK(steps_of(set_of(16'384, "tenant", ":*:b"), key) < 200);
@@ -129,7 +129,7 @@ TEST_CASE("set has 16384 patterns with a literal prefix: a text is compared only
   CHECK(matches(set_of(16'384, "tenant", ":*:b"), key + ":b", 1));
 }
 
-TEST_CASE("text has a different end or length than patterns require: it is rejected without a search") {
+TEST_CASE("text has another end or length than the patterns require: the text is rejected without a search") {
   const std::string key(1 << 20, 'x');
   CHECK(steps_of(set_of(1000, "*:tenant", ""), key) < 5000);
   CHECK(steps_of(set_of(1000, "???", "???"), key) < 5000);

@@ -64,7 +64,7 @@ bool range_allowed(const AclSelector& s, Bytes start, std::optional<Bytes> end, 
 
 }  // namespace
 
-TEST_CASE("selector is new: it allows nothing, and after +@all ~* &* everything", "[acl]") {
+TEST_CASE("new ACL selector: it allows nothing; with the rules +@all ~* &* it allows everything", "[acl]") {
   const AclSelector none;
   CHECK_FALSE(runs(none, kGet));
   CHECK(none.text() == "resetchannels -@all");
@@ -74,7 +74,7 @@ TEST_CASE("selector is new: it allows nothing, and after +@all ~* &* everything"
   CHECK(key_allowed(all, "any", kAclRead | kAclWrite));
 }
 
-TEST_CASE("several rules concern one command: they apply in order", "[acl]") {
+TEST_CASE("several ACL rules concern one command: the rules apply in their order", "[acl]") {
   CHECK(runs(selector({"+get"}), kGet));
   CHECK_FALSE(runs(selector({"+get"}), kSet));
   CHECK_FALSE(runs(selector({"+get", "-GET"}), kGet));
@@ -87,7 +87,7 @@ TEST_CASE("several rules concern one command: they apply in order", "[acl]") {
   CHECK_FALSE(runs(selector({"+set", "nocommands"}), kSet));
 }
 
-TEST_CASE("rule names a container: it applies to all subcommands, and a rule for a subcommand to that subcommand alone",
+TEST_CASE("rule names a container command: it applies to all subcommands; rule names a subcommand: it applies to that one",
           "[acl]") {
   CHECK(runs(selector({"+config"}), kConfigSet));
   CHECK(runs(selector({"+config|get"}), kConfigGet));
@@ -99,7 +99,7 @@ TEST_CASE("rule names a container: it applies to all subcommands, and a rule for
   CHECK(selector({"+Config|GET", "-config|set"}).commands_text() == "-@all +config|get -config|set");
 }
 
-TEST_CASE("rule allows a first argument: the otherwise denied command is allowed with that argument only", "[acl]") {
+TEST_CASE("rule is +select|0: SELECT 0 is allowed, and SELECT with any other argument is denied", "[acl]") {
   const AclSelector zero = selector({"+SELECT|0"});
   CHECK(runs(zero, kSelect, {"select", "0"}));
   CHECK_FALSE(runs(zero, kSelect, {"select", "1"}));
@@ -109,7 +109,7 @@ TEST_CASE("rule allows a first argument: the otherwise denied command is allowed
   CHECK(selector({"+select|0", "-select"}).commands_text() == "-@all -select");
 }
 
-TEST_CASE("two rules have the same name: the later one replaces the earlier one in the selector's text", "[acl]") {
+TEST_CASE("two rules name the same command or category: the selector's text has only the later rule", "[acl]") {
   CHECK(selector({"+get", "+set", "-get"}).commands_text() == "-@all +set -get");
   CHECK(selector({"+@all", "-@DANGEROUS", "-@dangerous", "+config|get"}).commands_text() == "+@all -@dangerous +config|get");
   CHECK(selector({"-@all", "+@read", "+@all"}).commands_text() == "+@all");
@@ -154,13 +154,13 @@ TEST_CASE("command uses a range of keys: it is allowed only if one pattern match
   CHECK_FALSE(range_allowed(selector({"+@all", "~a\xff*"}), "a\xff", "ba"));
 }
 
-TEST_CASE("range has no keys, since its end is before its start: a pattern must match its start all the same", "[acl]") {
+TEST_CASE("range ends before its start, so it has no keys: a pattern must still match the start of the range", "[acl]") {
   const AclSelector s = selector({"+@all", "~app:*"});
   CHECK(range_allowed(s, "app:2", "app:1"));
   CHECK_FALSE(range_allowed(s, "zebra", "app:1"));
 }
 
-TEST_CASE("check has a limit of steps: if the limit is too small, the check ends without a verdict", "[acl]") {
+TEST_CASE("rights check needs more steps than its limit: the check ends without a verdict", "[acl]") {
   AclSelector s = selector({"+@all"});
   for (int i = 0; i < 1000; ++i) REQUIRE(s.apply(some_commands(), "~*:tenant" + std::to_string(i) + ":*") == "");
   const std::string key(100'000, 'x');
@@ -179,7 +179,8 @@ TEST_CASE("check has a limit of steps: if the limit is too small, the check ends
   CHECK_FALSE(s.check(request, unwanted));
 }
 
-TEST_CASE("client subscribes: a channel must match a channel pattern, and a pattern of PSUBSCRIBE must equal one", "[acl]") {
+TEST_CASE("client subscribes: a channel must match a channel pattern; a PSUBSCRIBE pattern must equal a channel pattern",
+          "[acl]") {
   const AclSelector s = selector({"+@all", "~*", "&news.*"});
   AclBudget no_limit;
   const auto allows_channel = [&](Bytes name, bool is_pattern) { return s.allows_channel(name, is_pattern, no_limit).value(); };
@@ -197,7 +198,7 @@ TEST_CASE("client subscribes: a channel must match a channel pattern, and a patt
   CHECK(verdict.argument == 2);
 }
 
-TEST_CASE("rule is invalid: it changes nothing, and the error has the reason", "[acl]") {
+TEST_CASE("ACL rule is invalid: the error text is Redis's", "[acl]") {
   CHECK(fault({"+nonsense"}) == "Unknown command or category name in ACL");
   CHECK(fault({"-nonsense"}) == "Unknown command or category name in ACL");
   CHECK(fault({"+@nonsense"}) == "Unknown command or category name in ACL");
@@ -214,7 +215,7 @@ TEST_CASE("rule is invalid: it changes nothing, and the error has the reason", "
   CHECK(fault({""}).empty());
 }
 
-TEST_CASE("selector is made from another one's text: both are equal", "[acl]") {
+TEST_CASE("selector is parsed from the text of another selector: both selectors are equal", "[acl]") {
   for (const AclSelector& s : {selector({"+@all", "-@dangerous", "+config|get", "~a*", "%R~b", "&c"}),
                                selector({"+select|0", "~*"}), selector({"+config|get", "+@read", "-get", "&*"}), AclSelector()}) {
     AclSelector again;

@@ -51,7 +51,7 @@ std::string line_of(const Users& users, const std::string& name) { return "user 
 
 }  // namespace
 
-TEST_CASE("sha256: the hashes of FIPS 180-4's examples are right", "[acl]") {
+TEST_CASE("sha256: the examples of FIPS 180-4 have the published hashes", "[acl]") {
   CHECK(hex(sha256("")) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(hex(sha256("abc")) == kOfAbc);
   CHECK(hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")) ==
@@ -63,7 +63,7 @@ TEST_CASE("sha256: the hashes of FIPS 180-4's examples are right", "[acl]") {
   CHECK(hex(sha256(std::string(64, 'a'))) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
 }
 
-TEST_CASE("no users file is configured: there is one user, which has no password until one is set", "[acl]") {
+TEST_CASE("no users file is configured: the only user is default, without a password unless one is configured", "[acl]") {
   const Users open;
   CHECK_FALSE(open.password_required());
   CHECK(open.check("default", "anything"));
@@ -77,7 +77,7 @@ TEST_CASE("no users file is configured: there is one user, which has no password
   CHECK_FALSE(open.with_default_password("").value().password_required());
 }
 
-TEST_CASE("users file is read: its users have their passwords and rights", "[acl]") {
+TEST_CASE("users file is read: its users log in with their passwords, unless they are off", "[acl]") {
   const Users users = parsed("# who\n\nuser alice on >one >two ~* &* +@all\r\n  user bob on allkeys allchannels allcommands #" +
                              kOfAbc + "\nuser carol off >one\nuser dave on nopass ~* &* +@all\nuser default off\n");
   CHECK(users.password_required());
@@ -92,7 +92,7 @@ TEST_CASE("users file is read: its users have their passwords and rights", "[acl
   CHECK(users.names() == std::vector<std::string>{"alice", "bob", "carol", "dave", "default"});
 }
 
-TEST_CASE("users are printed as a file: reading the file gives the same users", "[acl]") {
+TEST_CASE("users are printed as lines of a users file: reading these lines gives the same users", "[acl]") {
   const Users users = parsed(
       "user alice on >one ~a:* %R~b:* &news.* +@read -get +select|0 (~c* +set) ( %W~d* +get )\n"
       "user bob off nopass skip-sanitize-payload +@all -@dangerous ~* &*\n");
@@ -107,7 +107,8 @@ TEST_CASE("users are printed as a file: reading the file gives the same users", 
   CHECK(users.names_changed_in(again).empty());
 }
 
-TEST_CASE("users file has the user default or not: default has the rights of the file, or is unrestricted", "[acl]") {
+TEST_CASE("users file has the user default: a configured password is refused, unless it equals the password in the file",
+          "[acl]") {
   const Users alice = parsed("user alice on >one ~* &* +@all");
   CHECK_FALSE(alice.password_required());
   const Users both = alice.with_default_password("abc").value();
@@ -124,14 +125,14 @@ TEST_CASE("users file has the user default or not: default has the rights of the
   CHECK_FALSE(equal.with_changed_password("other").is_ok());
 }
 
-TEST_CASE("password of the configuration is changed: the rights of default stay", "[acl]") {
+TEST_CASE("configured password is changed: the rights of the user default stay", "[acl]") {
   const Users limited = changed(Users(), "default", {"-@dangerous"});
   const Users closed = limited.with_changed_password("abc").value();
   CHECK(line_of(closed, "default") == "user default on sanitize-payload #" + kOfAbc + " ~* &* +@all -@dangerous");
   CHECK(closed.with_changed_password("").value().lines() == limited.lines());
 }
 
-TEST_CASE("users file has a mistake: it is refused, and the error has the line", "[acl]") {
+TEST_CASE("users file has a mistake: reading fails, and the error names the line", "[acl]") {
   CHECK(error_of("usr a") == "users.acl:1: expected 'user NAME RULE ...'");
   CHECK(error_of("\nuser") == "users.acl:2: expected 'user NAME RULE ...'");
   CHECK(
@@ -145,13 +146,13 @@ TEST_CASE("users file has a mistake: it is refused, and the error has the line",
   CHECK(error_of("user a (on)").starts_with("users.acl:1: the rule '(on)': Syntax error"));
 }
 
-TEST_CASE("users file is read again: the changed users are listed", "[acl]") {
+TEST_CASE("users file is read again: changed and removed users are listed, so that their sessions can be updated", "[acl]") {
   const Users before = parsed("user a on >1 ~* &* +@all\nuser b on >1 ~* &* +@all\nuser c on >1 ~* &* +@all");
   const Users after = parsed("user a on >1 ~* &* +@all\nuser b on >1 ~* &* +@all -get\nuser d on >1 ~* &* +@all");
   CHECK(before.names_changed_in(after) == std::vector<std::string>{"b", "c"});
 }
 
-TEST_CASE("user has several rules: they apply in order", "[acl]") {
+TEST_CASE("ACL SETUSER has several rules: they apply in order", "[acl]") {
   Users users = changed(Users(), "a", {});
   CHECK(line_of(users, "a") == "user a off sanitize-payload resetchannels -@all");
   users = changed(users, "a", {"ON", ">abc", ">abc", ">x", "<x", "~k*", "+get", "(~x", "+set)", ""});
@@ -165,7 +166,7 @@ TEST_CASE("user has several rules: they apply in order", "[acl]") {
   CHECK(changed(users, "a", {"nopass", ">x"}).check("a", "abc") == false);
 }
 
-TEST_CASE("rule of a user is wrong: the user does not change", "[acl]") {
+TEST_CASE("ACL SETUSER has a wrong rule: the error text is Redis's", "[acl]") {
   CHECK(refusal("a b", {}) == "ERR Usernames can't contain spaces or null characters");
   CHECK(refusal("a", {"on", "+nothing"}) ==
         "ERR Error in ACL SETUSER modifier '+nothing': Unknown command or category name in ACL");
@@ -175,7 +176,7 @@ TEST_CASE("rule of a user is wrong: the user does not change", "[acl]") {
   CHECK(refusal("a", {"~*", "~b"}).starts_with("ERR Error in ACL SETUSER modifier '~b': Adding a pattern after the * pattern"));
 }
 
-TEST_CASE("users are deleted: they are removed, but default cannot be", "[acl]") {
+TEST_CASE("ACL DELUSER names unknown users: they are not counted; it names default: the command is refused", "[acl]") {
   std::uint64_t removed = 0;
   const Users users = parsed("user a off\nuser b off");
   CHECK(users.without(std::vector<Bytes>{"a", "absent", "a"}, &removed).value().names() ==
@@ -185,7 +186,7 @@ TEST_CASE("users are deleted: they are removed, but default cannot be", "[acl]")
         "ERR The 'default' user cannot be removed");
 }
 
-TEST_CASE("user has several selectors: a command is allowed if one selector allows all of it", "[acl]") {
+TEST_CASE("user has several selectors: a command is allowed if one selector allows both the command and its keys", "[acl]") {
   const Users users = parsed("user a on ~a* +get (~b* +set)");
   const User& user = *users.find("a");
   const auto check = [&](std::uint32_t command, Bytes key) {
@@ -208,7 +209,7 @@ TEST_CASE("user has several selectors: a command is allowed if one selector allo
   CHECK(Users().find("default")->unrestricted());
 }
 
-TEST_CASE("users are saved to a file: the file can be read together with the configured password", "[acl]") {
+TEST_CASE("users are saved beside a configured password: the file can be read again together with that password", "[acl]") {
   const Users plain = Users().with_default_password("abc").value();
   CHECK(plain.file_text("abc").value().empty());  // the configuration has the whole user
   CHECK(Users().file_text("").value() == "user default on nopass sanitize-payload ~* &* +@all\n");
@@ -219,7 +220,7 @@ TEST_CASE("users are saved to a file: the file can be read together with the con
   CHECK(other.file_text("abc").status().message().starts_with("the user default has other passwords than the configured one"));
 }
 
-TEST_CASE("users change: their counted memory follows their rules, and removed users count nothing", "[acl]") {
+TEST_CASE("users change: their charged memory grows and shrinks with their rules, and is released with a removed user", "[acl]") {
   const Users none;
   Users users = changed(none, "a", {"on"});
   const std::uint64_t small = users.memory_bytes();
@@ -235,7 +236,7 @@ TEST_CASE("users change: their counted memory follows their rules, and removed u
   CHECK(users.without(std::vector<Bytes>{"a"}, &removed).value().memory_bytes() == none.memory_bytes());
 }
 
-TEST_CASE("users file with more users than memory is allowed for: it is refused, and the error has the line", "[acl]") {
+TEST_CASE("users file needs more memory than is allowed: reading fails, and the error names the line", "[acl]") {
   std::string text = "# users\n";
   for (int i = 0; i < 100; ++i) text += "user u" + std::to_string(i) + " on ~" + std::string(1000, 'k') + "\n";
   CHECK(Users::parse(text, "users.acl", some_commands(), 1 << 20).is_ok());
@@ -247,7 +248,7 @@ TEST_CASE("users file with more users than memory is allowed for: it is refused,
   CHECK(why.find("20000 are allowed; raise storage.memory_budget, or remove users or rules") != std::string::npos);
 }
 
-TEST_CASE("user with too many patterns or passwords: the rule is refused", "[acl]") {
+TEST_CASE("user has as many patterns or passwords as are allowed: a rule that adds one more is refused", "[acl]") {
   const auto refused = [](Bytes begin, std::size_t most) {
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < most; ++i) texts.push_back(std::string(begin) + std::to_string(i));

@@ -69,7 +69,7 @@ AdminHandlers handlers() {
 
 }  // namespace
 
-TEST_CASE("HTTP port serves metrics, health and readiness") {
+TEST_CASE("HTTP port: /metrics, /healthz and /ready are served, and /ready gives 503 while the database is being opened") {
   std::atomic<bool> ready{false};
   AdminServer server(
       {[] { return std::string("ebbtide_up 1\n"); }, [&] { return ready ? std::string() : std::string("opening"); }});
@@ -109,9 +109,7 @@ TEST_CASE("HTTP: HEAD gets only the header of GET, and other methods get 405 wit
   CHECK(ask(server.port(), "/other", "POST").find("HTTP/1.1 404") == 0);
 }
 
-TEST_CASE(
-    "HTTP/1.1 client sends several requests on one connection: all get replies, and the connection is open until the client asks "
-    "to close") {
+TEST_CASE("HTTP/1.1 client sends several requests on one connection: it stays open until the client asks to close it") {
   AdminServer server(handlers());
   REQUIRE(server.start("127.0.0.1", 0).empty());
   Link link(server.port());
@@ -129,7 +127,7 @@ TEST_CASE(
   CHECK(old.send("GET /healthz HTTP/1.0\r\n\r\n").all().ends_with("ok\n"));
 }
 
-TEST_CASE("HTTP header is too long or broken: the reply names the limit, and the connection is closed") {
+TEST_CASE("HTTP header is too long or malformed: the reply is 414, 431 or 400, and the connection is closed") {
   std::vector<std::string> lines;
   AdminHandlers with_log = handlers();
   with_log.bad_request = [&](const std::string& line) { lines.push_back(line); };
@@ -188,8 +186,7 @@ TEST_CASE("HTTP connections exceed the limit: the connection that waited longest
   CHECK(idle[1]->send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").until("ok\n").find("200") != std::string::npos);
 }
 
-TEST_CASE(
-    "HTTP metrics take long: health and readiness get replies meanwhile, and all waiting requests for metrics get one reply") {
+TEST_CASE("reply to /metrics takes long: /healthz and /ready reply meanwhile, and one page serves all waiting requests") {
   std::promise<void> go;
   const std::shared_future<void> going = go.get_future().share();
   std::atomic<int> computed{0};
@@ -217,7 +214,7 @@ TEST_CASE(
   CHECK(ask(server.port(), "/metrics").ends_with("late " + std::to_string(computed.load()) + "\n"));
 }
 
-TEST_CASE("HTTP: console is slow and requested often: 16 requests wait, further ones get 503, and metrics wait behind them") {
+TEST_CASE("HTTP: console takes long: 16 requests for it wait, further ones get 503, and a request for metrics waits, too") {
   std::promise<void> go;
   const std::shared_future<void> going = go.get_future().share();
   AdminHandlers handlers{[] { return std::string("m\n"); }, [] { return std::string(); }};

@@ -6,13 +6,13 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("basic authentication: credentials have the form of RFC 7617") {
+TEST_CASE("basic authentication: user and password are encoded as in RFC 7617") {
   CHECK(basic_credentials("Aladdin", "open sesame") == "QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
   CHECK(basic_credentials("test", "123\xc2\xa3") == "dGVzdDoxMjPCow==");
   CHECK(basic_credentials("", "") == "Og==");
 }
 
-TEST_CASE("basic authentication: credentials are accepted only if they are equal, whatever the case of the scheme's name") {
+TEST_CASE("basic authentication: only equal credentials are accepted; upper and lower case of the word Basic are equal") {
   const std::string right = basic_credentials("ebbtide", "secret");
   CHECK(has_credentials("Basic " + right, right));
   CHECK(has_credentials("bASIC   " + right, right));

@@ -11,7 +11,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
-TEST_CASE("database is not open: the console gets only data of the server") {
+TEST_CASE("database is not open: the console's JSON has data of the server and none of the engine") {
   ConsoleSnapshot s;
   s.version = "9.9";
   s.not_ready = "the database is being opened";
@@ -23,7 +23,7 @@ TEST_CASE("database is not open: the console gets only data of the server") {
   CHECK(!has(json, "tree"));
 }
 
-TEST_CASE("console shows a tree: it gets cells with pending deletes, jobs and memtables, and no empty values") {
+TEST_CASE("tree has pending deletes, jobs and memtables: the console's JSON has them, and omits empty values") {
   ConsoleSnapshot s;
   Stats stats;
   stats.engine_time = 1'000'000;
@@ -73,7 +73,7 @@ TEST_CASE("console shows a tree: it gets cells with pending deletes, jobs and me
       has(json, "\"tickets\":[{\"id\":\"purge-5-1\",\"done\":false,\"deadline\":1020000,\"files_left\":2,\"bytes_left\":300}]"));
 }
 
-TEST_CASE("database has a history: the console gets the mix of its operations and their divergence") {
+TEST_CASE("database has a workload history: the console's JSON has the mix of operations and its divergence") {
   ConsoleSnapshot s;
   s.workload = WorkloadSummary{
       .total = {.reads = 3, .writes = 1}, .enough = true, .mean = {0, 0.75, 0, 0.25}, .rho = 0.5, .divergence = 0.1};
@@ -82,14 +82,14 @@ TEST_CASE("database has a history: the console gets the mix of its operations an
             "\"divergence\":0.1,\"rho\":0.5}"));
 }
 
-TEST_CASE("console's text has quotes or tags: it cannot end its string or begin a tag") {
+TEST_CASE("text in the console's JSON has quotes or tags: they are escaped") {
   ConsoleSnapshot s;
   s.not_ready = "a\"b\\c</script>\n\xff";
   const std::string json = console_json(s);
   CHECK(has(json, "\"not_ready\":\"a\\u0022b\\u005cc\\u003c/script>\\u000a\\u00ff\""));
 }
 
-TEST_CASE("console page loads nothing else, and its policy allows only its own script") {
+TEST_CASE("console page refers to no other file, and its Content-Security-Policy allows only the page's own script") {
   const std::string page(console_page()), policy(console_policy());
   CHECK(page.rfind("<!doctype html>", 0) == 0);
   CHECK(has(page, "</html>"));
@@ -103,7 +103,7 @@ TEST_CASE("console page loads nothing else, and its policy allows only its own s
   CHECK(!has(policy, "unsafe"));
 }
 
-TEST_CASE("console is on loopback: only host names of loopback are accepted") {
+TEST_CASE("console listens on loopback: only loopback names are accepted as Host; on 0.0.0.0: every Host is accepted") {
   for (const char* host : {"localhost:9736", "localhost", "127.0.0.1:9736", "127.0.0.1", "[::1]:9736", "[::1]"}) {
     INFO(host);
     CHECK(console_host_allowed(host, "127.0.0.1"));

@@ -59,7 +59,7 @@ std::string asked(std::uint16_t port, const std::string& bind = "127.0.0.1") {
   return probe_health({.metrics_bind = bind, .metrics_port = port, .port = 1}, kPatienceMs);
 }
 
-TEST_CASE("health probe: ready server is healthy, even if it listens on all addresses") {
+TEST_CASE("health probe: server is ready: the probe succeeds, also if the server listens on 0.0.0.0") {
   AdminServer server({[] { return std::string(); }, [] { return std::string(); }});
   REQUIRE(server.start("0.0.0.0", 0).empty());
   CHECK(asked(server.port()).empty());
@@ -67,13 +67,13 @@ TEST_CASE("health probe: ready server is healthy, even if it listens on all addr
   CHECK(asked(server.port(), "localhost").empty());
 }
 
-TEST_CASE("health probe: server that is not ready is unhealthy, with the reason that it gives") {
+TEST_CASE("health probe: server is not ready: the probe fails with the server's reason") {
   AdminServer server({[] { return std::string(); }, [] { return std::string("the database is being opened"); }});
   REQUIRE(server.start("127.0.0.1", 0).empty());
   CHECK(asked(server.port()) == "127.0.0.1:" + std::to_string(server.port()) + ": the database is being opened");
 }
 
-TEST_CASE("health probe: no server, no HTTP or a wrong address is unhealthy") {
+TEST_CASE("health probe: no server, not an HTTP server, or a wrong address: the probe fails with the reason") {
   std::uint16_t port = 0;
   {
     const OneReply gone("");
@@ -85,11 +85,11 @@ TEST_CASE("health probe: no server, no HTTP or a wrong address is unhealthy") {
   CHECK_FALSE(asked(1, "no.such.host.invalid").empty());
 }
 
-TEST_CASE("health probe: server accepts but sends nothing: it is unhealthy once the time is over") {
+TEST_CASE("health probe: server accepts but sends nothing: the probe fails after its timeout") {
   CHECK(ping("", 1).find("no reply in time") != std::string::npos);
 }
 
-TEST_CASE("health probe has no metrics port: replies PONG and NOAUTH to PING mean healthy, any other reply is the reason") {
+TEST_CASE("health probe without a metrics port: PONG and NOAUTH replies to PING mean healthy; another reply is the error") {
   CHECK(ping("+PONG\r\n").empty());
   CHECK(ping("-NOAUTH Authentication required.\r\n").empty());
   CHECK(ping("-LOADING the database is being opened\r\n").find(": -LOADING the database is being opened") != std::string::npos);

@@ -65,7 +65,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("clients wait for a key: each push wakes the client that has waited longest and is not woken yet") {
+TEST_CASE("clients wait for a key: each push wakes the client that has waited longest of those that are not yet woken") {
   Fixture t;
   CHECK_FALSE(t.waiters.any());
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"}), c = t.wait(3, {"q"});
@@ -87,7 +87,7 @@ TEST_CASE("write brings no element: no client is woken") {
   CHECK(t.commit(batch).empty());
 }
 
-TEST_CASE("woken client finds nothing: it keeps its place in the queue") {
+TEST_CASE("woken client finds no element: it keeps its place in the queue") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -96,7 +96,7 @@ TEST_CASE("woken client finds nothing: it keeps its place in the queue") {
   CHECK(t.push("q") == Ids{1});
 }
 
-TEST_CASE("push comes while a woken client looks at its keys: the client is woken once more") {
+TEST_CASE("push comes while a woken client reads its keys: the client is woken once more") {
   Fixture t;
   auto a = t.wait(1, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -107,7 +107,7 @@ TEST_CASE("push comes while a woken client looks at its keys: the client is woke
   CHECK_FALSE(a->found_nothing());
 }
 
-TEST_CASE("push comes while a client looks at its keys for the first time: the client looks again") {
+TEST_CASE("push comes while a client reads its keys for the first time: the client reads them again") {
   Fixture t;
   auto a = t.wait(1, {"q"});
   a->begin_look();
@@ -115,7 +115,7 @@ TEST_CASE("push comes while a client looks at its keys for the first time: the c
   CHECK(a->found_nothing());
 }
 
-TEST_CASE("woken client ends its wait without having looked: the next client is woken") {
+TEST_CASE("woken client ends its wait before it reads its keys: the next client is woken") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -129,7 +129,7 @@ TEST_CASE("client that was not woken ends its wait: no client is woken") {
   CHECK(t.push("q") == Ids{2});
 }
 
-TEST_CASE("woken client is served by another of its keys: the next one is woken") {
+TEST_CASE("woken client gets an element of another key: the next client in the queue is woken") {
   Fixture t;
   auto a = t.wait(1, {"first", "q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -147,7 +147,7 @@ TEST_CASE("woken client pops the last element: no other client is woken") {
   CHECK(t.end(a).empty());
 }
 
-TEST_CASE("woken client pops one of several elements: the next one is woken, once") {
+TEST_CASE("woken client pops one of several elements: the next client is woken, once") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"}), c = t.wait(3, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -159,7 +159,7 @@ TEST_CASE("woken client pops one of several elements: the next one is woken, onc
   CHECK(woken == Ids{2});
 }
 
-TEST_CASE("push comes while a client pops the last element: the next client is woken when that one ends its wait") {
+TEST_CASE("push comes while a woken client pops the last element: the next client is woken when the first ends its wait") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -169,7 +169,7 @@ TEST_CASE("push comes while a client pops the last element: the next client is w
   CHECK(t.end(a) == Ids{2});
 }
 
-TEST_CASE("command names a key twice: its wait leaves nothing behind") {
+TEST_CASE("blocking command names a key twice: after its wait the client is in no queue") {
   Fixture t;
   auto a = t.wait(1, {"q", "q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -179,8 +179,7 @@ TEST_CASE("command names a key twice: its wait leaves nothing behind") {
   CHECK(t.push("q").empty());
 }
 
-TEST_CASE(
-    "woken client waits for thousands of keys and ends its wait: for each key whose turn it has, the next client is woken once") {
+TEST_CASE("woken client ends its wait for 2,000 keys: for each key that was pushed, the next client is woken once") {
   Fixture t;
   std::vector<std::string> names;
   for (int i = 0; i < 2'000; ++i) names.push_back("q" + std::to_string(i));
@@ -194,7 +193,7 @@ TEST_CASE(
   CHECK(t.push("q1999").empty());
 }
 
-TEST_CASE("databases are swapped: each queue of both databases wakes its first client") {
+TEST_CASE("SWAPDB swaps two databases: the first client of each queue in both databases is woken") {
   Fixture t;
   auto a = t.wait(1, {"q"}, 0), b = t.wait(2, {"r"}, 1), c = t.wait(3, {"q"}, 2);
   WriteBatch batch;

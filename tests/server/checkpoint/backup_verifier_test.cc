@@ -48,7 +48,7 @@ void make_backup(const std::filesystem::path& dir, const std::string& name, bool
 
 }  // namespace
 
-TEST_CASE("new backup was verified: older backups are removed") {
+TEST_CASE("new backup passes its verification: older backups are removed") {
   Checks checks;
   BackupVerifier verifier(checks.env());
   CHECK(verifier.state().result == BackupCheck::kNone);
@@ -74,7 +74,7 @@ TEST_CASE("new backup is damaged or unreadable: no backup is removed, and the lo
   CHECK(checks.errors.front().find("000007.data") != std::string::npos);
 }
 
-TEST_CASE("database is damaged: no backup is removed, even if the new one is good") {
+TEST_CASE("database is damaged: no backup is removed, even if the new backup is good") {
   Checks checks;
   checks.damage = "3 errors";
   BackupVerifier verifier(checks.env());
@@ -85,7 +85,7 @@ TEST_CASE("database is damaged: no backup is removed, even if the new one is goo
   CHECK(verifier.state().pruning_held.find("3 errors") != std::string::npos);
 }
 
-TEST_CASE("server stops during a slow verification: it does not wait for the verification") {
+TEST_CASE("server stops during a slow verification of a backup: the verification is aborted") {
   Checks checks;
   auto env = checks.env();
   env.bytes_per_second = 1;
@@ -100,7 +100,7 @@ TEST_CASE("server stops during a slow verification: it does not wait for the ver
   CHECK(checks.pruned.empty());
 }
 
-TEST_CASE("old backups are removed: the configured number of finished backups stays, and so do all newer ones") {
+TEST_CASE("older backups are removed: the configured number of finished backups stays, and all newer backups stay") {
   char name[] = "/tmp/ebbtide-backups-XXXXXX";
   REQUIRE(::mkdtemp(name) != nullptr);
   const std::filesystem::path dir = name;

@@ -27,14 +27,14 @@ const std::string kId = "3f9a1c07";
 
 }  // namespace
 
-TEST_CASE("backup's name has the time at which the backup began, and names sort by time") {
+TEST_CASE("backup's directory is named after the time at which the backup began, and names sort by time") {
   CHECK(backup_name(0, kId) == "1970-01-01T00-00-00.000Z-3f9a1c07");
   CHECK(backup_name(1'795'296'067'312'999, kId) == "2026-11-21T21-21-07.312Z-3f9a1c07");
   CHECK(backup_name(1'795'296'067'312'000, kId) < backup_name(1'795'296'067'313'000, kId));
   CHECK(backup_name(1'795'296'067'999'000, kId) < backup_name(1'795'296'068'000'000, kId));
 }
 
-TEST_CASE("directory has the name of another database's backup: it has no backup time") {
+TEST_CASE("directory is not named as a backup of this database: backup_unix_seconds() returns 0") {
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c07", kId) == 1'795'296'067);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c08", kId) == 0);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z", kId) == 0);  // the name has no id, so its database is unknown
@@ -47,7 +47,7 @@ TEST_CASE("directory has the name of another database's backup: it has no backup
   }
 }
 
-TEST_CASE("data directory has no id or a damaged one: it gets a new id and keeps it") {
+TEST_CASE("data directory has no DATABASE_ID or a damaged one: a new id is written, and later starts use it") {
   const OwnDirectory own;
   const std::filesystem::path dir = own.path / "data";
   CHECK_FALSE(database_id(dir.string(), 1).is_ok());
@@ -60,7 +60,7 @@ TEST_CASE("data directory has no id or a damaged one: it gets a new id and keeps
   CHECK(*database_id(dir.string(), 0xabc) == "00000abc");
 }
 
-TEST_CASE("id file is removed, emptied or has another id: it gets the id again") {
+TEST_CASE("DATABASE_ID of a running server is removed or overwritten: the server writes its id again") {
   const OwnDirectory own;
   const std::filesystem::path file = own.path / "DATABASE_ID";
   CHECK(*database_id(own.path.string(), 0xabc) == "00000abc");
@@ -74,7 +74,7 @@ TEST_CASE("id file is removed, emptied or has another id: it gets the id again")
   CHECK(*database_id(own.path.string(), 0xdef) == "00000abc");
 }
 
-TEST_CASE("id file or its temporary file is a pipe: the server does not wait for it, and replaces it by a new id") {
+TEST_CASE("DATABASE_ID or its temporary file is a named pipe: the server does not block, and writes a new id") {
   const OwnDirectory own;
   const std::string file = (own.path / "DATABASE_ID").string();
   REQUIRE(::mkfifo(file.c_str(), 0600) == 0);

@@ -78,7 +78,7 @@ TEST_CASE("client scans until cursor 0: it gets every key once, in calls of COUN
   CHECK(scan_all(server, {"TYPE", "hash"}).empty());
 }
 
-TEST_CASE("other clients write during a SCAN: all keys that exist throughout are returned") {
+TEST_CASE("other clients write during a SCAN: SCAN returns every key that exists throughout") {
   CommandHarness server(command_families());
   std::mt19937 random(5);
   for (int i = 0; i < 200; ++i) server.raw({"SET", "stay:" + std::to_string(i), "v"});
@@ -97,7 +97,7 @@ TEST_CASE("other clients write during a SCAN: all keys that exist throughout are
   for (int i = 0; i < 200; ++i) CHECK(seen.contains("stay:" + std::to_string(i)));
 }
 
-TEST_CASE("MATCH begins with literal text: SCAN reads only the range of that text, in one call") {
+TEST_CASE("MATCH begins with literal text: SCAN reads only keys that begin with this text, in one call") {
   CommandHarness server(command_families());
   for (int i = 0; i < 500; ++i) server.raw({"SET", "a:" + std::to_string(i), "v"});
   server.raw({"SET", "b:1", "v"});
@@ -128,7 +128,7 @@ TEST_CASE("each call of SCAN counts the keys and the deleted entries that it rea
   CHECK(server.stats.scans().steps == before + 20);
 }
 
-TEST_CASE("cursor is used again: it works in its own database, and is unknown elsewhere and after a restart") {
+TEST_CASE("SCAN cursor is used again: it returns the same page; in another database and after a restart it is unknown") {
   CommandHarness server(command_families());
   for (int i = 0; i < 50; ++i) server.raw({"SET", "k" + std::to_string(i), "v"});
   const Page first = scan(server, "0");
@@ -142,7 +142,7 @@ TEST_CASE("cursor is used again: it works in its own database, and is unknown el
   CHECK(server("SCAN " + first.cursor).starts_with(unknown));
 }
 
-TEST_CASE("cursor table is full: used cursors are evicted first, and the table stays bounded") {
+TEST_CASE("SCAN cursors exceed their number or bytes: cursors that were already used are evicted first") {
   ScanCursors cursors(1, 4, 1000);
   const std::uint64_t slow = cursors.add(0, "slow");
   std::uint64_t fast = cursors.add(0, "fast");
@@ -159,7 +159,7 @@ TEST_CASE("cursor table is full: used cursors are evicted first, and the table s
   CHECK_FALSE(ScanCursors(2).find(0, fast).has_value());
 }
 
-TEST_CASE("many cursors exist: they are charged to the memory budget, and take at most their share of it") {
+TEST_CASE("many SCAN cursors exist: they are charged to the memory budget, up to a fixed share of it") {
   ScanCursors cursors(1);
   std::size_t charged = 0;
   cursors.memory.charge = [&charged](std::size_t bytes) { charged += bytes; };
@@ -172,7 +172,7 @@ TEST_CASE("many cursors exist: they are charged to the memory budget, and take a
   CHECK(charged <= kShare / 4);
 }
 
-TEST_CASE("RANDOMKEY returns one of the keys, and may return any") {
+TEST_CASE("RANDOMKEY is called often: it returns every key at some time") {
   CommandHarness server(command_families());
   CHECK(server("RANDOMKEY") == "(nil)");
   server("MSET a 1 b 2 c 3 zz 4");
@@ -197,7 +197,7 @@ TEST_CASE("nearly all keys are deleted: RANDOMKEY returns the key that is left, 
   CHECK(server("RANDOMKEY") == "\"k099999\"");
 }
 
-TEST_CASE("RANDOMKEY finds only deleted entries: the walk over all of them runs on a thread for long work") {
+TEST_CASE("RANDOMKEY finds only deleted entries: it reads all entries on a thread for long work") {
   CommandHarness server(command_families());
   std::string all = "MSET", deletes = "DEL";
   for (int i = 100'000; i < 220'000; ++i) {
@@ -228,7 +228,7 @@ TEST_CASE("RANDOMKEY finds only deleted entries: the walk over all of them runs 
   server.env.offload = &*server.offload;
 }
 
-TEST_CASE("walk runs inside a transaction: it skips at most a limited number of deleted entries") {
+TEST_CASE("KEYS, SCAN, RANDOMKEY or COUNTRANGE in a transaction: it skips at most a limited number of deleted entries") {
   CommandHarness server(command_families());
   for (int part = 0; part < 5; ++part) {
     std::string all = "MSET", deletes = "DEL";
@@ -255,7 +255,7 @@ TEST_CASE("walk runs inside a transaction: it skips at most a limited number of 
   CHECK(server("RANDOMKEY") == "(nil)");  // checked last: while it runs off the loop, merges may drop the deleted entries
 }
 
-TEST_CASE("transaction of walks cannot leave its event loop: the walks share one limit, and small walks may exceed it") {
+TEST_CASE("transaction must stay on its event loop: all its KEYS together examine at most 100,000 keys") {
   CommandHarness server(command_families());
   std::string all = "MSET";
   for (int i = 0; i < 60'000; ++i) all += " k" + std::to_string(1'000'000 + i) + " v";
@@ -279,7 +279,7 @@ TEST_CASE("transaction of walks cannot leave its event loop: the walks share one
   CHECK(alone.find("\"l\"]") != std::string::npos);
 }
 
-TEST_CASE("transaction walks over keys that it has deleted: they count as skipped, and it misses no other key") {
+TEST_CASE("transaction deletes keys before KEYS: KEYS counts them as examined, and SCAN and COUNTRANGE miss no other key") {
   CommandHarness server(command_families());
   for (int part = 0; part < 5; ++part) {
     std::string all = "MSET";

@@ -159,7 +159,7 @@ TEST_CASE("EXEC writes: its reply waits until the log has the writes") {
   CHECK(server.client().seen_seq == server.db->visible_seq());
 }
 
-TEST_CASE("clock of stamps stands still, since no mark is written: keys expire, and tickets of empty deletes are valid") {
+TEST_CASE("time passes the last mark of engine time: keys expire, and tickets of empty deletes are valid") {
   CommandHarness server(command_families());
   server("SET other 1");
   server("SET k v PX 20000");
@@ -176,7 +176,7 @@ TEST_CASE("clock of stamps stands still, since no mark is written: keys expire, 
   CHECK(server("PURGE.STATUS " + ticket.substr(1, ticket.size() - 2)).rfind("(error)", 0) == std::string::npos);
 }
 
-TEST_CASE("EXEC misses pages: they are read together, and failed attempts leave nothing behind") {
+TEST_CASE("EXEC misses pages: the pages are read together, and failed attempts leave nothing behind") {
   CommandHarness server(command_families());
   CHECK(server("MSET a 1 b 2 c 3") == "OK");
   REQUIRE(server.db->flush(0).is_ok());
@@ -206,7 +206,7 @@ TEST_CASE("transaction is one batch, so no crash can separate its commands") {
   CHECK(server("MGET a b") == "[\"1\", \"2\"]");
 }
 
-TEST_CASE("queue does not fit into memory: it is refused, and its memory is released") {
+TEST_CASE("commands queued by MULTI do not fit into memory: EXEC is aborted, and their memory is released") {
   CommandHarness server(command_families());
   MemoryAccount& memory = server.db->memory();
   const std::uint64_t before = memory.charged(MemoryAccount::Kind::kConnections);
@@ -299,7 +299,7 @@ TEST_CASE("MULTI, WATCH, SUBSCRIBE and tracking have ended: the connection has n
   CHECK(server.observers.switches.word() == 0);
 }
 
-TEST_CASE("write stall delays EXEC: it keeps its queue and runs later") {
+TEST_CASE("write stall delays EXEC: the queued commands stay queued and run later") {
   CommandHarness server(command_families());
   server.stop_writes();
   server("MULTI");
@@ -340,7 +340,7 @@ TEST_CASE("write stall delays EXEC: it keeps its queue and runs later") {
   CHECK(server("EXEC") == "(error) ERR EXEC without MULTI");
 }
 
-TEST_CASE("write stall delays a write: an existing key is not published as new") {
+TEST_CASE("write stall delays a write of an existing key: no event `new` is published") {
   CommandHarness server(command_families());
   std::vector<std::string> events;
   server.observers.notifications.publish = [&](Bytes channel, Bytes message, ClientLoop*, std::uint64_t) {
@@ -370,7 +370,7 @@ TEST_CASE("transaction has several range deletes: each gets the ticket of its ow
   CHECK(reply == "[" + of_0 + ", OK, " + of_1 + ", " + of_1 + ", OK]");
 }
 
-TEST_CASE("EXEC's reply has a ticket: it waits for the sync, even if there was nothing to delete") {
+TEST_CASE("EXEC's reply has a purge ticket: the reply waits for the sync, even if there was nothing to delete") {
   CommandHarness server(command_families());
   REQUIRE(server("SET a 1") == "OK");
   REQUIRE(server("DEL a") == "(integer) 1");
@@ -431,7 +431,7 @@ TEST_CASE("slow log has arguments only if configured, and removes them when the 
   CHECK(server.observers.slow_log.size() == 0);
 }
 
-TEST_CASE("WATCH names a watched key: the first version stays, and no more memory is taken") {
+TEST_CASE("WATCH names a key that is watched already: the version of the first WATCH stays, and no more memory is taken") {
   CommandHarness server(command_families());
   REQUIRE(server("SET a 1") == "OK");
   REQUIRE(server("WATCH a a") == "OK");
@@ -461,7 +461,7 @@ TEST_CASE("client has subscriptions and tracked prefixes: they count as its conn
   CHECK(server.client().state_bytes == 0);
 }
 
-TEST_CASE("WATCH has more keys than a slice: other commands run in between, and every key is watched") {
+TEST_CASE("WATCH has too many keys for one slice: other commands run in between, and every key is watched") {
   CommandHarness server(command_families());
   constexpr int kKeys = 5000;
   std::vector<std::string> watch{"WATCH"}, set{"MSET"};
@@ -532,7 +532,7 @@ TEST_CASE("SUBSCRIBE and UNSUBSCRIBE have many names: other commands run in betw
   CHECK(server("GET k") == "(nil)");  // there is no subscriber any more
 }
 
-TEST_CASE("clock of stamps stands still, since no mark is written: a transaction sees the stamps of its commit") {
+TEST_CASE("time passes the last mark of engine time: STAMP.GET in a transaction returns the stamp of the commit") {
   CommandHarness server(command_families());
   server("SET before 1");
   server.clock.advance(60'000);  // the mark stays, since there is no tick

@@ -37,7 +37,7 @@ bool owes(const std::vector<const char*>& commands) {
 
 }  // namespace
 
-TEST_CASE("collections: a put that drops elements, or overwrites a collection, leaves a pending delete") {
+TEST_CASE("collections: write removes elements or overwrites the collection: the put leaves a pending delete") {
   const std::vector<std::vector<const char*>> cases = {
       {"HSET h a 1 b 2", "HDEL h a"},
       {"HSET h a 1 b 2", "HEXPIRE h 100 FIELDS 1 a"},
@@ -88,7 +88,7 @@ TEST_CASE("collections: a put that drops elements, or overwrites a collection, l
   }
 }
 
-TEST_CASE("collections: a put that keeps all elements leaves no pending delete") {
+TEST_CASE("collections: write keeps all elements: the put leaves no pending delete") {
   const std::vector<std::vector<const char*>> cases = {
       {"SET k v", "SADD s 1", "SUNIONSTORE k s"},
       {"HSET h a 1", "HSET h b 2"},
@@ -113,7 +113,7 @@ TEST_CASE("collections: a put that keeps all elements leaves no pending delete")
   }
 }
 
-TEST_CASE("collections: RESTORE over a collection leaves a pending delete, RESTORE of a new key none") {
+TEST_CASE("collections: RESTORE over a collection leaves a pending delete; RESTORE of a new key leaves none") {
   const std::string list("\x01\x01\x01x\x0b\x00\x01\x11\x86\x24\x42\x81\x38\x8f", 14);
   CommandHarness server(command_families(), with_deadline());
   const auto pending = [&server] { return server.db->tree_info(0)->oldest_obligation != 0; };
@@ -127,7 +127,7 @@ TEST_CASE("collections: RESTORE over a collection leaves a pending delete, RESTO
   CHECK(pending());
 }
 
-TEST_CASE("collections: SET after HSET in one transaction has a delete debt for the collection that it hides") {
+TEST_CASE("collections: SET follows HSET in one transaction: the SET carries a delete debt for the hash that it hides") {
   CommandHarness server(command_families(), with_deadline());
   server("SET other 1");
   server("MULTI");
@@ -139,7 +139,7 @@ TEST_CASE("collections: SET after HSET in one transaction has a delete debt for 
   CHECK(server.db->tree_info(0)->oldest_obligation != 0);
 }
 
-TEST_CASE("collections: a write beyond the limits of one entry makes the collection large") {
+TEST_CASE("collections: write exceeds the limits of one entry: the collection becomes large") {
   CommandHarness server(command_families());
   server("RPUSH l a");
   std::vector<std::string> push = {"RPUSH", "l"};
@@ -164,7 +164,7 @@ TEST_CASE("collections: a write beyond the limits of one entry makes the collect
   CHECK(server("HLEN h") == "(integer) 1");
 }
 
-TEST_CASE("disk is full: elements can be removed, but no collection can overwrite another") {
+TEST_CASE("disk is full: elements can be removed, but a command that overwrites one collection with another is refused") {
   Settings settings = CommandHarness::small();
   settings.max_disk_bytes = 1 << 20;
   CommandHarness server(command_families(), settings);
@@ -196,7 +196,7 @@ TEST_CASE("disk is full: elements can be removed, but no collection can overwrit
   CHECK(server("HKEYS h") == "[\"b\"]");
 }
 
-TEST_CASE("large collection is in a table: commands that need all of it, or only its type, find it") {
+TEST_CASE("large collection is in a table: commands that read all its elements, or only its type, find it") {
   CommandHarness server(command_families());
   const std::string large(200 << 10, 'v');
   server.raw({"HSET", "h", "a", large, "b", "2"});

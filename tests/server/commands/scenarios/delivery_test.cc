@@ -104,7 +104,7 @@ TEST_CASE(
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("key is compared with many patterns: this happens in slices, and other clients are served in between") {
+TEST_CASE("key is compared with many patterns: the comparison is cut into slices, and other clients run in between") {
   SlicedServer server;
   server.notify("Km$");
   // Each message takes several slices.
@@ -160,7 +160,7 @@ TEST_CASE("long write is committed: its batch is charged to the budget until its
   CHECK(charged() == 0);
 }
 
-TEST_CASE("notifications of a key are being delivered: a write of the key waits for them, also after FLUSHDB") {
+TEST_CASE("notifications of a key are being delivered: a write of the key waits until they are, also after FLUSHDB") {
   SlicedServer server;
   server.notify("EA");
   Asked set = server.ask(1, many("MSET", 600, true));
@@ -177,7 +177,7 @@ TEST_CASE("notifications of a key are being delivered: a write of the key waits 
   CHECK(set.step());
 }
 
-TEST_CASE("notifications of EXEC with FLUSHDB are being delivered: other keys of its database can be written") {
+TEST_CASE("notifications of EXEC with FLUSHDB are being delivered: only keys that EXEC set are locked for writes") {
   SlicedServer server;
   server.notify("EA");
   CHECK(server.beside("MULTI", 1) == "OK");
@@ -201,7 +201,7 @@ TEST_CASE("notifications of EXEC with FLUSHDB are being delivered: other keys of
   CHECK(server.beside("EXISTS gone k0 k599") == "(integer) 2");
 }
 
-TEST_CASE("client disconnects before its command's notifications are delivered: they are delivered, then its keys are writable") {
+TEST_CASE("client disconnects before its notifications are sent: they are sent, and then its keys are writable") {
   SlicedServer server;
   server.notify("EA");
   {
@@ -262,7 +262,7 @@ TEST_CASE("transaction is long: its notifications have the order of its commands
   CHECK(server.published == expected);
 }
 
-TEST_CASE("command has several keys: it runs on its event loop if few clients are notified, and off it if many are") {
+TEST_CASE("command has several keys: it runs on its event loop if few clients get notifications, off the loop if many do") {
   SlicedServer server;
   server.notify("EA");
   server.listeners = 10;
@@ -281,7 +281,7 @@ TEST_CASE("command has several keys: it runs on its event loop if few clients ar
   CHECK(server.published.size() == 10);
 }
 
-TEST_CASE("read is long: its misses are published in slices, and its keys are noted for the client's cache before it runs") {
+TEST_CASE("MGET of 2,000 keys by a tracking client: its keys are tracked before it runs, and misses are sent in slices") {
   SlicedServer server;
   server.notify("Em");
   server.client(1).protocol = 3;

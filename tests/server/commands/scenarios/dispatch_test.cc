@@ -44,7 +44,7 @@ std::uint64_t nanos(const CommandHarness& server, Stage stage) {
 
 }  // namespace
 
-TEST_CASE("reader misses pages: it runs again, and after several misses on an offload thread") {
+TEST_CASE("read needs pages that are not in memory: it runs again, and after several misses on an offload thread") {
   CommandHarness server(families());
   std::atomic<int> on_loop{0}, off_loop{0};
   g_probe = [&](Ctx& ctx) -> Status {
@@ -64,7 +64,7 @@ TEST_CASE("reader misses pages: it runs again, and after several misses on an of
   CHECK(times(server, Stage::kThread) == 1);
 }
 
-TEST_CASE("writer misses pages many times: it leaves its event loop, and an offload thread reads them with blocking I/O") {
+TEST_CASE("write misses pages many times: it moves to an offload thread, which reads the pages with blocking I/O") {
   CommandHarness server(families());
   std::atomic<int> runs{0}, off_loop{0};
   g_probe = [&](Ctx& ctx) -> Status {
@@ -80,7 +80,7 @@ TEST_CASE("writer misses pages many times: it leaves its event loop, and an offl
   CHECK(server("GET k") == "\"" + std::to_string(runs) + "\"");
 }
 
-TEST_CASE("large value is on disk: readers and writers fetch it once, and then find it in memory") {
+TEST_CASE("large value is on disk: a read or a write fetches it once, and then finds it in memory") {
   CommandHarness server(families());
   const std::string value(200'000, 'v');
   for (const char* key : {"a", "b", "c"}) CHECK(show(server.raw({"SET", key, value})) == "OK");
@@ -97,7 +97,7 @@ TEST_CASE("large value is on disk: readers and writers fetch it once, and then f
   CHECK(times(server, Stage::kDisk) == server.stats.totals().waits_for_disk);
 }
 
-TEST_CASE("expiry passes before the commit of a write that relies on it: the write runs again") {
+TEST_CASE("key expires between the run of a write and its commit: the write runs again") {
   CommandHarness server(families());
   server("SET k 5 PX 100");
   int runs = 0;
@@ -129,7 +129,7 @@ TEST_CASE("handler returns an error: its writes are dropped") {
   CHECK(server("GET k") == "(nil)");
 }
 
-TEST_CASE("command waits: other clients are not delayed") {
+TEST_CASE("command of one client waits: other clients are not delayed") {
   CommandHarness server(families());
   server("SET k v");
   const std::vector<Bytes> dbsize{"DBSIZE"}, get{"GET", "k"};
@@ -151,7 +151,7 @@ TEST_CASE("command waits: other clients are not delayed") {
   CHECK(show(server.client(1).out.to_string()) == "(integer) 1\n\"v\"");
 }
 
-TEST_CASE("pass takes long: it begins no further command, and the next pass continues") {
+TEST_CASE("pass has used up its time: it begins no further command, and the next pass continues") {
   CommandHarness server(families());
   int runs = 0;
   g_probe = [&](Ctx& ctx) {
@@ -194,7 +194,7 @@ TEST_CASE("pass has committed megabytes: it begins no further command, since the
   CHECK(done == (set[2].size() == value.size() ? 4 : 20));
 }
 
-TEST_CASE("client disconnects while its command is off its event loop: the results are dropped") {
+TEST_CASE("client disconnects while its command is off its event loop: the command's results are dropped") {
   CommandHarness server(families());
   const std::vector<Bytes> dbsize{"DBSIZE"};
   auto client = std::make_unique<Client>();
@@ -210,7 +210,7 @@ TEST_CASE("client disconnects while its command is off its event loop: the resul
   CHECK(server("DBSIZE") == "(integer) 0");  // DBSIZE runs after the dropped command in the queue
 }
 
-TEST_CASE("client disconnects: its walk ends, and its queued work never begins") {
+TEST_CASE("client disconnects: its running long command is cancelled, and its queued command never begins") {
   CommandHarness server(families());
   std::promise<void> begun;
   std::atomic<int> runs{0};
@@ -361,7 +361,7 @@ TEST_CASE("database becomes read-only while a write waits for the end of a stop:
   server.faults().clear_faults();
 }
 
-TEST_CASE("there is no memory for a command's values: the command gets -OOM and does not run") {
+TEST_CASE("values of a command do not fit into memory: the command gets -OOM and does not run") {
   CommandHarness server(families());
   const std::vector<Bytes> set{"SET", "k", ""};
   PendingCommand pending;
@@ -374,7 +374,7 @@ TEST_CASE("there is no memory for a command's values: the command gets -OOM and 
   CHECK(server("GET k") == "(nil)");
 }
 
-TEST_CASE("command runs on an offload thread: its reply depends on all that its handler could see, even beyond its view") {
+TEST_CASE("command runs on an offload thread: its reply waits for the log of the newest data that its handler can see") {
   CommandHarness server(families());
   server("SET k v");
   SeqNum later = 0;
@@ -458,7 +458,7 @@ TEST_CASE("command has waited: its time in the slow log includes the waits, and 
   CHECK(server.observers.slow_log.size() == 3);
 }
 
-TEST_CASE("write is large: it is counted, and enters the slow log, only when the log has it and its reply may leave") {
+TEST_CASE("write is large: it is counted, and enters the slow log, only when the log has its data") {
   CommandHarness server(families());
   server.observers.slow_log.configure(100'000, 10, true);
   const std::size_t set = server.table.find_full("set")->index;
@@ -485,7 +485,7 @@ TEST_CASE("write is large: it is counted, and enters the slow log, only when the
   CHECK(server.stats.commands()[set].calls == 2);
 }
 
-TEST_CASE("pass is over: the stages show how long its last command waited for earlier ones and how long it ran") {
+TEST_CASE("pass is over: latency stages show how long its last command waited for the others, and how long it ran") {
   CommandHarness server(families());
   g_probe = [&](Ctx& ctx) -> Status {
     server.clock.advance(2);
@@ -505,7 +505,7 @@ TEST_CASE("pass is over: the stages show how long its last command waited for ea
   CHECK(nanos(server, Stage::kMemory) == 2'000'000);
 }
 
-TEST_CASE("key is too long: it is refused, and zero bytes count twice") {
+TEST_CASE("key is too long, where a zero byte counts as two bytes: the command is refused") {
   CommandHarness server(families());
   CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes, 'k'), "v"})) == "OK");
   CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes + 1, 'k'), "v"}))
@@ -583,7 +583,7 @@ TEST_CASE("every command has a well-formed spec, and its name is found in any ca
   CHECK(table.find("config|get") == nullptr);
 }
 
-TEST_CASE("EXEC selects another database: it sees that database as of this moment, and its reply depends on it") {
+TEST_CASE("EXEC selects another database: it reads that database as of this moment, and its reply waits for that data") {
   CommandHarness server(families());
   CHECK(server("MSET a 1 b 1") == "OK");
   g_probe = [&](Ctx& ctx) -> Status {  // this stands for a write by another loop
@@ -598,7 +598,7 @@ TEST_CASE("EXEC selects another database: it sees that database as of this momen
   CHECK(server.client().seen_seq == server.db->visible_seq());
 }
 
-TEST_CASE("wrong passwords from one network: later AUTH and HELLO with a password from it are delayed, even with the right one") {
+TEST_CASE("network has sent wrong passwords: AUTH and HELLO from it are delayed, even with the right password") {
   CommandHarness h(families());
   h.control.password = "secret";
   h.control.auth_delay_ms = 700;
@@ -620,7 +620,7 @@ TEST_CASE("wrong passwords from one network: later AUTH and HELLO with a passwor
   CHECK(waited_for("AUTH wrong", 3).second == 0);
 }
 
-TEST_CASE("EXEC checks passwords: it waits as long as AUTH, and for each further password as long as after many failures") {
+TEST_CASE("EXEC has several AUTH: it waits as long as one AUTH, and the maximum delay for each further password") {
   CommandHarness h(families());
   const auto waited_for = [&](std::initializer_list<const char*> queue) {
     h("MULTI");

@@ -32,7 +32,7 @@ struct Server : CommandHarness {
 
 }  // namespace
 
-TEST_CASE("element is pushed to a list that a client waits for: the client gets it, and the wait leaves nothing behind") {
+TEST_CASE("element is pushed to a list that a client waits for: the client gets it, and is in no queue any more") {
   Server server;
   const auto pop = server.block(1, "BLPOP other q 0");
   CHECK(pop->retry_ms() == 0);
@@ -130,7 +130,7 @@ TEST_CASE("CLIENT UNBLOCK is called for a waiting client: the wait ends with nul
   CHECK(pop->reply() == "(nil)");
 }
 
-TEST_CASE("woken client fails: the next client gets the element") {
+TEST_CASE("command of a woken client fails: the next client gets the element") {
   Server server;
   REQUIRE(server("SET string v", 99) == "OK");
   const auto first = server.block(1, "BLMOVE q string LEFT LEFT 0"), second = server.block(2, "BLPOP q 0");
@@ -163,7 +163,7 @@ TEST_CASE("set is stored where a client waits for a list: the client continues t
   REQUIRE(pop->step());
 }
 
-TEST_CASE("list comes by RENAME, COPY, MOVE, SWAPDB or EXEC: the waiting client is woken") {
+TEST_CASE("RENAME, COPY, MOVE, SWAPDB or EXEC creates a list: the client that waits for the list is woken") {
   Server server;
   const auto serves = [&](const std::vector<std::string>& commands) {
     const auto pop = server.block(1, "BLPOP q 0");
@@ -198,7 +198,7 @@ TEST_CASE("blocking command runs inside MULTI: it replies at once") {
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("command has more arguments than a loop takes: it runs on a thread, waits, and is served") {
+TEST_CASE("blocking command has too many keys for its event loop: it runs on a thread, waits, and gets the element") {
   Server server;
   ManualOffload manual;
   server.env.offload = &manual;
@@ -233,7 +233,7 @@ TEST_CASE("command names more keys than it may wait for: it fails, unless one of
   CHECK(show(server.raw(words)) == "[\"k16384\", \"a\"]");
 }
 
-TEST_CASE("names of the keys do not fit into the memory budget: the command is refused instead of waiting") {
+TEST_CASE("keys of a blocking command do not fit into the memory budget: the command is refused instead of waiting") {
   Server server;
   std::vector<std::string> words{"BLPOP"};
   for (int i = 0; i < 1000; ++i) words.push_back("k" + std::to_string(i));

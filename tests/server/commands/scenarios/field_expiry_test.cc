@@ -199,7 +199,7 @@ std::vector<std::string> in_files(CommandHarness& server, const std::vector<std:
 
 }  // namespace
 
-TEST_CASE("random commands on expiring fields, while time passes: replies are those of a map, and headers fit their elements") {
+TEST_CASE("random commands on expiring fields, while time passes: replies equal a model's, and headers fit their elements") {
   const auto names = GENERATE(std::size_t{3}, std::size_t{12}, std::size_t{300});
   const auto seed = GENERATE(range(1u, 7u));
   INFO("names " << names << ", seed " << seed);
@@ -218,7 +218,7 @@ TEST_CASE("random commands on expiring fields, while time passes: replies are th
   }
 }
 
-TEST_CASE("many fields expire: the next writes correct the number of fields in the header") {
+TEST_CASE("many fields of a hash expire: the next writes correct the number of fields in the hash's header") {
   CommandHarness server(command_families(), small_with_deadline());
   const auto set = [&](int from, int to, Millis ms) {
     for (int i = from; i < to; ++i) {
@@ -237,7 +237,7 @@ TEST_CASE("many fields expire: the next writes correct the number of fields in t
   check_invariants(server, "h");
 }
 
-TEST_CASE("fields expire or are deleted: after the delete deadline no file has their names and values, and others stay") {
+TEST_CASE("fields expire or are deleted: after the delete deadline no file has their names and values") {
   const bool flushed = GENERATE(true, false), crash = GENERATE(true, false);
   CommandHarness server(command_families(), small_with_deadline());
   const std::vector<std::string> gone{"name-a", "value-a", "name-b", "value-b", "name-c", "value-c",

@@ -94,7 +94,7 @@ static_assert(kMany > kMaxCompactElements);
 
 }  // namespace
 
-TEST_CASE("members are popped from both ends of a large sorted set: later walks do not pass over them") {
+TEST_CASE("members are popped from both ends of a large sorted set: later pops do not read the popped members") {
   CommandHarness server(command_families());
   add_members(server, "z", 0, kMany);
   for (int i = 0; i < 5; ++i) {
@@ -156,7 +156,7 @@ TEST_CASE("members are added and removed in any order: the header of a large sor
   CHECK(generations > 5);
 }
 
-TEST_CASE("member is added below popped ones of a large sorted set: no pop walks over more dead members than live ones") {
+TEST_CASE("member is added below popped members of a large sorted set: no pop reads more dead members than live ones") {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMaxCompactElements + 100;
   add_members(server, "z", 0, kLive);
@@ -170,7 +170,7 @@ TEST_CASE("member is added below popped ones of a large sorted set: no pop walks
   }
 }
 
-TEST_CASE("header of a large sorted set lacks its first and last member: it is read, and the next write adds them") {
+TEST_CASE("header of a large sorted set lacks its first and last member: the set is readable, and the next write adds them") {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMaxCompactElements + 100;
   for (const std::string& write :
@@ -193,7 +193,7 @@ TEST_CASE("header of a large sorted set lacks its first and last member: it is r
   }
 }
 
-TEST_CASE("OBJECT ENCODING of a large collection is Redis's for so many elements") {
+TEST_CASE("OBJECT ENCODING of a large collection is the encoding of Redis for this number of elements") {
   CommandHarness server(command_families());
   const auto fill = [&server](const char* add, const char* key, std::size_t count, const auto& words) {
     for_each(server, {add, key}, 0, count, words);
@@ -217,7 +217,7 @@ TEST_CASE("OBJECT ENCODING of a large collection is Redis's for so many elements
   CHECK(server("OBJECT ENCODING long") == "\"hashtable\"");
 }
 
-TEST_CASE("more elements of a collection are dead than alive: it is written again, and walks see what is left") {
+TEST_CASE("more elements of a collection are dead than alive: the collection is rewritten, and has its live elements") {
   for (const std::string add : {"SADD", "HSET", "ZADD"}) {
     INFO(add);
     CommandHarness server(command_families());
@@ -255,7 +255,7 @@ TEST_CASE("more elements of a collection are dead than alive: it is written agai
   }
 }
 
-TEST_CASE("collection is written again in a transaction: later commands of it see the new generation") {
+TEST_CASE("collection is rewritten in a transaction: later commands of the transaction see the new generation") {
   CommandHarness server(command_families());
   for_each(server, {"SADD", "s"}, 0, kMany, [](std::size_t i) { return std::vector{name(i)}; });
   server("MULTI");
@@ -268,7 +268,7 @@ TEST_CASE("collection is written again in a transaction: later commands of it se
   CHECK(stored(server, "s").names.size() == 201);
 }
 
-TEST_CASE("disk is full: elements can be removed from a large collection, also when it is written again") {
+TEST_CASE("disk is full: elements can be removed from a large collection, even if that rewrites the collection") {
   Settings settings = CommandHarness::small();
   settings.max_disk_bytes = 1 << 20;
   CommandHarness server(command_families(), settings);
@@ -289,7 +289,7 @@ TEST_CASE("disk is full: elements can be removed from a large collection, also w
   CHECK(left.names.size() == kMaxCompactElements + 10);
 }
 
-TEST_CASE("member of a large sorted set is removed: older headers may name it, so the new header has a delete debt") {
+TEST_CASE("member of a large sorted set is removed: older headers may name the member, so the new header has a delete debt") {
   CommandHarness server(command_families());
   add_members(server, "z", 0, kMany);
   const std::string key = "z";
@@ -312,8 +312,7 @@ TEST_CASE("member of a large sorted set is removed: older headers may name it, s
   }
 }
 
-TEST_CASE(
-    "earlier version wrote a larger collection as one entry: it is read, elements are removed, and a write makes it large") {
+TEST_CASE("earlier version wrote an over-limit collection as one entry: it is readable, and a write makes it large") {
   CommandHarness server(command_families());
   std::vector<std::string> names;
   SortedSet members;
@@ -332,7 +331,7 @@ TEST_CASE(
   CHECK(server("ZRANGE z 5 6") == "[\"" + names[6] + "\", \"" + names[7] + "\"]");
 }
 
-TEST_CASE("field of a large hash has an expiry: removals count, and the hash is written again once no field has an expiry") {
+TEST_CASE("large hash has an expiring field: HDEL does not rewrite the hash as one entry; without expiring fields, it does") {
   CommandHarness server(command_families());
   for_each(server, {"HSET", "h"}, 0, 400, [](std::size_t i) { return std::vector{name(i), std::to_string(i)}; });
   REQUIRE(server("HPEXPIRE h 100000 FIELDS 1 " + name(399)) == "[(integer) 1]");

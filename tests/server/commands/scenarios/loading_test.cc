@@ -68,7 +68,7 @@ TEST_CASE("database is being opened: INFO shows it") {
   CHECK(info.find("loading_total_bytes:") != std::string::npos);
 }
 
-TEST_CASE("database has been opened: a session from before keeps its state") {
+TEST_CASE("client connects while the database is being opened: its SELECT, WATCH and MULTI stay in effect afterwards") {
   CommandHarness server(command_families());
   REQUIRE(server("SELECT 3") == "OK");
   REQUIRE(server("SET there 1") == "OK");

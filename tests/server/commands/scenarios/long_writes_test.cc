@@ -295,7 +295,7 @@ TEST_CASE("range or database is deleted during a long write: the delete does not
   CHECK(server.beside("GET k") == "\"L\"");
 }
 
-TEST_CASE("client of a long write disconnects at any stage: no marks on keys and no write are left, and waiting writers run") {
+TEST_CASE("client of a long write disconnects at any stage: no marks on keys and no write remain, and waiting writers run") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   const int stage = GENERATE(0, 1, 2, 3, 4, 5);
@@ -326,7 +326,7 @@ TEST_CASE("client of a long write disconnects at any stage: no marks on keys and
   CHECK(server.beside("GET k") == (stage >= 4 ? "\"1w\"" : "\"aw\""));
 }
 
-TEST_CASE("long write fails: no marks on keys and no write are left") {
+TEST_CASE("long write fails: no marks on keys and no write remain") {
   TwoLoops server;
   server.beside("SET k a");
   g_long = [](Ctx& ctx) -> Status {
@@ -360,7 +360,7 @@ TEST_CASE("expiry passes before the commit of a long write: the long write runs 
   CHECK(server.beside("TTL k") == "(integer) -1");
 }
 
-TEST_CASE("long write meets other writes at every run: it fails with an error") {
+TEST_CASE("long write has conflicts with other writes at every run: it fails with an error") {
   TwoLoops server;
   Asked asked = server.ask(1, {"LONGW", "k"});
   asked.step();
@@ -470,7 +470,7 @@ TEST_CASE("EXEC has many commands: it runs off its event loop, and its writes be
   CHECK(server.db->memory().charged(MemoryAccount::Kind::kConnections) == charged);
 }
 
-TEST_CASE("EXEC proves to be long while it runs: it starts again off its event loop") {
+TEST_CASE("EXEC runs longer than expected on its event loop: it starts again off its event loop") {
   TwoLoops server;
   CHECK(server.beside("INCR n") == "(integer) 1");
   server.beside("MULTI", 1);
@@ -514,7 +514,7 @@ TEST_CASE("watched key changes at any moment before the commit of an EXEC off th
   CHECK(server.beside("EXEC", 1) == "(error) ERR EXEC without MULTI");
 }
 
-TEST_CASE("two long EXECs watch each other's keys: one fails") {
+TEST_CASE("two long EXECs watch each other's keys: one of them replies nil") {
   TwoLoops server;
   for (const int number : {1, 2}) {
     server.beside("WATCH a b", number);
@@ -535,7 +535,7 @@ TEST_CASE("two long EXECs watch each other's keys: one fails") {
   CHECK(server.beside("EXISTS a b") == "(integer) 1");
 }
 
-TEST_CASE("client disconnects during a long EXEC: no marks, no write and no charge are left") {
+TEST_CASE("client disconnects during a long EXEC: no marks on keys, no write and no charged memory remain") {
   TwoLoops server;
   const std::uint64_t charged = server.db->memory().charged(MemoryAccount::Kind::kConnections);
   auto client = std::make_unique<Client>();
@@ -584,7 +584,7 @@ TEST_CASE("EXEC has a command that by itself runs off the event loop: EXEC leave
   }
 }
 
-TEST_CASE("thread collects a command's keys: they are charged until the reply") {
+TEST_CASE("offload thread collects the keys of a command: they are charged to the memory budget until the reply") {
   TwoLoops server;
   const MemoryAccount& memory = server.db->memory();
   Asked asked = server.ask(1, many("UNLINK", 20'000, false));
@@ -599,7 +599,7 @@ TEST_CASE("thread collects a command's keys: they are charged until the reply") 
   CHECK(memory.charged(MemoryAccount::Kind::kCommands) == 0);
 }
 
-TEST_CASE("EXEC has FLUSHDB: it runs off its event loop, and empties the database as it is at the commit") {
+TEST_CASE("EXEC has FLUSHDB: it runs off its event loop, and the database is emptied as it is at the commit") {
   TwoLoops server(GENERATE(false, true));
   const bool had_keys = GENERATE(false, true);
   if (had_keys) CHECK(server.beside("MSET k0 old gone 1") == "OK");
@@ -621,7 +621,7 @@ TEST_CASE("EXEC has FLUSHDB: it runs off its event loop, and empties the databas
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("EXEC has SWAPDB: it runs off its event loop, and runs again if a key changes that it reads from the other database") {
+TEST_CASE("EXEC has SWAPDB: it runs off its event loop, and runs again if a key that it read in the other database changes") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -807,7 +807,7 @@ TEST_CASE("EXEC with SORT by other keys runs off its event loop: it runs again i
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("EXEC has a walk: it runs off its event loop even if short, and runs again if a key is added") {
+TEST_CASE("EXEC has KEYS or SCAN: it runs off its event loop even if short, and runs again if a key is added") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SELECT 1", 51);
   server.beside("SET first 1");
@@ -834,7 +834,7 @@ TEST_CASE("EXEC has a walk: it runs off its event loop even if short, and runs a
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("PFCOUNT is in an EXEC off its event loop: it stores its result all the same") {
+TEST_CASE("EXEC off its event loop has PFCOUNT: PFCOUNT stores its count in the sketch") {
   TwoLoops server(GENERATE(false, true));
   server.beside("PFADD h a b");
   server.beside("MULTI", 1);
@@ -849,7 +849,7 @@ TEST_CASE("PFCOUNT is in an EXEC off its event loop: it stores its result all th
   CHECK(server.beside("GETRANGE h 8 15") == "\"\\x02\\x00\\x00\\x00\\x00\\x00\\x00\\x00\"");
 }
 
-TEST_CASE("EXEC has only walks: it sees the data of one moment, whatever is written meanwhile") {
+TEST_CASE("EXEC has DBSIZE and KEYS and no write: all see the data of one moment, although other clients write") {
   TwoLoops server;
   server.beside("SET first 1");
   g_long = [&](Ctx& ctx) -> Status {
@@ -895,7 +895,7 @@ TEST_CASE("EXEC off its event loop reads two databases: it sees both as of one m
   CHECK(exec.reply().ends_with("\"new\", OK, OK, \"new\"]"));
 }
 
-TEST_CASE("long write has had a conflict: it publishes each key once, at its commit") {
+TEST_CASE("long write runs again after a conflict: it publishes each key once, at its commit") {
   TwoLoops server;
   std::vector<std::string> events;
   server.observers.notifications.publish = [&](Bytes, Bytes message, ClientLoop*, std::uint64_t) {

@@ -117,7 +117,7 @@ TEST_CASE("value of a transaction needs a flush of memtables: the transaction wa
   CHECK(server.db->stats().flushes > server.flushes);
 }
 
-TEST_CASE("value is rewritten with another expiry: it is in memory only once") {
+TEST_CASE("EXPIRE, RENAME or COPY rewrites a large value: memory has room for one copy, and the command succeeds") {
   for (const char* command : {"EXPIRE old 50", "PERSIST old", "GETEX old EX 50", "RENAME old new", "COPY old new"}) {
     FullMemTables server;
     INFO(command);
@@ -135,7 +135,7 @@ TEST_CASE("value is rewritten with another expiry: it is in memory only once") {
   }
 }
 
-TEST_CASE("command waits for memory: it holds no memory and no marks") {
+TEST_CASE("command waits for memory: it holds no memory and no marks on keys") {
   FullMemTables server;
   const char* command = GENERATE("APPEND", "EXPIRE");
   const std::uint64_t before = server.db->memory().charged();
@@ -214,7 +214,7 @@ TEST_CASE("value can never fit into the budget: it is refused at once, and the e
   CHECK(server.db->stats().flushes == server.flushes);
 }
 
-TEST_CASE("run of a transaction fits: so does its batch, which takes over a part of the charge") {
+TEST_CASE("memory has room for the run of a transaction: its batch takes over a part of the charge, and EXEC succeeds") {
   ManualThreads server;
   CHECK(server("MULTI") == "OK");
   for (int i = 0; i < 10'000; ++i) server.raw({"SET", "k" + std::to_string(i), std::string(1000, 'v')});

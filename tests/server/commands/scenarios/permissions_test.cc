@@ -31,7 +31,7 @@ std::string no_command(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("user has all rights: its commands are not checked, and those of other users are", "[acl]") {
+TEST_CASE("user has all rights: its commands are not checked, and commands of other users are", "[acl]") {
   Harness server;
   CHECK(server("PING") == "PONG");
   CHECK((session_of(server.client()).modes & Session::kChecked) == 0);
@@ -133,7 +133,7 @@ TEST_CASE("every dangerous command has the category @dangerous", "[acl]") {
   }
 }
 
-TEST_CASE("every command with keys has an access by which rights are checked", "[acl]") {
+TEST_CASE("every command with keys states the access by which the rights to its keys are checked", "[acl]") {
   const CommandTable table(command_families());
   for (const Command& command : table.all()) {
     INFO(command.full_name);
@@ -178,7 +178,7 @@ TEST_CASE("command is denied in MULTI: EXEC is aborted; rights are lost before E
   CHECK(server("GET a") == "(nil)");
 }
 
-TEST_CASE("AUTH, HELLO, QUIT and RESET need no right, and RESET gives back the rights of default", "[acl]") {
+TEST_CASE("AUTH, HELLO, QUIT and RESET need no right, and after RESET the client has the rights of default", "[acl]") {
   Harness server;
   server.log_in("-@all");
   CHECK(server.app("ACL WHOAMI") == no_command("acl|whoami"));
@@ -195,7 +195,7 @@ TEST_CASE("rule allows a first argument: the otherwise denied command runs with 
   CHECK(server.app("SELECT 0") == no_command("select"));
 }
 
-TEST_CASE("command is denied: ACL LOG has it beside failed authentications", "[acl]") {
+TEST_CASE("command is denied: ACL LOG lists it beside failed authentications", "[acl]") {
   Harness server;
   server.log_in("+@all -flushall ~a*");
   CHECK(server.app("FLUSHALL") == no_command("flushall"));
@@ -241,14 +241,14 @@ TEST_CASE("replies of ACL SETUSER and DELUSER report the change", "[acl]") {
   CHECK(server("ACL SETUSER") == "(error) ERR wrong number of arguments for 'acl|setuser' command");
 }
 
-TEST_CASE("user was removed: its session may do nothing", "[acl]") {
+TEST_CASE("user was deleted: all commands of its open session are denied", "[acl]") {
   Harness server;
   server.log_in("~* &* +@all");
   CHECK(server("ACL DELUSER app") == "(integer) 1");
   CHECK(server.app("GET a") == no_command("get"));
 }
 
-TEST_CASE("user has limited rights: its long writes and long transactions are checked, too", "[acl]") {
+TEST_CASE("user has limited rights: the keys of its long writes and long transactions are checked, too", "[acl]") {
   Harness server;
   server.log_in("+@all ~a*");
   std::vector<std::string> words{"MSET"};

@@ -124,7 +124,7 @@ TEST_CASE("large sorted set is written by all kinds of commands: ranks, counts a
   z.check();
 }
 
-TEST_CASE("sorted set is deleted, made again, moved and stored: its ranks are those of what it has now") {
+TEST_CASE("sorted set is deleted, created again, moved or stored: ZRANK returns the ranks of its present members") {
   Ranked z(4);
   const auto fill = [&](int factor) {
     for (std::uint64_t i = 0; i < 1'000; ++i) z.set_score(z.name(i), static_cast<int>(i) * factor % 1'009);
@@ -157,7 +157,7 @@ TEST_CASE("sorted set is deleted, made again, moved and stored: its ranks are th
   z.check();
 }
 
-TEST_CASE("rank in a sorted set of 20,000 members: the first command walks, and the next visits few members") {
+TEST_CASE("ranks in a sorted set of 20,000 members: after one command that reads all members, the next read few") {
   Ranked z(5);
   std::string command;
   for (std::uint64_t i = 0; i < 20'000; ++i) {
@@ -181,7 +181,7 @@ TEST_CASE("rank in a sorted set of 20,000 members: the first command walks, and 
   CHECK(z.server("ZREVRANK z " + z.name(19'999)) == "(integer) 0");
 }
 
-TEST_CASE("random members of a large set: all are chosen, and a command visits few members") {
+TEST_CASE("random members of a large sorted set: every member can be returned, and a command reads few members") {
   CommandHarness server(command_families());
   std::string command;
   for (int i = 0; i < 6'000; ++i) {

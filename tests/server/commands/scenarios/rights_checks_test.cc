@@ -62,7 +62,7 @@ struct Server : CommandHarness {
 
 }  // namespace
 
-TEST_CASE("check takes long: it is made off the event loop, and then the command runs or is denied", "[acl]") {
+TEST_CASE("rights check takes long: it is made off the event loop, and then the command runs or is denied", "[acl]") {
   Server server;
   server.log_in();
   CHECK(server.checked({"SET", kAllowed, "1"}) == "OK");
@@ -75,7 +75,7 @@ TEST_CASE("check takes long: it is made off the event loop, and then the command
   CHECK((session_of(server.client(2)).modes & Session::kInCheck) == 0);
 }
 
-TEST_CASE("check is short: it is made on the event loop", "[acl]") {
+TEST_CASE("rights check is short: it is made on the event loop", "[acl]") {
   Server server;
   server.log_in();
   const auto asked = server.ask({"GET", "a:tenant7:b"});
@@ -83,7 +83,7 @@ TEST_CASE("check is short: it is made on the event loop", "[acl]") {
   CHECK(asked->reply() == "(nil)");
 }
 
-TEST_CASE("command has more arguments than an event loop collects: its check is made off the loop", "[acl]") {
+TEST_CASE("command has more arguments than an event loop collects: its rights check is made off the loop", "[acl]") {
   Server server;
   server.log_in();
   std::vector<std::string> words(Dispatcher::kLoopArguments + 1, "a:tenant7:b");
@@ -93,7 +93,7 @@ TEST_CASE("command has more arguments than an event loop collects: its check is 
   CHECK(server.checked(words) == kNoKey);
 }
 
-TEST_CASE("check takes very long: it continues on a thread for long work", "[acl]") {
+TEST_CASE("rights check takes very long: it continues on a thread for long work", "[acl]") {
   Server server;
   std::vector<std::string> words{"ACL", "SETUSER", "app", "~*x" + std::string(300, '?') + "y*x?"};
   server.set(words);
@@ -107,7 +107,8 @@ TEST_CASE("check takes very long: it continues on a thread for long work", "[acl
   asked->close();
 }
 
-TEST_CASE("administrative command that may wait for other threads: no check and no read shares its threads", "[acl]") {
+TEST_CASE("administrative command may wait for other threads: it runs on threads that no rights check and no read uses",
+          "[acl]") {
   Server server;
   for (const Bytes line :
        {"CLIENT KILL USER app", "CLIENT LIST", "CONFIG SET slowlog-max-len 9", "ACL SETUSER app on", "ACL DELUSER app"}) {
@@ -120,7 +121,7 @@ TEST_CASE("administrative command that may wait for other threads: no check and 
   }
 }
 
-TEST_CASE("client's command is resumed before its check is done: it still waits", "[acl]") {
+TEST_CASE("command is resumed before its rights check is done: the command continues to wait", "[acl]") {
   Server server;
   server.log_in();
   const auto asked = server.ask({"GET", kAllowed});
@@ -132,7 +133,7 @@ TEST_CASE("client's command is resumed before its check is done: it still waits"
   CHECK(asked->reply() == "(nil)");
 }
 
-TEST_CASE("rights change during the check: the new rights count", "[acl]") {
+TEST_CASE("user's rights change during a rights check: the new rights decide", "[acl]") {
   Server server;
   server.log_in();
   const auto change_to = [&](Bytes rule, const std::string& key, const std::string& reply) {
@@ -150,7 +151,7 @@ TEST_CASE("rights change during the check: the new rights count", "[acl]") {
   change_to("allkeys", kDenied, "(nil)");
 }
 
-TEST_CASE("user may do everything before its check is done: the command waits for the thread all the same", "[acl]") {
+TEST_CASE("user gets all rights during a rights check: the command still waits for the checking thread", "[acl]") {
   Server server;
   server.log_in();
   const auto asked = server.ask({"GET", kDenied});
@@ -165,7 +166,7 @@ TEST_CASE("user may do everything before its check is done: the command waits fo
   CHECK(session.modes == 0);
 }
 
-TEST_CASE("client disconnects during its check: the check is dropped", "[acl]") {
+TEST_CASE("client disconnects during its rights check: the check is dropped", "[acl]") {
   Server server;
   server.log_in();
   const auto asked = server.ask({"GET", kAllowed});
@@ -175,7 +176,7 @@ TEST_CASE("client disconnects during its check: the check is dropped", "[acl]") 
   CHECK(server.manual.queued() == 0);
 }
 
-TEST_CASE("transaction has a command whose check takes long: it waits when it is queued, and EXEC does not repeat the check",
+TEST_CASE("rights check of a command in MULTI takes long: it is made when the command is queued, and not again by EXEC",
           "[acl]") {
   Server server;
   server.log_in();
@@ -188,7 +189,8 @@ TEST_CASE("transaction has a command whose check takes long: it waits when it is
   CHECK(server("EXEC", 2) == "(error) EXECABORT Transaction discarded because of previous errors.");
 }
 
-TEST_CASE("rights change after a command was queued: EXEC checks it again, off its event loop if that takes long", "[acl]") {
+TEST_CASE("user's rights change after a command was queued: EXEC checks it again, off the event loop if that takes long",
+          "[acl]") {
   Server server;
   server.log_in();
   CHECK(server("MULTI", 2) == "OK");
@@ -207,7 +209,7 @@ TEST_CASE("rights change after a command was queued: EXEC checks it again, off i
   CHECK(server("EXEC", 2).starts_with("[(error) NOPERM ACLs rules changed"));
 }
 
-TEST_CASE("ACL DRYRUN takes long: it runs off its event loop", "[acl]") {
+TEST_CASE("rights check of ACL DRYRUN takes long: it runs off the event loop", "[acl]") {
   Server server;
   server.log_in();
   CHECK(server.checked({"ACL", "DRYRUN", "app", "GET", kAllowed}) == "OK");

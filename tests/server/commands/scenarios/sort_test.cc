@@ -81,7 +81,7 @@ TEST_CASE("result of SORT with STORE is larger than one entry: it becomes a larg
   CHECK(server("SORT list GET # GET none* STORE d") == "(integer) 12000");
 }
 
-TEST_CASE("key of BY expires: it counts as missing from then on") {
+TEST_CASE("key of BY expires: SORT treats the key as missing") {
   CommandHarness server(command_families());
   server("RPUSH list 1 2");
   server("SET w1 5 PX 100");
@@ -92,7 +92,7 @@ TEST_CASE("key of BY expires: it counts as missing from then on") {
   CHECK(server("SORT list GET w*") == "[(nil), (nil)]");
 }
 
-TEST_CASE("pattern gives keys that are longer than allowed: the keys count as missing") {
+TEST_CASE("pattern of BY or GET gives keys that are longer than allowed: SORT treats the keys as missing") {
   CommandHarness server(command_families());
   const std::string element(40'000, 'e'), half(40'000, 'h');
   REQUIRE(show(server.raw({"RPUSH", "list", element, std::string(40'000, '\0')})) == "(integer) 2");
@@ -100,7 +100,7 @@ TEST_CASE("pattern gives keys that are longer than allowed: the keys count as mi
         "[(nil), (nil), (nil), (nil)]");
 }
 
-TEST_CASE("lists and weights are random: SORT gives the order of a simple sort, on its event loop and off it") {
+TEST_CASE("lists and weights are random: SORT returns the order of std::sort, on its event loop and off it") {
   std::uint64_t seed = 5;
   const auto below = [&seed](std::uint64_t n) { return next_random(&seed) % n; };
   for (int round = 0; round < 20; ++round) {
@@ -136,7 +136,7 @@ TEST_CASE("lists and weights are random: SORT gives the order of a simple sort, 
   }
 }
 
-TEST_CASE("one loop writes a key of BY while the other sorts and stores: no result is older than what was written before") {
+TEST_CASE("key of BY is written during SORT with STORE on another loop: no stored order is older than an earlier write") {
   Settings settings = CommandHarness::small();  // no flush runs in this test, so all writes must fit into one memtable
   settings.tree.memtable_size = 64 << 20;
   settings.memory_budget = 512 << 20;

@@ -47,7 +47,7 @@ void set_many(CommandHarness& server, int first, int keys) {
 
 }  // namespace
 
-TEST_CASE("values are on disk: each command finds them, whichever pages are missing at first") {
+TEST_CASE("values are on disk: each command finds its values, whichever pages are missing at first") {
   CommandHarness server(command_families());
   const std::string large(100'000, 'x');
   const auto prepare = [&] {
@@ -114,7 +114,7 @@ TEST_CASE("values are on disk: each command finds them, whichever pages are miss
   }
 }
 
-TEST_CASE("large value is on disk: it survives DUMP and RESTORE") {
+TEST_CASE("large value is on disk: DUMP and RESTORE copy it unchanged") {
   CommandHarness server(command_families());
   std::string large(300'000, 'x');
   for (std::size_t i = 0; i < large.size(); i += 7) large[i] = static_cast<char>(i);
@@ -127,7 +127,7 @@ TEST_CASE("large value is on disk: it survives DUMP and RESTORE") {
   CHECK(show(server.raw({"GET", "copy"})) == show(server.raw({"GET", "k"})));
 }
 
-TEST_CASE("large collection is on disk: it survives DUMP and RESTORE, which leave their event loop where they take long") {
+TEST_CASE("large collection is on disk: DUMP and RESTORE copy it unchanged, off their event loop if they take long") {
   CommandHarness server(command_families());
   std::vector<std::string> push{"RPUSH", "k"};
   for (int i = 0; i < 16'000; ++i) push.push_back("element " + std::to_string(i));
@@ -146,7 +146,7 @@ TEST_CASE("large collection is on disk: it survives DUMP and RESTORE, which leav
   CHECK(server("EXISTS copy") == "(integer) 0");
 }
 
-TEST_CASE("expiry passes in the other database during MOVE or COPY: the command runs again") {
+TEST_CASE("target key of MOVE or COPY has expired: the command succeeds; RENAME and COPY keep the source's expiry") {
   CommandHarness server(command_families());
   CHECK(server("SET k here") == "OK");
   CHECK(server("SELECT 1") == "OK");
@@ -169,7 +169,7 @@ TEST_CASE("expiry passes in the other database during MOVE or COPY: the command 
   CHECK(server("EXISTS last") == "(integer) 0");
 }
 
-TEST_CASE("PFCOUNT stores its result in the sketch, whose expiry stays") {
+TEST_CASE("PFCOUNT stores its count in the sketch, and the sketch keeps its expiry") {
   CommandHarness server(command_families());
   const auto value = [&] {
     const std::string reply = server.raw({"GET", "h"});
@@ -194,7 +194,7 @@ TEST_CASE("PFCOUNT stores its result in the sketch, whose expiry stays") {
   CHECK(server("PFCOUNT h") == "(integer) 4");
 }
 
-TEST_CASE("writes are stopped: PFCOUNT replies, and stores nothing") {
+TEST_CASE("writes are stopped: PFCOUNT replies, and does not store its count") {
   CommandHarness server(command_families());
   REQUIRE(server("PFADD h a b c") == "(integer) 1");
   server.stop_writes();
@@ -204,7 +204,7 @@ TEST_CASE("writes are stopped: PFCOUNT replies, and stores nothing") {
   CHECK(server.stats.totals().stalled == 0);
 }
 
-TEST_CASE("one loop adds to a sketch while the other stores its count: no element is lost") {
+TEST_CASE("one loop runs PFADD while the other runs PFCOUNT: no element is lost") {
   // No flush runs in this test, so all sketches must fit into one memtable; otherwise writes would be stopped.
   Settings settings = CommandHarness::small();
   settings.tree.memtable_size = 64 << 20;
@@ -264,7 +264,7 @@ TEST_CASE("COUNTRANGE counts small ranges, estimates large ranges, and counts al
   CHECK(most < 120'000);
 }
 
-TEST_CASE("range is estimated: the estimate covers memtables, runs and tombstones, and nothing outside the range") {
+TEST_CASE("COUNTRANGE estimates a range: memtables, runs and tombstones count, and nothing outside the range does") {
   CommandHarness server(command_families());
   const auto estimate = [&](Bytes start, Bytes end) { return server.db->estimate_keys(0, engine_range(start, end)); };
   CHECK(estimate("a", "z") == 0);

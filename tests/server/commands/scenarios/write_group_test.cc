@@ -59,7 +59,7 @@ TEST_CASE("overwrites of two clients are consecutive: they commit together, and 
   CHECK(server("TTL b", 3) == "(integer) 100");
 }
 
-TEST_CASE("read is between overwrites: it has the values of those before it, and not of those after it") {
+TEST_CASE("read is between overwrites of its key: it returns the value written before it, not the one written after it") {
   CommandHarness server(command_families());
   Pass pass(ready(server), {{1, "SET a 1"}, {1, "SET a 2"}, {2, "GET a"}, {2, "SET a 3"}, {1, "SET a 4"}, {1, "INCR a"}});
   pass.run();
@@ -67,7 +67,7 @@ TEST_CASE("read is between overwrites: it has the values of those before it, and
   CHECK(pass.replies(2) == "\"2\"\nOK");
 }
 
-TEST_CASE("overwrite of a group fails: the others take effect, and the error is in its place") {
+TEST_CASE("overwrite of a group fails: the others take effect, and the failed one's reply is an error") {
   CommandHarness server(command_families());
   Pass pass(ready(server), {{1, "SET a 1"}, {1, "SETEX b 0 2"}, {1, "SET c 3"}, {2, "SET d 4"}, {2, "SET e"}, {2, "SET f 6"}});
   pass.run();
@@ -76,7 +76,7 @@ TEST_CASE("overwrite of a group fails: the others take effect, and the error is 
   CHECK(server("MGET a b c d f", 3) == R"(["1", (nil), "3", "4", "6"])");
 }
 
-TEST_CASE("large collection is overwritten twice in a pass: its elements are deleted, and other keys have their values") {
+TEST_CASE("large collection is overwritten twice in a pass: its elements are deleted, and other keys get their values") {
   CommandHarness server(command_families());
   ready(server);
   std::string fields;
@@ -104,7 +104,7 @@ TEST_CASE("clients have different databases: their overwrites are not grouped") 
   CHECK(server("MGET a b", 2).ends_with(R"(["2", "2"])"));
 }
 
-TEST_CASE("client blocks on a key: overwrites beside it run alone, and it is not woken by a string") {
+TEST_CASE("client is blocked in BLPOP: overwrites are not grouped, and SET of the key does not wake the client") {
   CommandHarness server(command_families());
   ready(server);
   Pass blocked(server, {{3, "BLPOP a 0"}});
@@ -144,7 +144,7 @@ TEST_CASE("client has MULTI, CLIENT REPLY OFF or no rights: its overwrites are n
   }
 }
 
-TEST_CASE("client tracks keys: overwrites are not grouped, since each has invalidations of its own") {
+TEST_CASE("a client tracks keys: overwrites are not grouped, since each has invalidations of its own") {
   CommandHarness server(command_families());
   ready(server);
   server("HELLO 3", 3);
@@ -168,7 +168,7 @@ TEST_CASE("writes are stopped: overwrites of a group have no effect until they r
   CHECK(server("EXISTS a b c", 3) == "(integer) 0");
 }
 
-TEST_CASE("pass has more overwrites than a window: all take effect in order") {
+TEST_CASE("pass has 200 overwrites, more than one group takes: all take effect in order") {
   CommandHarness server(command_families());
   ready(server);
   std::vector<std::pair<int, std::string>> lines;
@@ -178,7 +178,7 @@ TEST_CASE("pass has more overwrites than a window: all take effect in order") {
   for (int i = 0; i < 50; ++i) CHECK(server("GET k" + std::to_string(i), 3) == "\"" + std::to_string(150 + i) + "\"");
 }
 
-TEST_CASE("overwrites are long: a group takes no more after 64 KiB") {
+TEST_CASE("overwrites have large values: a group takes no more overwrites after 64 KiB") {
   CommandHarness server(command_families());
   const std::string value(20'000, 'v');
   Pass pass(ready(server),
