@@ -80,7 +80,7 @@ TEST_CASE("sizes and durations are parsed and printed") {
   CHECK(*parse_redis_memory("123") == 123);
 }
 
-TEST_CASE("value is wrong: the error names file, line, key and what is allowed") {
+TEST_CASE("configuration value is wrong: the error names file, line and key, and says what is allowed") {
   CHECK(error_of("storage:\n  fsync: sometimes\n") ==
         "f.yaml:2: storage.fsync: 'sometimes' is not allowed; allowed: always, everysec, no");
   CHECK(error_of("server:\n\n  prot: 1\n") == "f.yaml:3: server.prot: no such key; did you mean server.port?");
@@ -105,7 +105,7 @@ TEST_CASE("value is wrong: the error names file, line, key and what is allowed")
   CHECK(error_of("nonsense: 1") == "f.yaml:1: nonsense: no such key");
 }
 
-TEST_CASE("key is unknown: it is refused with what is allowed") {
+TEST_CASE("number of a database is not allowed, or a key is empty: loading is refused, and the error says what is allowed") {
   const std::string databases = "' is not allowed; allowed: a database's number, 0 to 1023";
   CHECK(error_of("", {"", {}, {{"databases.99999.pages_per_tile", "8"}}}) ==
         "command line: databases.99999.pages_per_tile: '99999" + databases);
@@ -114,7 +114,7 @@ TEST_CASE("key is unknown: it is refused with what is allowed") {
   CHECK(error_of("", {"", {}, {{"", "5"}}}) == "command line: the name of a key is missing; a key is, for example, server.port");
 }
 
-TEST_CASE("text is not an IP address: it is refused, but an IPv6 address may have a zone") {
+TEST_CASE("bind address is not an IP address: loading is refused; IPv6 address with a zone: it is accepted") {
   const std::string addresses = "' is not allowed; allowed: a list of IP addresses, * for all of IPv4";
   CHECK(error_of("server:\n  bind: [127.0.0.1, localhost]\n") == "f.yaml:2: server.bind: 'localhost" + addresses);
   CHECK(error_of("server: { bind: 1.2.3 }") == "f.yaml:1: server.bind: '1.2.3" + addresses);
@@ -127,7 +127,7 @@ TEST_CASE("text is not an IP address: it is refused, but an IPv6 address may hav
   CHECK(error_of("server: { bind: [\"*\", \"::\", \"fe80::1%eth0\"] }\nmetrics: { bind: \"::1\" }") == "no error");
 }
 
-TEST_CASE("percentile is wrong: the error shows what is allowed; letter of notifications is wrong: the error is Redis's") {
+TEST_CASE("percentile or letter of notify_keyspace_events is wrong: the error shows what is allowed") {
   CHECK(error_of("log: { latency_percentiles: [50, 101] }") ==
         "f.yaml:1: log.latency_percentiles: '101' is not allowed; allowed: a list of numbers from 0 to 100");
   CHECK(error_of("log: { latency_percentiles: [50, x] }").find("'x' is not allowed") != std::string::npos);
@@ -135,7 +135,7 @@ TEST_CASE("percentile is wrong: the error shows what is allowed; letter of notif
         "f.yaml:1: server.notify_keyspace_events: Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
 }
 
-TEST_CASE("YAML tag is unknown: the error has file and line; tags of YAML's own types are accepted") {
+TEST_CASE("YAML tag is unknown: the error names file and line; tags of YAML's own types are accepted") {
   CHECK(error_of("server:\n  port: !!foo 1\n") == "f.yaml:2: the tag !!foo is not known; leave it out");
   CHECK(error_of("server: !mine\n  port: 1\n") == "f.yaml:1: the tag !mine is not known; leave it out");
   CHECK(error_of("server:\n  bind: !!python/tuple [127.0.0.1]\n").find("f.yaml:2: the tag !!python/tuple is not") == 0);
@@ -144,13 +144,13 @@ TEST_CASE("YAML tag is unknown: the error has file and line; tags of YAML's own 
   CHECK(error_of("server: { port: 1 }\n---\n") != "no error");
 }
 
-TEST_CASE("backup_dir is empty or has a zero byte: it is refused") {
+TEST_CASE("storage.backup_dir is empty or has a zero byte: loading is refused") {
   CHECK(error_of("storage: { backup_dir: \"\" }").find("f.yaml:1: storage.backup_dir: '' is not allowed") == 0);
   CHECK(error_of("storage: { backup_dir: \"a\\0b\" }").find("f.yaml:1: storage.backup_dir: ") == 0);
   CHECK(error_of("storage: { backup_dir: a }") == "no error");
 }
 
-TEST_CASE("list is on the command line or in the environment: it may have YAML's form, and all items count") {
+TEST_CASE("list is given on the command line or in the environment: YAML, commas or spaces separate its items") {
   const auto bind_of = [](const std::string& text, bool environment) {
     ConfigSources sources;
     if (environment) sources.environment = {{"EBBTIDE_SERVER__BIND", text}};
@@ -176,7 +176,7 @@ TEST_CASE("list is on the command line or in the environment: it may have YAML's
   }
 }
 
-TEST_CASE("text is not a configuration, such as commas: it is refused") {
+TEST_CASE("text is no YAML mapping, for example commas: loading is refused; empty text gives the defaults") {
   for (const char* text : {",", ",,", ",,\xfc\xfc^\xfc\xbd", "]", "---\n---\n"}) {
     INFO(text);
     CHECK_FALSE(load_config_text(text, "test.yaml", {}).is_ok());
@@ -187,7 +187,7 @@ TEST_CASE("text is not a configuration, such as commas: it is refused") {
   }
 }
 
-TEST_CASE("value is not supported by this version: the error says so") {
+TEST_CASE("value of a tree's setting is not allowed: the error says which values are allowed") {
   CHECK(error_of("tree: { deletes: { deadline: 500ms } }") ==
         "f.yaml:1: tree.deletes.deadline: '500ms' is not allowed; allowed: 0s (no promise), or 1s to 3650d");
   CHECK(error_of("tree: { deletes: { deadline: 0s } }") == "no error");
@@ -210,7 +210,7 @@ TEST_CASE("value is not supported by this version: the error says so") {
         std::string::npos);
 }
 
-TEST_CASE("settings of the tree contradict each other: they are refused") {
+TEST_CASE("settings of a tree contradict each other: loading is refused, and the error names the setting") {
   CHECK(error_of("tree: { policy: { name: lsm } }").find("f.yaml:1: tree.policy.name: no policy \"lsm\"") == 0);
   CHECK(error_of("tree: { policy: { size_ratio: 1 } }")
             .find("f.yaml:1: tree.policy.size_ratio: policy one_leveling: size_ratio is 1") == 0);
@@ -238,7 +238,7 @@ TEST_CASE("settings of the tree contradict each other: they are refused") {
   CHECK(other.engine.tree.policy.parameters.empty());
 }
 
-TEST_CASE("memory sizes contradict each other: they are refused") {
+TEST_CASE("memory sizes contradict each other: loading is refused") {
   CHECK(error_of("storage: { memory_budget: 8MiB, memtable_size: 16MiB }") ==
         "f.yaml: tree.memtable_size is 16MiB, more than storage.memory_budget, which is 8MiB");
   CHECK(error_of("server: { port: 9736 }") == "f.yaml: metrics.port and server.port are both 9736");
@@ -255,7 +255,7 @@ TEST_CASE("background_threads is auto by default and takes 1 to 256") {
   }
 }
 
-TEST_CASE("values of section tuning are at the ends of their ranges: they are taken; beyond, the error says what is allowed") {
+TEST_CASE("tuning settings are at the ends of their ranges: they are accepted; beyond: the error says what is allowed") {
   const Config config = loaded("tuning: { auto: \"apply\", rho: 5, window: 1s, expected_workload: [0.2, 0.5, 0.1, 0.2] }");
   CHECK(config.tuning_auto == TuningMode::kApply);
   CHECK(config.tuning_rho == 5);
@@ -277,7 +277,7 @@ TEST_CASE("values of section tuning are at the ends of their ranges: they are ta
   }
 }
 
-TEST_CASE("several sources have the same key: command line beats environment beats file") {
+TEST_CASE("command line, environment and file have the same key: the command line wins, then the environment") {
   ConfigSources sources;
   sources.environment = {
       {"EBBTIDE_SERVER__PORT", "2"}, {"EBBTIDE_STORAGE__MEMTABLE_SIZE", "2MiB"}, {"EBBTIDE_OTHER", "x"}, {"PATH", "y"}};
@@ -296,7 +296,7 @@ TEST_CASE("several sources have the same key: command line beats environment bea
   CHECK(policy.engine.tree.policy.parameters.empty());
 }
 
-TEST_CASE("key is given by its older name: it counts unless the same source has the present name") {
+TEST_CASE("key is given by its older name: its value counts unless the same source has the present name") {
   CHECK(loaded("storage: { memtable_size: 1MiB }").engine.tree.memtable_size == 1 << 20);
   CHECK(loaded("storage: { memtable_size: 1MiB }\ntree: { memtable_size: 2MiB }").engine.tree.memtable_size == 2 << 20);
   CHECK(loaded("tree: { memtable_size: 2MiB }\nstorage: { memtable_size: 1MiB }").engine.tree.memtable_size == 2 << 20);
@@ -318,7 +318,7 @@ TEST_CASE("key is given by its older name: it counts unless the same source has 
   CHECK(loaded(*rewritten).engine.tree.memtable_size == 8 << 20);
 }
 
-TEST_CASE("shipped file has every key with its default, and documents it") {
+TEST_CASE("shipped configuration file: it has every key with its default and a comment") {
   const std::string text = shipped();
   const Config config = loaded(text);
   const Config defaults;
@@ -331,7 +331,7 @@ TEST_CASE("shipped file has every key with its default, and documents it") {
   }
 }
 
-TEST_CASE("each key reads back the text that it prints, and enforces its bounds") {
+TEST_CASE("text that a key prints is set again: the value is the same; a value beyond its bounds is refused") {
   Config config;
   std::set<std::string> names, redis_names;
   for (const ConfigKey& key : config_keys()) {
@@ -365,7 +365,7 @@ TEST_CASE("each key reads back the text that it prints, and enforces its bounds"
   }
 }
 
-TEST_CASE("key is named as in Redis: its values have Redis's form") {
+TEST_CASE("key is named as in Redis: its values are read and printed in Redis's form") {
   Config config;
   const auto get = [&](const char* name) {
     const ConfigKeyPtr key = find_redis_key(name);
@@ -401,7 +401,8 @@ TEST_CASE("settings of a database without overrides are read: no override is cre
   CHECK(config.engine.overrides.empty());
 }
 
-TEST_CASE("CONFIG GET names unknown keys: nothing is stored") {  // otherwise a client could make memory grow without limit
+TEST_CASE(
+    "CONFIG GET names an unknown key: the server stores nothing for it") {  // otherwise a client could make memory grow without limit
   std::weak_ptr<const ConfigKey> asked;
   {
     const ConfigKeyPtr key = find_config_key("tree.policy.nonsense");
@@ -415,12 +416,12 @@ TEST_CASE("CONFIG GET names unknown keys: nothing is stored") {  // otherwise a 
   CHECK(find_config_key("tree.page_size") == find_config_key("tree.page_size"));
 }
 
-TEST_CASE("no value has changed: the rewrite leaves the file as it is") {
+TEST_CASE("no value has changed: CONFIG REWRITE leaves the file as it is") {
   const std::string text = shipped();
   CHECK(rewritten(text, [](Config&) {}) == text);
 }
 
-TEST_CASE("values have changed: the rewrite changes them in place, and comments and order stay") {
+TEST_CASE("values have changed: CONFIG REWRITE changes them in place, and comments and order stay") {
   const std::string text =
       "# top\nserver:   # the server\n  port: 7000 # port\n  bind: [1.2.3.4, '::']   # list\n  password: \"x # y\"  # secret\n"
       "storage: { fsync: always, dir: ./d }  # flow\n# end\n";
@@ -439,7 +440,7 @@ TEST_CASE("values have changed: the rewrite changes them in place, and comments 
         "storage: { max_open_files: 640, fsync: no, dir: ./d }  # flow\n# end\nlimits:\n  timeout: 30s\n");
 }
 
-TEST_CASE("shipped file is rewritten: every key can be changed") {
+TEST_CASE("shipped configuration file: CONFIG REWRITE can change every key in it") {
   const std::string text = shipped();
   const std::string got = rewritten(text, [](Config& c) {
     set(c, "server.port", "1234");
@@ -455,7 +456,7 @@ TEST_CASE("shipped file is rewritten: every key can be changed") {
   CHECK(std::count(got.begin(), got.end(), '#') == std::count(text.begin(), text.end(), '#'));
 }
 
-TEST_CASE("policy has changed: the rewrite drops the parameters of the old policy") {
+TEST_CASE("merge policy has changed: CONFIG REWRITE removes the parameters of the old policy") {
   const auto to_leveling = [](Config& c) { set(c, "tree.policy.name", "leveling"); };
   CHECK(rewritten("tree:\n  policy:\n    name: one_leveling\n    size_ratio: 8  # T\n    level0_runs: 4\n  page_size: 8KiB\n",
                   to_leveling) == "tree:\n  policy:\n    name: leveling\n  page_size: 8KiB\n");
@@ -463,7 +464,7 @@ TEST_CASE("policy has changed: the rewrite drops the parameters of the old polic
         "tree: { policy: { name: leveling }, page_size: 8KiB }\n");
 }
 
-TEST_CASE("file has the older name of a key: the rewrite leaves one name, with the value of the configuration") {
+TEST_CASE("file has both names of a key, or the older: CONFIG REWRITE leaves one, with the configured value") {
   const auto to_16 = [](Config& c) { set(c, "tree.memtable_size", "16MiB"); };
   const auto nothing = [](Config&) {};
   const std::string older = "storage:\n  dir: ./d\n  memtable_size: 8MiB\n";
@@ -475,7 +476,7 @@ TEST_CASE("file has the older name of a key: the rewrite leaves one name, with t
   CHECK(rewritten("storage: { memtable_size: 8MiB }\n", to_16) == "storage: {  }\ntree:\n  memtable_size: 16MiB\n");
 }
 
-TEST_CASE("password and password_file are both set: the rewrite is refused, as the next start would refuse the file") {
+TEST_CASE("password is set and the file has password_file: CONFIG REWRITE is refused, as the next start would be") {
   const std::string text = "server: { password_file: /run/secret }\n";
   Config config = loaded(text);
   set(config, "server.password", "new");
@@ -485,7 +486,7 @@ TEST_CASE("password and password_file are both set: the rewrite is refused, as t
         std::string::npos);
 }
 
-TEST_CASE("file cannot be edited: the rewrite is refused, and the file is not damaged") {
+TEST_CASE("value in the file is a YAML block list: CONFIG REWRITE is refused, and the error names the key") {
   const std::string text = "server:\n  bind:\n    - 1.2.3.4\n";
   Config config = loaded(text);
   set(config, "server.bind", "127.0.0.1");
@@ -494,7 +495,7 @@ TEST_CASE("file cannot be edited: the rewrite is refused, and the file is not da
   CHECK(std::string(result.status().message()).find("server.bind") != std::string::npos);
 }
 
-TEST_CASE("file of the configuration is a named pipe or a device: it is refused at once, with its name and the remedy") {
+TEST_CASE("configuration file is a named pipe or a device: it is refused at once, with its name and the remedy") {
   const std::string pipe = (std::filesystem::temp_directory_path() / ("config_test_pipe" + std::to_string(::getpid()))).string();
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   for (const std::string& file : {pipe, std::string("/dev/null")}) {

@@ -19,14 +19,14 @@ TEST_CASE("password is set and metrics are on loopback: no line about open ports
   CHECK(exposure_of(bound_to({"127.0.0.1", "::1"}), true, 6379).line.empty());
 }
 
-TEST_CASE("no password is set, and the port is on loopback: the logged line is no warning, and names the port") {
+TEST_CASE("no password is set, and the port is on loopback: the start logs the port, not as a warning") {
   const Exposure exposure = exposure_of(bound_to({"127.0.0.1", "::1"}), false, 7000);
   CHECK_FALSE(exposure.warning);
   CHECK(exposure.line ==
         "no password is set: port 7000 is open to every user of this machine, and to no other machine (server.bind)");
 }
 
-TEST_CASE("protected mode, and no password: the logged line warns that other machines are refused, and says how to serve them") {
+TEST_CASE("protected mode, and no password: a warning says that other machines are refused, and how to serve them") {
   for (const char* address : {"*", "0.0.0.0", "::", "10.1.2.3"}) {
     const Exposure exposure = exposure_of(bound_to({"127.0.0.1", address}), false, 6379);
     CHECK(exposure.warning);
@@ -35,7 +35,7 @@ TEST_CASE("protected mode, and no password: the logged line warns that other mac
   }
 }
 
-TEST_CASE("neither password nor protected mode: the logged line warns that every client is served, and says how to change it") {
+TEST_CASE("neither password nor protected mode: a warning says that every client is served, and how to change that") {
   Config config = bound_to({"*"});
   config.protected_mode = false;
   const Exposure exposure = exposure_of(config, false, 6379);
@@ -45,7 +45,7 @@ TEST_CASE("neither password nor protected mode: the logged line warns that every
   CHECK_FALSE(says(exposure, "refused"));
 }
 
-TEST_CASE("metrics port is reachable beyond loopback: the logged line names it and what it shows") {
+TEST_CASE("metrics port is reachable beyond loopback: the logged line names the port and what it shows") {
   Config config = bound_to({"*"});
   config.metrics_bind = "0.0.0.0";
   CHECK(exposure_of(config, true, 6379).line ==

@@ -23,7 +23,7 @@ Config loaded(const std::string& conf) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_CASE("directive has a key here: it sets the key, with Redis's units and names") {
+TEST_CASE("directive of redis.conf has a key in Ebbtide: the YAML sets the key; Redis's units and names are read") {
   const Config config = loaded(
       "port 7000\nBIND 127.0.0.1 -::1\nmaxclients 500\ntimeout 30\ntcp-keepalive 60\nloglevel notice\nlogfile \"\"\nappendfsync "
       "always\n"
@@ -49,7 +49,7 @@ TEST_CASE("directive has a key here: it sets the key, with Redis's units and nam
   CHECK(config.password == "a \"b\" A");
 }
 
-TEST_CASE("directive of Redis has no key in Ebbtide: the YAML has it as a comment with its line number and the reason") {
+TEST_CASE("directive of redis.conf has no key in Ebbtide: the YAML has it in a comment, with line number and reason") {
   const std::string yaml =
       yaml_of("# a comment\n\nsave 900 1\nmaxmemory-policy allkeys-lru\nhash-max-listpack-entries 128\nfrobnicate yes\n");
   CHECK(has(yaml, "# line 3: save 900 1: BGSAVE makes backups"));
@@ -59,13 +59,13 @@ TEST_CASE("directive of Redis has no key in Ebbtide: the YAML has it as a commen
   CHECK_FALSE(has(yaml, "a comment"));
 }
 
-TEST_CASE("server refuses the value: the directive is in a comment with what is allowed") {
+TEST_CASE("redis.conf has a value that Ebbtide refuses: the YAML has it in a comment that says what is allowed") {
   const std::string yaml = yaml_of("maxclients 99999999\nport 7001\n");
   CHECK(has(yaml, "# line 1: maxclients 99999999: server.max_clients: '99999999' is not allowed; allowed: 1 to 1000000"));
   CHECK(has(yaml, "port: 7001"));
 }
 
-TEST_CASE("every directive has an effect or is in a comment with its line") {
+TEST_CASE("every directive of redis.conf sets a key or is in a comment with its line number") {
   const std::string lines[] = {
       "port 6380",      "save \"\"",     "user bob on >secret ~* +@all", "include /etc/more.conf", "replicaof a 1",
       "tls-cluster no", "daemonize yes", "rename-command CONFIG \"\"",   "loadmodule x.so",        "cluster-enabled no",
@@ -79,7 +79,7 @@ TEST_CASE("every directive has an effect or is in a comment with its line") {
   }
 }
 
-TEST_CASE("directives of TLS set their keys, and a port without a certificate is an error") {
+TEST_CASE("TLS directives of redis.conf: they set TLS keys; a TLS port without a certificate is an error") {
   const Config config = loaded("tls-port 6390\ntls-cert-file /c.pem\ntls-key-file /k.pem\ntls-auth-clients optional\n");
   CHECK(config.tls_port == 6390);
   CHECK(config.tls.cert_file == "/c.pem");
@@ -91,28 +91,28 @@ TEST_CASE("directives of TLS set their keys, and a port without a certificate is
   CHECK(has(yaml_of("tls-session-caching no\n"), "# line 1: tls-session-caching no: OpenSSL's defaults apply to sessions"));
 }
 
-TEST_CASE("directive has the password of a user or a master: no comment shows it") {
+TEST_CASE("redis.conf has a user's or a master's password: the translated YAML does not contain it") {
   const std::string yaml = yaml_of("user bob on >secret1 ~* +@all\nmasterauth secret2\n");
   CHECK(has(yaml, "# line 1: user ...: users are in a file of their own"));
   CHECK_FALSE(has(yaml, "secret"));
 }
 
-TEST_CASE("directive has control bytes: they cannot end its comment") {
+TEST_CASE("directive of redis.conf has control bytes: they cannot end the comment that contains the directive") {
   const std::string yaml = yaml_of("frobnicate a\rserver: {port: 1}\n");
   CHECK(loaded("frobnicate a\rserver: {port: 1}\n").port == 6379);
   CHECK_FALSE(has(yaml, "\r"));
 }
 
-TEST_CASE("quotes are unbalanced: the error has the line") {
+TEST_CASE("redis.conf has unbalanced quotes: the error names the line") {
   CHECK(yaml_of("port 1\nrequirepass \"abc\n") == "error: redis.conf:2: unbalanced quotes: requirepass \"abc");
   CHECK(has(yaml_of("requirepass 'a'b\n"), "error: redis.conf:1: unbalanced quotes"));
 }
 
-TEST_CASE("settings do not fit together: they are an error") {
+TEST_CASE("redis.conf sets the port of the metrics: the translation fails with an error that names both ports") {
   CHECK(has(yaml_of("port 9736\n"), "error: redis.conf: metrics.port and server.port are both 9736"));
 }
 
-TEST_CASE("file is empty: it gives the defaults") { CHECK(loaded("").port == 6379); }
+TEST_CASE("redis.conf is empty: the translated configuration has the defaults") { CHECK(loaded("").port == 6379); }
 
 }  // namespace
 }  // namespace ebbtide

@@ -46,7 +46,7 @@ struct Start {
   }
 };
 
-TEST_CASE("no setting is auto: there is one line, with port, directory, process, loops and memory") {
+TEST_CASE("no setting is auto: the start logs one line, with port, directory, process, loops and memory") {
   Start start;
   CHECK(start.lines() == std::vector<std::string>{"ebbtide 1.2.3 starts: port 6379, dir /data, pid 42, 2 event loops, memory "
                                                   "budget 1024MiB (memtables of 64MiB, page cache: the rest)"});
@@ -62,7 +62,7 @@ TEST_CASE("no setting is auto: there is one line, with port, directory, process,
                              "console at port 9736"});
 }
 
-TEST_CASE("memory budget is auto: the line says that it is half of the memory, or the minimum") {
+TEST_CASE("memory budget is auto: the start logs that it is half of the machine's memory, or the minimum") {
   Start start;
   start.config.engine.memory_budget = 0;
   start.engine.memory_budget = 2 * kGiB;
@@ -71,14 +71,14 @@ TEST_CASE("memory budget is auto: the line says that it is half of the memory, o
   CHECK(start.says("storage.memory_budget 2048 MiB: the minimum, since less than half of it is in the machine's memory"));
 }
 
-TEST_CASE("memtables are larger than a quarter of the budget: the line names the size in effect") {
+TEST_CASE("memtables are larger than a quarter of the budget: the start logs the size in effect") {
   Start start;
   start.config.engine.tree.memtable_size = 512 << 20;
   start.engine.tree.memtable_size = 256 << 20;
   CHECK(start.says("tree.memtable_size 512MiB: 256MiB, a quarter of the budget, is used"));
 }
 
-TEST_CASE("threads are auto: the lines name their numbers and what they follow from") {
+TEST_CASE("threads are auto: the start logs their numbers and how these follow from the processors") {
   Start start;
   start.config.threads = 0;
   start.config.engine.background_threads = 0;

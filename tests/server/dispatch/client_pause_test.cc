@@ -6,7 +6,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("writes are paused: only writes wait, and they check again soon") {
+TEST_CASE("CLIENT PAUSE WRITE is in effect: only writes wait, and check again after at most 20 ms") {
   Switches switches;
   ClientPause pause(switches);
   CHECK(pause.wait_ms(0, true) == 0);
@@ -17,7 +17,7 @@ TEST_CASE("writes are paused: only writes wait, and they check again soon") {
   CHECK(pause.wait_ms(0, false) == 0);
 }
 
-TEST_CASE("several pauses are in effect: the latest end and the strictest mode apply") {
+TEST_CASE("several client pauses are in effect: the latest end and the strictest mode apply") {
   Switches switches;
   ClientPause pause(switches);
   pause.begin(1000, false);
@@ -27,7 +27,7 @@ TEST_CASE("several pauses are in effect: the latest end and the strictest mode a
   CHECK(pause.wait_ms(990, true) == 10);
 }
 
-TEST_CASE("pause ends at its time or by UNPAUSE: nothing of its mode is left") {
+TEST_CASE("client pause ends at its time or by UNPAUSE: no command waits any more") {
   Switches switches;
   ClientPause pause(switches);
   pause.begin(1000, true);

@@ -31,7 +31,7 @@ struct Bed {
   void put(const std::string& key, Millis expiry) { observers.expiries.written(0, key, expiry, 1); }
 };
 
-TEST_CASE("keys have expired: each is reported once, in the order of their expiries, and later ones are not") {
+TEST_CASE("keys have expired: each is published once, in the order of expiries; keys that expire later are not") {
   Bed bed;
   bed.put("second", 900);
   bed.put("first", 800);
@@ -44,7 +44,7 @@ TEST_CASE("keys have expired: each is reported once, in the order of their expir
   CHECK(bed.published == std::vector<std::string>{"first", "second", "later"});
 }
 
-TEST_CASE("slice ends before all are reported: the next one goes on where it ended") {
+TEST_CASE("slice ends before all expired keys are published: the next slice continues after the last one") {
   Bed bed;
   bed.step_ns = 2'000'000;
   for (int i = 0; i < 10; ++i) bed.put("k" + std::to_string(i), 900 + static_cast<Millis>(i));
@@ -54,7 +54,7 @@ TEST_CASE("slice ends before all are reported: the next one goes on where it end
   CHECK((bed.published.size() == 10 && bed.published.front() == "k0" && bed.published.back() == "k9"));
 }
 
-TEST_CASE("message is sent in parts: what is left of it comes first in the next slice") {
+TEST_CASE("message about an expired key is sent in parts: the next slice begins with the remaining parts") {
   Bed bed;
   int parts = 0;
   bed.observers.notifications.work = [](std::size_t) { return std::uint64_t{1} << 30; };

@@ -37,7 +37,7 @@ KeySet put(const char* key, DatabaseId database = 0) {
 
 }  // namespace
 
-TEST_CASE("write of a marked key is committed: it breaks the marks, and a write of another key does not") {
+TEST_CASE("write of a marked key is committed: the marks are broken; a write of another key does not break them") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -57,7 +57,7 @@ TEST_CASE("write of a marked key is committed: it breaks the marks, and a write 
   CHECK_FALSE(intents.is_broken(*marks));
 }
 
-TEST_CASE("whole database is marked: every write in it breaks the marks, and waits for them if they are firm") {
+TEST_CASE("whole database is marked: a write of any key breaks the marks; firm marks: the write waits, FLUSHDB does not") {
   Intents intents;
   Loop loop;
   const auto marks = std::make_shared<Intents::Marks>();
@@ -84,7 +84,7 @@ TEST_CASE("whole database is marked: every write in it breaks the marks, and wai
   CHECK(loop.resumed == std::vector<std::uint64_t>{2, 3});
 }
 
-TEST_CASE("keys have firm marks: their writers wait, and are resumed when the marks are removed") {
+TEST_CASE("keys have firm marks: writes of these keys wait, and are resumed when the marks are removed") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -101,7 +101,7 @@ TEST_CASE("keys have firm marks: their writers wait, and are resumed when the ma
   CHECK(loop.resumed.size() == 2);
 }
 
-TEST_CASE("range deletes, FLUSHDB and SWAPDB wait for no marks, and break those in their databases") {
+TEST_CASE("range delete, FLUSHDB or SWAPDB: it waits for no marks, and breaks the marks in its databases") {
   const bool firm = GENERATE(false, true);
   WriteBatch batch;
   const int kind = GENERATE(0, 1, 2, 3);
@@ -122,7 +122,7 @@ TEST_CASE("range deletes, FLUSHDB and SWAPDB wait for no marks, and break those 
   CHECK_FALSE(intents.must_wait(put("x", 1), nullptr, {&loop, 1}));  // writers do not wait for broken marks
 }
 
-TEST_CASE("two commands need firm marks on one key: one command gets them, and the other waits and holds no marks") {
+TEST_CASE("two commands need firm marks on one key: one gets them, and the other waits and holds no marks") {
   Intents intents;
   Loop loop;
   const auto first = marks_on({"a", "b"}), second = marks_on({"b", "c"}), soft = marks_on({"b"});
@@ -135,7 +135,7 @@ TEST_CASE("two commands need firm marks on one key: one command gets them, and t
   CHECK(intents.mark(second, true, {&loop, 2}));
 }
 
-TEST_CASE("sets of keys of all sizes are compared: the results are right") {
+TEST_CASE("key sets of 2 and 10,000 keys are compared: meets() returns whether they share a key") {
   KeySet few, many, others;
   few.add(0, 7);
   few.add(0, 70'007);
@@ -151,7 +151,7 @@ TEST_CASE("sets of keys of all sizes are compared: the results are right") {
   CHECK(many.meets(many));
 }
 
-TEST_CASE("keys of another set are added: the set has them all") {
+TEST_CASE("keys of a second key set are added: the first set has the keys of both") {
   KeySet set, more;
   set.add(0, 5);
   more.add(0, 7);

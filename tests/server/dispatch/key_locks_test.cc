@@ -18,7 +18,7 @@ bool ascends(std::span<const std::uint16_t> stripes) {
 
 }  // namespace
 
-TEST_CASE("command has several keys: their stripes are taken in ascending order, each once") {
+TEST_CASE("command has several keys: it locks their stripes in ascending order, each once") {
   KeyLocks locks(2);
   {
     const KeyLocks::Guard guard(locks, std::vector<std::uint16_t>{900, 3, 700, 42});

@@ -6,7 +6,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("command is faster than the threshold: it is no sample; with a threshold of 0 no command is") {
+TEST_CASE("command is faster than the threshold, or the threshold is 0: the command is not recorded") {
   LatencyMonitor monitor;
   monitor.add("command", 1000, 1);
   CHECK(monitor.events().empty());
@@ -18,7 +18,7 @@ TEST_CASE("command is faster than the threshold: it is no sample; with a thresho
   CHECK(monitor.event("other").samples.empty());
 }
 
-TEST_CASE("several commands are slow in one second: the slowest is kept") {
+TEST_CASE("several commands are slow in one second: the slowest is recorded") {
   LatencyMonitor monitor;
   monitor.set_threshold(1);
   for (const std::uint64_t ms : {5, 20, 7}) monitor.add("command", ms, 100);
@@ -31,7 +31,7 @@ TEST_CASE("several commands are slow in one second: the slowest is kept") {
   CHECK(event.max_ms == 20);
 }
 
-TEST_CASE("samples exceed their limit: the oldest are removed, and the maximum of all times stays") {
+TEST_CASE("samples exceed their limit: the oldest are removed, and the maximum since the start stays") {
   LatencyMonitor monitor;
   monitor.set_threshold(1);
   for (std::size_t i = 0; i <= LatencyMonitor::kSamples; ++i) {
@@ -43,7 +43,7 @@ TEST_CASE("samples exceed their limit: the oldest are removed, and the maximum o
   CHECK(event.max_ms == 99);
 }
 
-TEST_CASE("reset removes one event, or all") {
+TEST_CASE("LATENCY RESET removes the samples of one event, or of all events") {
   LatencyMonitor monitor;
   monitor.set_threshold(1);
   for (const char* event : {"a", "b", "c"}) monitor.add(event, 5, 1);

@@ -24,7 +24,7 @@ TEST_CASE("monitor gets each command as a line, with unprintable bytes escaped")
   CHECK(loop.client.out.to_string() == "+12.000034 [2 1.2.3.4:5] \"set\" \"k\\\"\\\\\" \"\\n\\x00\\xff\"\r\n");
 }
 
-TEST_CASE("arguments have megabytes: monitors get a part of them, so that a line does not keep its loop busy") {
+TEST_CASE("command has 20 MB of arguments: a monitor gets only their beginning, so that its loop is not kept busy") {
   Switches switches;
   Monitors monitors(switches);
   OneLoop loop;

@@ -46,13 +46,13 @@ WriteBatch put(Bytes key, Millis expiry = 0) {
   return batch;
 }
 
-TEST_CASE("letter of notify-keyspace-events is unknown: it is refused") {
+TEST_CASE("letter of notify-keyspace-events is unknown: the setting is refused") {
   CHECK(parse_notify_flags("KEA"));
   CHECK(parse_notify_flags("") == 0u);
   CHECK_FALSE(parse_notify_flags("KEQ"));
 }
 
-TEST_CASE("setting has no kind of channel, or no class of events: notifications are off") {
+TEST_CASE("notify-keyspace-events has no K or E, or no class of events: notifications are off") {
   for (const char* off : {"", "K", "E", "$", "KEt"}) {
     Fixture t(off);
     CHECK(t.notifications.flags() == 0);
@@ -69,26 +69,26 @@ TEST_CASE("SET has an expiry: it publishes set, then expire, on both kinds of ch
         Strings{"__keyspace@3__:k set", "__keyevent@3__:set k", "__keyspace@3__:k expire", "__keyevent@3__:expire k"});
 }
 
-TEST_CASE("RENAME publishes the event of its source first") {
+TEST_CASE("RENAME publishes rename_from of the source before rename_to of the target") {
   Fixture t("EA");
   WriteBatch batch = put("to");
   batch.del(0, "from");
   CHECK(t.events({"rename", "from", "to"}, batch) == Strings{"__keyevent@0__:rename_from from", "__keyevent@0__:rename_to to"});
 }
 
-TEST_CASE("COPY has a target in another database: it publishes its event there") {
+TEST_CASE("COPY has a target in another database: the event is published in that database") {
   Fixture t("EA");
   CHECK(t.events({"copy", "from", "to", "DB", "2"}, put("to")) == Strings{"__keyevent@2__:copy_to to"});
 }
 
-TEST_CASE("key is deleted: del is published, unless its class is off") {
+TEST_CASE("key is deleted: the event del is published, unless its class is off") {
   WriteBatch batch;
   batch.del(0, "k");
   CHECK(Fixture("Eg").events({"del", "k"}, batch) == Strings{"__keyevent@0__:del k"});
   CHECK(Fixture("E$").events({"del", "k"}, batch).empty());
 }
 
-TEST_CASE("key is written: it is published as new only if it did not exist, and once per command") {
+TEST_CASE("key is written: the event `new` is published only if the key did not exist, and once per command") {
   Fixture t("En");
   CHECK(t.events({"set", "k", "v"}, put("k"), {"k"}).empty());
   WriteBatch batch = put("k");
@@ -96,7 +96,7 @@ TEST_CASE("key is written: it is published as new only if it did not exist, and 
   CHECK(t.events({"mset", "k", "v", "k", "v"}, batch) == Strings{"__keyevent@0__:new k"});
 }
 
-TEST_CASE("command reads keys: it publishes a miss for each key that does not exist") {
+TEST_CASE("command reads keys: keymiss is published for each key that does not exist") {
   Fixture t("Em");
   const CommandSpec spec{.name = "mget", .flags = kReadOnly};
   const Command command{&spec, 0, 0, "mget"};
@@ -106,7 +106,7 @@ TEST_CASE("command reads keys: it publishes a miss for each key that does not ex
   CHECK(t.take() == Strings{"__keyevent@0__:keymiss b"});
 }
 
-TEST_CASE("key expires: the expiration is published if its class is on") {
+TEST_CASE("key expires: the event expired is published if its class is on") {
   Fixture on("Ex"), off("E$");
   Notifications::Outbox outbox;
   CHECK(on.notifications.expired(1, "k", nullptr, &outbox));
@@ -115,7 +115,7 @@ TEST_CASE("key expires: the expiration is published if its class is on") {
   CHECK(off.take().empty());
 }
 
-TEST_CASE("events are published in slices: they are the same, in the same order, as events at once") {
+TEST_CASE("events are published in slices: events and order are the same as without slices") {
   Fixture t("KEAn");
   WriteBatch batch;
   for (const char* key : {"a", "b", "a", "c"}) batch.put(0, key, "v");
@@ -139,7 +139,7 @@ TEST_CASE("events are published in slices: they are the same, in the same order,
   CHECK(t.take() == at_once);
 }
 
-TEST_CASE("messages take long: they are sent in parts, in the order of the events") {
+TEST_CASE("messages take long to send: they are sent in parts, in the order of the events") {
   Fixture t("KEn$");
   WriteBatch batch;
   for (const char* key : {"a", "long", "b"}) batch.put(0, key, "v");
@@ -169,7 +169,7 @@ TEST_CASE("messages take long: they are sent in parts, in the order of the event
   CHECK(parts >= 6);
 }
 
-TEST_CASE("misses are published in slices: the events are the same as if they were published at once") {
+TEST_CASE("keymiss events are published in slices: events and order are the same as without slices") {
   Fixture t("KEm");
   const CommandSpec spec{.name = "mget", .flags = kReadOnly};
   const Command command{&spec, 0, 0, "mget"};
@@ -185,7 +185,7 @@ TEST_CASE("misses are published in slices: the events are the same as if they we
 }
 
 }  // namespace
-TEST_CASE("last element is removed: the command's event comes before del; a stored empty result has del alone") {
+TEST_CASE("last element is removed: the command's event comes before del; empty result is stored: only del is published") {
   Fixture t("EA");
   WriteBatch batch;
   batch.del(0, "k");
@@ -197,7 +197,7 @@ TEST_CASE("last element is removed: the command's event comes before del; a stor
   CHECK(Fixture("Eg").events(hdel, {"hdel", "k", "f"}, batch) == Strings{"__keyevent@0__:del k"});
 }
 
-TEST_CASE("element is moved: each key has its own event, and a rotated list has both") {
+TEST_CASE("element is moved: source and target keys have an event each; list is rotated: its key has both events") {
   Fixture t("EA");
   const CommandSpec smove{.name = "smove", .event = {.name = "srem", .letter = 's', .before_delete = true}};
   WriteBatch moved;
@@ -215,7 +215,7 @@ TEST_CASE("element is moved: each key has its own event, and a rotated list has 
         Strings{"__keyevent@0__:lpush a", "__keyevent@0__:rpop a"});
 }
 
-TEST_CASE("score is incremented: the event is zincr, for ZADD only with INCR before the scores") {
+TEST_CASE("ZADD has INCR before the scores: the event is zincr; INCR is a member: the event is zadd") {
   Fixture t("EA");
   const CommandSpec zadd{.name = "zadd", .event = {.name = "zadd", .letter = 'z'}};
   CHECK(t.events(zadd, {"zadd", "k", "XX", "incr", "1", "m"}, put("k")) == Strings{"__keyevent@0__:zincr k"});

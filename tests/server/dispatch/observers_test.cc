@@ -11,7 +11,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("client tracks keys, or expired events are on: the expiry watch is on") {
+TEST_CASE("client tracks keys, or expired events are on: the server watches expiries; otherwise it does not") {
   Observers observers;
   OneLoop loop;
   CHECK_FALSE(observers.expiries.on());
@@ -27,7 +27,7 @@ TEST_CASE("client tracks keys, or expired events are on: the expiry watch is on"
   CHECK(observers.expiries.on());
 }
 
-TEST_CASE("key expires: the expiration counts only if a client was notified of it") {
+TEST_CASE("key expires: it is counted as reported only if a client was notified") {
   Observers observers;
   OneLoop loop;
   std::vector<std::string> published;

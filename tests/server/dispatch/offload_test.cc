@@ -43,7 +43,7 @@ struct Unwanted final : OffloadWork {
 
 }  // namespace
 
-TEST_CASE("each class of work has threads of its own") {
+TEST_CASE("thread of one class of work is busy: work of every other class runs, on threads of its own") {
   ThreadOffload offload(1, 1);
   auto slow = std::make_shared<Work>();
   offload.submit(OffloadClass::kLong, slow);
@@ -58,7 +58,7 @@ TEST_CASE("each class of work has threads of its own") {
   slow->release.set_value();
 }
 
-TEST_CASE("unwanted work is queued behind slow work: the queue drops most of it") {
+TEST_CASE("100,000 cancelled works wait behind slow work: the queue drops most of them") {
   ThreadOffload offload(1, 1);
   auto slow = std::make_shared<Work>();
   offload.submit(OffloadClass::kLong, slow);
@@ -68,7 +68,7 @@ TEST_CASE("unwanted work is queued behind slow work: the queue drops most of it"
   slow->release.set_value();
 }
 
-TEST_CASE("one owner has queued much work: the first queued work of another owner runs next") {
+TEST_CASE("one owner has queued much work: the first work of another owner runs next") {
   struct Owned final : OffloadWork {
     Owned(std::uint64_t owner, std::vector<std::uint64_t>* order, std::mutex* mutex)
         : owner_(owner), order_(order), mutex_(mutex) {}
@@ -98,7 +98,7 @@ TEST_CASE("one owner has queued much work: the first queued work of another owne
   CHECK(order == std::vector<std::uint64_t>{1, 2, 1, 2, 1});
 }
 
-TEST_CASE("work is heavy on processors: its threads have a lower priority than the event loops") {
+TEST_CASE("work needs much processor time: its threads have a lower priority than the event loops") {
   struct Priority final : OffloadWork {
     void run() override { nice.set_value(::getpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)))); }
     std::promise<int> nice;

@@ -18,7 +18,7 @@ std::size_t bucket_by_search(std::uint64_t nanos) {
 
 }  // namespace
 
-TEST_CASE("call is counted in the first bucket whose bound is not below its time") {
+TEST_CASE("call of a command is counted in the first latency bucket whose bound is not below its time") {
   CHECK(bucket_of(0) == 0);
   CHECK(bucket_of(~std::uint64_t{0}) == kCallBuckets - 1);
   for (const std::uint64_t bound : kCallBounds) {
@@ -30,7 +30,7 @@ TEST_CASE("call is counted in the first bucket whose bound is not below its time
   }
 }
 
-TEST_CASE("several dispatchers count calls: their buckets add up, and start from zero after a reset") {
+TEST_CASE("several dispatchers count calls: the buckets are sums, and start from zero after a reset") {
   ServerStats stats(3);
   DispatchCounters* a = stats.add_dispatcher();
   DispatchCounters* b = stats.add_dispatcher();
@@ -55,7 +55,7 @@ TEST_CASE("several dispatchers count calls: their buckets add up, and start from
   CHECK(stats.totals().commands == 1);
 }
 
-TEST_CASE("several dispatchers count scans: they add up, each in the first bucket whose bound is not below its steps") {
+TEST_CASE("several dispatchers count scans: their counts add up, by buckets of the steps of a scan") {
   ServerStats stats(1);
   DispatchCounters* a = stats.add_dispatcher();
   DispatchCounters* b = stats.add_dispatcher();
@@ -68,7 +68,7 @@ TEST_CASE("several dispatchers count scans: they add up, each in the first bucke
   CHECK(scans.buckets == std::array<std::uint64_t, kScanBounds.size() + 1>{1, 1, 1, 0, 0, 0, 0, 0, 1});
 }
 
-TEST_CASE("middle of a bucket is within 2 % of every time in it") {
+TEST_CASE("middle of a latency bucket is within 2 % of every time in the bucket") {
   for (int shift = 0; shift < CallTimes::kMaxBits; ++shift) {
     for (const double part : {1.0, 1.01, 1.3, 1.77, 1.999}) {
       const auto nanos = static_cast<std::uint64_t>(part * static_cast<double>(std::uint64_t{1} << shift));
@@ -86,7 +86,7 @@ TEST_CASE("middle of a bucket is within 2 % of every time in it") {
   }
 }
 
-TEST_CASE("percentiles cover all dispatchers, and start again after a reset") {
+TEST_CASE("latency percentiles cover all dispatchers, and start again after a reset") {
   ServerStats stats(2);
   DispatchCounters* a = stats.add_dispatcher();
   DispatchCounters* b = stats.add_dispatcher();
@@ -106,7 +106,7 @@ TEST_CASE("percentiles cover all dispatchers, and start again after a reset") {
   CHECK(stats.percentiles(1, asked)[1] == Approx(7'000'000).epsilon(0.02));
 }
 
-TEST_CASE("rate is requested: it is the mean of the last 16 samples, and a counter that was reset gives no rate") {
+TEST_CASE("rate is the mean of the last 16 samples: a sample after a reset of its counter counts as no change") {
   RateMeter meter;
   CHECK(meter.per_second() == 0);
   std::uint64_t now = 1'000'000'000, total = 500;

@@ -17,7 +17,7 @@ SlowLog::Entry entry(const char* name, bool has_arguments = false) {
   return entry;
 }
 
-TEST_CASE("commands exceed the slow log's limit: the latest stay, the newest first, and ids are not used again") {
+TEST_CASE("commands exceed the slow log's limit: the latest entries stay, newest first, and ids are not used again") {
   Switches switches;
   SlowLog log(switches);
   log.configure(10'000, 2, false);
@@ -36,7 +36,7 @@ TEST_CASE("commands exceed the slow log's limit: the latest stay, the newest fir
   CHECK(log.latest(1)[0].id == 3);
 }
 
-TEST_CASE("slow log has thousands of entries: they are listed in order, each once") {
+TEST_CASE("slow log has thousands of entries: SLOWLOG GET lists each once, in order") {
   Switches switches;
   SlowLog log(switches);
   log.configure(10'000, 5000, false);
@@ -47,7 +47,7 @@ TEST_CASE("slow log has thousands of entries: they are listed in order, each onc
   CHECK(log.latest(~std::size_t{0}).size() == 5000);
 }
 
-TEST_CASE("entries are many or large: they take at most a part of the memory budget, and are charged to it") {
+TEST_CASE("slow log entries are many or large: they take at most a part of the memory budget, and are charged to it") {
   Switches switches;
   SlowLog log(switches);
   std::size_t charged = 0;
@@ -76,7 +76,7 @@ TEST_CASE("entries are many or large: they take at most a part of the memory bud
   CHECK(log.memory_bytes() == 0);
 }
 
-TEST_CASE("threshold is below a millisecond: dispatch measures every command") {
+TEST_CASE("slow log's threshold is below a millisecond: the server measures the time of every command") {
   Switches switches;
   SlowLog log(switches);
   log.configure(999, 10, false);
@@ -88,7 +88,7 @@ TEST_CASE("threshold is below a millisecond: dispatch measures every command") {
   CHECK(log.threshold_nanos() == ~std::uint64_t{0});
 }
 
-TEST_CASE("arguments are switched off: entries with arguments are removed, and later ones are refused") {
+TEST_CASE("slow log's arguments are switched off: entries with arguments are removed, and no such entry is added") {
   Switches switches;
   SlowLog log(switches);
   log.configure(10'000, 10, true);
@@ -100,7 +100,7 @@ TEST_CASE("arguments are switched off: entries with arguments are removed, and l
   CHECK(log.size() == 0);
 }
 
-TEST_CASE("arguments are shown: they are limited in number and length, and secrets are redacted") {
+TEST_CASE("slow log shows arguments: their number and length are limited, and passwords are redacted") {
   const std::string long_text(SlowLog::kMaxArgumentBytes + 7, 'x');
   std::vector<Bytes> words{"auth", "user", "secret"};
   Args args;

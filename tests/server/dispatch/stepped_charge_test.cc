@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("memory of a table changes: its charge is adjusted in whole steps, and smaller changes do not adjust it") {
+TEST_CASE("memory of a table changes: its charge is adjusted in whole steps, and not for less than a step") {
   constexpr std::size_t kStep = SteppedCharge::kStep;
   std::size_t charged = 0, calls = 0;
   SteppedCharge memory;
@@ -23,7 +23,7 @@ TEST_CASE("memory of a table changes: its charge is adjusted in whole steps, and
   CHECK(charged == 0);
 }
 
-TEST_CASE("no functions are set: nothing is charged") {
+TEST_CASE("charge and release functions are not set: follow() does nothing") {
   SteppedCharge memory;
   memory.follow(10 * SteppedCharge::kStep);
   memory.follow(0);

@@ -26,7 +26,7 @@ std::string upper(std::string name) {
 
 }  // namespace
 
-TEST_CASE("commands repeat in any spelling and order: RecentCommands finds what the table finds") {
+TEST_CASE("commands repeat in any spelling and order: RecentCommands finds the same command as the command table") {
   std::vector<CommandSpec> specs;
   const CommandTable table = make_table(&specs);
   RecentCommands recent;
@@ -41,7 +41,7 @@ TEST_CASE("commands repeat in any spelling and order: RecentCommands finds what 
   }
 }
 
-TEST_CASE("names resemble those of commands: RecentCommands finds no command") {
+TEST_CASE("texts resemble names of commands: RecentCommands finds no command") {
   std::vector<CommandSpec> specs;
   const CommandTable table = make_table(&specs);
   RecentCommands recent;

@@ -43,7 +43,7 @@ std::string invalidation(const std::string& key) {
 }
 constexpr const char* kInvalidateAll = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 
-TEST_CASE("key that a tracking client has read is written: it is invalidated once") {
+TEST_CASE("key that a tracking client has read is written: the client gets one invalidation") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   CHECK(t.switches.has(Switches::kTracking));
@@ -57,7 +57,7 @@ TEST_CASE("key that a tracking client has read is written: it is invalidated onc
   CHECK_FALSE(t.switches.has(Switches::kTracking));
 }
 
-TEST_CASE("invalidations are sent in slices: every key that a client has read is invalidated once") {
+TEST_CASE("invalidations are sent in slices: each key that a client has read is invalidated once") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   WriteBatch batch;
@@ -78,7 +78,7 @@ TEST_CASE("invalidations are sent in slices: every key that a client has read is
   CHECK(t.table.counts().keys == 1);
 }
 
-TEST_CASE("invalidations come during a long read: they follow its reply, and many become one of all keys") {
+TEST_CASE("invalidations come during a long read: they follow the read's reply, and many become one for all keys") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   for (const Bytes key : {"a", "b", "c"}) t.read(key);
@@ -105,7 +105,7 @@ TEST_CASE("invalidations come during a long read: they follow its reply, and man
   CHECK(t.received() == invalidation("a"));
 }
 
-TEST_CASE("range delete covers thousands of keys that a client has read: it invalidates all keys") {
+TEST_CASE("range delete covers thousands of keys that a client has read: the client gets one invalidation for all keys") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   for (int i = 0; i < 10'000; ++i) t.read("k" + std::to_string(i));
@@ -122,7 +122,7 @@ TEST_CASE("range delete covers thousands of keys that a client has read: it inva
   CHECK(t.table.counts().keys == 0);
 }
 
-TEST_CASE("client uses NOLOOP: it gets the keys that others wrote, and not its own") {
+TEST_CASE("client tracks with NOLOOP: it gets invalidations of keys that others wrote, and none of its own") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});
   Client other;
@@ -137,8 +137,7 @@ TEST_CASE("client uses NOLOOP: it gets the keys that others wrote, and not its o
   CHECK(t.received() == invalidation("theirs"));
 }
 
-TEST_CASE(
-    "server notes many keys that clients have read: the notes are charged, and take at most their part of the memory budget") {
+TEST_CASE("tracked keys are many: they are charged to the memory budget, and take at most their part of it") {
   Fixture t;
   std::int64_t charged = 0;
   t.table.memory.charge = [&](std::size_t bytes) { charged += static_cast<std::int64_t>(bytes); };
@@ -154,7 +153,7 @@ TEST_CASE(
   CHECK(charged == 0);
 }
 
-TEST_CASE("broadcast is large: clients share its keys, which count in the output of each") {
+TEST_CASE("broadcast has 1,000 keys: clients share its text, and the text counts in the output of each client") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true});
   WriteBatch batch;
@@ -169,7 +168,7 @@ TEST_CASE("broadcast is large: clients share its keys, which count in the output
   CHECK(t.client.out.memory() == 0);
 }
 
-TEST_CASE("key expires: it is invalidated like a written key") {
+TEST_CASE("key that a client has read expires: the client gets an invalidation, as for a write") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   t.read("k");
@@ -178,7 +177,7 @@ TEST_CASE("key expires: it is invalidated like a written key") {
   CHECK(t.received() == invalidation("k"));
 }
 
-TEST_CASE("database is flushed: all keys are invalidated, even for a client that has read none") {
+TEST_CASE("database is flushed: every tracking client gets an invalidation for all keys, even if it has read none") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   WriteBatch batch;
@@ -187,7 +186,7 @@ TEST_CASE("database is flushed: all keys are invalidated, even for a client that
   CHECK(t.received() == kInvalidateAll);
 }
 
-TEST_CASE("redirection target has disconnected: its client is notified of that instead") {
+TEST_CASE("redirection target has disconnected: the tracking client gets tracking-redir-broken instead") {
   Fixture t;
   t.table.is_connected = [](std::uint64_t) { return false; };
   t.table.set(t.client, {.on = true, .redirect = 9});
@@ -207,7 +206,7 @@ TEST_CASE("batch writes a key twice: the key is broadcast once") {
   CHECK(t.received() == ">2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
 }
 
-TEST_CASE("one pass has several commits: they are broadcast as one message per prefix, in order") {
+TEST_CASE("one pass has several commits: their keys are broadcast in one message per prefix, in order") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a", "b"}});
   for (const char* key : {"b1", "a2", "c1", "a1"}) t.write(key, 7);
@@ -218,7 +217,7 @@ TEST_CASE("one pass has several commits: they are broadcast as one message per p
   CHECK(t.received().empty());
 }
 
-TEST_CASE("another client tracks a longer prefix: the keys of the shorter prefix stay in order") {
+TEST_CASE("another client tracks a longer prefix: keys broadcast for the shorter prefix stay in order") {
   Fixture t;
   Client other;
   other.id = 2;
@@ -230,7 +229,7 @@ TEST_CASE("another client tracks a longer prefix: the keys of the shorter prefix
   CHECK(t.received() == ">2\r\n$10\r\ninvalidate\r\n*3\r\n$2\r\naa\r\n$3\r\nabx\r\n$2\r\nac\r\n");
 }
 
-TEST_CASE("key is written: clients whose broadcast prefix it begins with get an invalidation, and no other client does") {
+TEST_CASE("key is written: clients with a broadcast prefix of the key get an invalidation, and other clients do not") {
   Fixture t;
   Client other;
   for (const char* prefix : {"", "a", "ab", "abc:", "abc:de", "abd", "aa", "abc:df", "b", "abc:d\xff"}) {
@@ -283,7 +282,7 @@ TEST_CASE("prefixes are added and removed in any order: each key is broadcast fo
   }
 }
 
-TEST_CASE("long key begins with thousands of nested prefixes: it is stored once") {
+TEST_CASE("long key begins with thousands of broadcast prefixes: the key is stored once for all broadcasts") {
   Fixture t;
   std::vector<Client> clients(2000);
   for (std::size_t i = 0; i < clients.size(); ++i) {
@@ -299,7 +298,7 @@ TEST_CASE("long key begins with thousands of nested prefixes: it is stored once"
   CHECK(t.received().starts_with(">2\r\n$10\r\ninvalidate\r\n*100\r\n$60003\r\n"));
 }
 
-TEST_CASE("keys have thousands of different lists of prefixes: all keys are invalidated") {
+TEST_CASE("keys of a batch match thousands of different lists of prefixes: clients get an invalidation for all keys") {
   Fixture t;
   std::vector<Client> clients(2000);
   t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
@@ -318,7 +317,7 @@ TEST_CASE("keys have thousands of different lists of prefixes: all keys are inva
   CHECK(t.received() == invalidation("aab"));
 }
 
-TEST_CASE("pass has too many broadcasts: each client whose prefixes were written gets one, which invalidates all keys") {
+TEST_CASE("pass has too many broadcasts: each client whose prefixes were written gets one invalidation for all keys") {
   constexpr std::size_t kClients = 60, kPrefixes = 1000;
   Fixture t;
   std::size_t messages = 0;
@@ -351,7 +350,7 @@ TEST_CASE("pass has too many broadcasts: each client whose prefixes were written
   CHECK(t.received() == invalidation("p1:key"));
 }
 
-TEST_CASE("broadcasts have too many bytes: all keys are invalidated") {
+TEST_CASE("broadcasts have too many bytes: clients get an invalidation for all keys") {
   constexpr std::size_t kClients = 200;
   Fixture t;
   std::vector<Client> clients(kClients);
@@ -372,7 +371,7 @@ TEST_CASE("broadcasts have too many bytes: all keys are invalidated") {
   CHECK(t.received() == kInvalidateAll);
 }
 
-TEST_CASE("only the NOLOOP client itself wrote a key: the client's broadcast leaves the key out") {
+TEST_CASE("only the NOLOOP client itself wrote a key: the broadcast to this client omits the key") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});
   Client other;
@@ -388,7 +387,7 @@ TEST_CASE("only the NOLOOP client itself wrote a key: the client's broadcast lea
   CHECK(t.received() == invalidation("both"));
 }
 
-TEST_CASE("range is deleted: all keys of a broadcasting client are invalidated") {
+TEST_CASE("range is deleted: a broadcasting client gets an invalidation for all keys") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
   WriteBatch batch;
@@ -397,7 +396,7 @@ TEST_CASE("range is deleted: all keys of a broadcasting client are invalidated")
   CHECK(t.received() == kInvalidateAll);
 }
 
-TEST_CASE("notes of read keys exceed their memory: some notes are removed, and their keys are invalidated") {
+TEST_CASE("tracked keys exceed their memory: some are removed, and their clients get invalidations for them") {
   constexpr std::size_t kKeyBytes = 1000, kFit = 50, kKeys = 200;
   Fixture t(kFit * kKeyBytes);
   t.table.set(t.client, {.on = true});

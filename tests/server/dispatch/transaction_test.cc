@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("keys are watched: they are copied and kept by database and key, and the first state of a key stays") {
+TEST_CASE("key is watched again: its first version stays; keys with equal names in two databases are two keys") {
   WatchedKeys watched;
   CHECK((watched.size() == 0 && watched.begin() == watched.end()));
   CHECK_FALSE(watched.contains({0, "a"}));

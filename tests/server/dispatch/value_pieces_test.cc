@@ -61,7 +61,7 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE("part of a value is visited: it comes in pieces, in order and whole") {
+TEST_CASE("part of a large value is visited: the visitor gets every byte of the part, in pieces and in order") {
   Run run(GENERATE(false, true));
   const std::uint64_t first = 5, length = 2 * kValuePieceBytes + 100;
   std::vector<std::pair<std::uint64_t, std::size_t>> pieces;
@@ -82,7 +82,7 @@ TEST_CASE("part of a value is visited: it comes in pieces, in order and whole") 
   CHECK(run.server.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("visitor returns an error: the visit ends with it") {
+TEST_CASE("visitor of a value returns an error: the visit ends with this error") {
   Run run(GENERATE(false, true));
   int pieces = 0;
   const Status status = visit_value(*run.ctx, run.found, 0, kBytes,
@@ -91,7 +91,7 @@ TEST_CASE("visitor returns an error: the visit ends with it") {
   CHECK(pieces == 2);
 }
 
-TEST_CASE("client disconnects: a visit or copy ends after the current piece") {
+TEST_CASE("client disconnects: a visit or copy of a value ends after the current piece") {
   Run run(GENERATE(false, true));
   int pieces = 0;
   const Status status = visit_value(*run.ctx, run.found, 0, kBytes, [&](std::uint64_t, Bytes) {

@@ -23,7 +23,7 @@ Status read_all(const std::string& bytes, Commands* commands) {
 
 }  // namespace
 
-TEST_CASE("append-only file with time stamps: its commands are read, and the stamps are skipped") {
+TEST_CASE("append-only file has time stamps: its commands are read, and the stamps are skipped") {
   Commands commands;
   REQUIRE(
       read_all(
@@ -33,7 +33,7 @@ TEST_CASE("append-only file with time stamps: its commands are read, and the sta
   CHECK(commands == Commands{{"SELECT", "3"}, {"SET", "k", "a\r\nb"}});
 }
 
-TEST_CASE("append-only file ends within a command, or is no such file: the error is corruption") {
+TEST_CASE("append-only file ends within a command, or has another format: reading returns kCorruption") {
   const std::string whole = "*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n";
   for (std::size_t length = 1; length < whole.size(); ++length) {
     Commands commands;
@@ -49,7 +49,7 @@ TEST_CASE("append-only file ends within a command, or is no such file: the error
   }
 }
 
-TEST_CASE("manifest of an append-only file is read: its files are listed in order, without those of type history") {
+TEST_CASE("append-only manifest is read: it lists its files in order, without those of type history") {
   const auto input =
       InputFile::of("file a.1.base.rdb seq 1 type b\nfile a.0.incr.aof seq 0 type h\nfile a.1.incr.aof seq 1 type i\n");
   const auto files = read_aof_manifest(*input);
@@ -57,7 +57,7 @@ TEST_CASE("manifest of an append-only file is read: its files are listed in orde
   CHECK(*files == std::vector<std::string>{"a.1.base.rdb", "a.1.incr.aof"});
 }
 
-TEST_CASE("manifest has a line that is not understood: the error names the line") {
+TEST_CASE("append-only manifest has an invalid line: the error names the line") {
   const auto input = InputFile::of("file a.1.base.rdb seq 1 type b\nfile \"a b\" seq 2 type i\n");
   const auto files = read_aof_manifest(*input);
   REQUIRE(files.status().code() == Code::kCorruption);

@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("report is saved and restored: it has the same counts, lines and keys in doubt") {
+TEST_CASE("import report is saved and restored: counts, lines and keys in doubt are the same") {
   TransferReport report;
   for (int i = 0; i < 7; ++i) report.add(3, "string", Fate::kTaken);
   report.add_lost(0, "hash with expiring fields", Fate::kUnsupported, "a\nb", "not known");
@@ -27,14 +27,14 @@ TEST_CASE("report is saved and restored: it has the same counts, lines and keys 
   CHECK(report.text("imported").find("1 of these exist") != std::string::npos);
 }
 
-TEST_CASE("report is restored from a bad line: the error has the line") {
+TEST_CASE("import report is restored from a bad line: the error names the line") {
   TransferReport report;
   CHECK(report.restore("lost many\n").message().find("lost many") != std::string::npos);
   CHECK_FALSE(report.restore("else 5\n").is_ok());
   CHECK_FALSE(report.restore("count 0 1 2 3\n").is_ok());
 }
 
-TEST_CASE("state is written and read: it is the same; a missing file is no state") {
+TEST_CASE("resume state is written and read: it is unchanged; its file is missing: reading returns no state") {
   const std::filesystem::path home = std::filesystem::temp_directory_path() / ("import_state_" + std::to_string(::getpid()));
   std::filesystem::create_directories(home);
   const std::string path = home / "state";

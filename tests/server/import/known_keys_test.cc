@@ -28,7 +28,7 @@ void note(KnownKeys& keys, const std::vector<Hashes>& hashes) { REQUIRE(keys.not
 
 }  // namespace
 
-TEST_CASE("pass is over: its keys are known with their values, and a key that the next one does not note is gone") {
+TEST_CASE("copy pass is over: its keys and values are known; a key that the next pass does not have is reported as gone") {
   KnownKeys keys = opened(KnownKeys::create(""));
   note(keys, {{5, 50}, {3, 30}});
   CHECK_FALSE(keys.has({5, 50}));
@@ -49,7 +49,7 @@ TEST_CASE("pass is over: its keys are known with their values, and a key that th
   CHECK(keys.has({3, 31}));
 }
 
-TEST_CASE("key is noted twice: its value is unknown if the two differ, and the key counts once") {
+TEST_CASE("pass reads a key twice with different values: its value is unknown, and the key counts once") {
   KnownKeys keys = opened(KnownKeys::create(""));
   note(keys, {{1, 10}, {2, 20}, {1, 11}, {2, 20}, {1, 10}});
   keys.end_notes();
@@ -59,7 +59,7 @@ TEST_CASE("key is noted twice: its value is unknown if the two differ, and the k
   CHECK(keys.has({2, 20}));
 }
 
-TEST_CASE("first pass is interrupted: keys before the record are known, later ones have an unknown value") {
+TEST_CASE("first pass is interrupted: keys before the saved position are known, later keys have an unknown value") {
   const File file;
   std::uint64_t recorded = 0;
   {
@@ -81,7 +81,7 @@ TEST_CASE("first pass is interrupted: keys before the record are known, later on
   CHECK(keys.to() == 5 * sizeof(Hashes));
 }
 
-TEST_CASE("later pass is interrupted twice: what the pass before and all attempts have noted is known") {
+TEST_CASE("later pass is interrupted twice: keys of the previous pass and of all its attempts are known") {
   const File file;
   std::uint64_t from = 0, to = 0;
   {
@@ -118,7 +118,7 @@ TEST_CASE("later pass is interrupted twice: what the pass before and all attempt
   CHECK(keys.from() == to);
 }
 
-TEST_CASE("file of known keys is shorter than its record, or absent: the error names it") {
+TEST_CASE("file of known keys is shorter than the saved position: resuming fails, and the error has the file's size") {
   const File file;
   CHECK(KnownKeys::resume(file.path, 0, 0).status().message().find(file.path) != std::string::npos);
   {

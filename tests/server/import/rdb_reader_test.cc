@@ -80,7 +80,7 @@ std::string sample() {
 
 }  // namespace
 
-TEST_CASE("RDB file with every kind of marker: its keys are found, with database, expiry and raw value") {
+TEST_CASE("RDB file has every kind of marker: its keys are found, with database, expiry and raw value") {
   const ReadFile read = read_file(sample());
   INFO(read.status.to_string());
   REQUIRE(read.status.is_ok());
@@ -95,7 +95,7 @@ TEST_CASE("RDB file with every kind of marker: its keys are found, with database
   CHECK((read.entries[5].key == "s" && rdb_type_name(read.entries[5].type) == "stream"));
 }
 
-TEST_CASE("entry of an RDB file becomes a payload: RESTORE reads the same value from it") {
+TEST_CASE("entry of an RDB file becomes a payload of RESTORE: the payload has the same value") {
   const ReadFile read = read_file(sample());
   REQUIRE(read.entries.size() == 6);
   const std::string payload = rdb_payload(read.entries[1], 99);
@@ -103,7 +103,7 @@ TEST_CASE("entry of an RDB file becomes a payload: RESTORE reads the same value 
   CHECK(load_string(payload) == "42");
 }
 
-TEST_CASE("RDB file ends early: the error names the byte, wherever the end is") {
+TEST_CASE("RDB file ends early, at any byte: the error names the byte") {
   const std::string file = sample();
   for (std::size_t length = 0; length < file.size(); ++length) {
     const ReadFile read = read_file(file.substr(0, length));
@@ -113,7 +113,7 @@ TEST_CASE("RDB file ends early: the error names the byte, wherever the end is") 
   }
 }
 
-TEST_CASE("a byte of an RDB file is changed: the checksum fails, or an earlier error is found") {
+TEST_CASE("any bit of an RDB file is changed: reading fails, by the checksum at the latest") {
   const std::string file = sample();
   for (std::size_t at = 9; at < file.size(); ++at) {
     for (const int bit : {0, 3, 7}) {
@@ -125,7 +125,7 @@ TEST_CASE("a byte of an RDB file is changed: the checksum fails, or an earlier e
   }
 }
 
-TEST_CASE("RDB file names a length that it does not have: no memory is allocated for it") {
+TEST_CASE("RDB file claims a string longer than the file: reading fails before memory is allocated") {
   std::string file(RAW("REDIS0009"));
   file += RAW("\x00\x01k\x81\x7f\xff\xff\xff\xff\xff\xff\xff");  // a string of nearly 2^63 bytes
   CHECK(read_file(file).status.code() == Code::kCorruption);
@@ -138,7 +138,7 @@ TEST_CASE("file is no RDB file, or of an unknown version: the error says so") {
   CHECK(read_file("REDIS0099").status.code() == Code::kUnsupported);
 }
 
-TEST_CASE("value of an unknown type: the import stops, since its end cannot be found") {
+TEST_CASE("RDB file has a value of an unknown type: reading stops, since the value's end cannot be found") {
   std::string file(RAW("REDIS0011"));
   file += RAW("\x63\x01k\x01v");
   const ReadFile read = read_file(with_crc(file));
@@ -146,7 +146,7 @@ TEST_CASE("value of an unknown type: the import stops, since its end cannot be f
   CHECK(read.status.message().find("unknown type 99") != Bytes::npos);
 }
 
-TEST_CASE("checksum of an RDB file is 0: it is not checked") {
+TEST_CASE("RDB file has the checksum 0: the checksum is not compared") {
   std::string file(RAW("REDIS0011"));
   file += RAW("\x00\x01k\x01v\xff");
   CHECK(read_file(file + std::string(8, '\0')).entries.size() == 1);

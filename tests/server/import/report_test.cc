@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("report: columns are aligned, sums are in the last row, keys that are missing are listed with the reason") {
+TEST_CASE("import report: columns are aligned, the last row has sums, and missing keys are listed with the reason") {
   TransferReport report;
   for (int i = 0; i < 1234; ++i) report.add(0, "string", Fate::kTaken);
   report.add(12, "hash", Fate::kExpired);
@@ -24,7 +24,7 @@ TEST_CASE("report: columns are aligned, sums are in the last row, keys that are 
         "  database 12, stream \"a\\x00\\\"\": no streams\n");
 }
 
-TEST_CASE("report of more than twenty missing keys: the first are shown, and how to list all") {
+TEST_CASE("import report has over twenty missing keys: it shows the first ones, and how to list all") {
   TransferReport report;
   for (int i = 0; i < 23; ++i) report.add_lost(0, "list", Fate::kRefused, "k" + std::to_string(i), "too large");
   const std::string text = report.text("imported");
@@ -33,7 +33,7 @@ TEST_CASE("report of more than twenty missing keys: the first are shown, and how
   CHECK(text.find("and 3 more; --list FILE lists all") != std::string::npos);
 }
 
-TEST_CASE("report without missing keys: it has the table only") {
+TEST_CASE("import report has no missing keys: it is only the table") {
   TransferReport report;
   report.add(0, "set", Fate::kTaken);
   CHECK_FALSE(report.lost_any());

@@ -20,7 +20,7 @@ std::string line(std::int64_t unix_micros, std::int64_t offset, std::size_t room
 
 }  // namespace
 
-TEST_CASE("failure log: line has the time, the level and the text, as every line of the log has") {
+TEST_CASE("failure log: line begins with time and level, as every line of the log does") {
   CHECK(line(0, 0) == "1970-01-01T00:00:00.000+00:00 E out of memory\n");
   CHECK(line(1'796'169'599 * kSecond + 987'654, 5 * 3600 + 1800) == "2026-12-02T05:29:59.987+05:30 E out of memory\n");
   CHECK(line(1'709'164'800 * kSecond, -9 * 3600 - 1800) == "2024-02-28T14:30:00.000-09:30 E out of memory\n");
@@ -28,7 +28,7 @@ TEST_CASE("failure log: line has the time, the level and the text, as every line
   CHECK(line(951'868'800 * kSecond, 0) == "2000-03-01T00:00:00.000+00:00 E out of memory\n");
 }
 
-TEST_CASE("failure log: format is JSON: the line is an object whatever the text has, and stays one when it is cut") {
+TEST_CASE("failure log: format is JSON: the line is one JSON object for any text, even if the text is cut") {
   const std::string_view text[] = {"a \"quote\", ", "a \\ and a \n line"};
   std::string out(1024, '?');
   out.resize(format_failure(out, 0, 0, text, true));
@@ -41,7 +41,7 @@ TEST_CASE("failure log: format is JSON: the line is an object whatever the text 
   CHECK(cut.ends_with("4567\"}\n"));
 }
 
-TEST_CASE("failure log: text is longer than the room: it is cut and the line still ends") {
+TEST_CASE("failure log: text is longer than the buffer: the line is cut and ends with a line feed") {
   CHECK(line(0, 0, 36) == "1970-01-01T00:00:00.000+00:00 E out\n");
   CHECK(line(0, 0, 1) == "\n");
 }

@@ -13,7 +13,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("log: message has control bytes: they are escaped, and the line stays one line") {
+TEST_CASE("log: message has control bytes: they are escaped, and the message is one line") {
   const std::string path = std::filesystem::temp_directory_path() / ("ebbtide-server-log-test-" + std::to_string(::getpid()));
   std::filesystem::remove(path);
   {
@@ -29,7 +29,7 @@ TEST_CASE("log: message has control bytes: they are escaped, and the line stays 
   CHECK(line.find("backup: /a\\n2026-01-01T00:00:00.000+00:00 E forged\\r\\x1b[31m\\t\\x7f\n") != std::string::npos);
 }
 
-TEST_CASE("log: format is JSON: each line is one object, whatever the message has") {
+TEST_CASE("log: format is JSON: each line is one JSON object, whatever bytes the message has") {
   const std::string path = std::filesystem::temp_directory_path() / ("ebbtide-server-log-json-" + std::to_string(::getpid()));
   std::filesystem::remove(path);
   {
@@ -48,7 +48,7 @@ TEST_CASE("log: format is JSON: each line is one object, whatever the message ha
   CHECK(second.ends_with(R"(,"level":"error","message":"\\xff"})"));
 }
 
-TEST_CASE("escape_controls: UTF-8 text stays, and broken UTF-8 and C1 controls are escaped") {
+TEST_CASE("escape_controls: UTF-8 text is unchanged, and broken UTF-8 and C1 controls are escaped") {
   CHECK(escape_controls("Zoë 日本 \xf0\x9f\x8c\x8a \\n") == "Zoë 日本 \xf0\x9f\x8c\x8a \\n");
   CHECK(escape_controls("\xc2\x9b") == "\\xc2\\x9b");
   CHECK(escape_controls("\xff\xc3") == "\\xff\\xc3");
@@ -76,7 +76,7 @@ TEST_CASE("escape_controls: characters that change the direction of text, end a 
   }
 }
 
-TEST_CASE("log limiter: messages come within the interval: they are counted and reported with the next line") {
+TEST_CASE("log limiter: messages come within the interval: they are dropped, and the next line has their number") {
   LogLimiter limiter(1'000);
   CHECK(limiter.pass("a", 5'000) == "a");
   CHECK_FALSE(limiter.pass("b", 5'999));
@@ -85,8 +85,7 @@ TEST_CASE("log limiter: messages come within the interval: they are counted and 
   CHECK(limiter.pass("e", 100) == "e");  // a clock that was set back does not suppress it
 }
 
-TEST_CASE(
-    "log file is a named pipe: it is refused at once, at the start and when it is reopened, and the old file stays in use") {
+TEST_CASE("log file is a named pipe: it is refused at once, also when the log is reopened, and the old file stays in use") {
   const std::string path = std::filesystem::temp_directory_path() / ("ebbtide-server-log-pipe-" + std::to_string(::getpid()));
   const std::string why =
       "log.file: " + path +
@@ -109,14 +108,14 @@ TEST_CASE(
   CHECK(line.ends_with("after the pipe"));
 }
 
-TEST_CASE("log file is /dev/null, or standard output by its name: it is opened") {
+TEST_CASE("log.file is /dev/null or /dev/stdout: it is opened") {
   for (const char* const path : {"/dev/null", "/dev/stdout"}) {
     ServerLog log("error", path);
     CHECK(log.reopen().empty());
   }
 }
 
-TEST_CASE("log file is in a missing directory: the directory is made; a file that cannot be opened is an error with its reason") {
+TEST_CASE("log file is in a missing directory: the directory is made; log file is a directory: the error says so") {
   const auto room = std::filesystem::temp_directory_path() / ("ebbtide-server-log-room-" + std::to_string(::getpid()));
   ServerLog log("info", room / "logs" / "server.log");
   CHECK(std::filesystem::is_regular_file(room / "logs" / "server.log"));

@@ -45,7 +45,7 @@ class Root {
   const fs::path path_;
 };
 
-TEST_CASE("cgroup: service of version 2 has a limit: the limit applies, and its file is named") {
+TEST_CASE("cgroup: service's group of version 2 has a limit: this limit applies, and its file is named") {
   Root root;
   root.version2("/system.slice/db.service").file("/sys/fs/cgroup/system.slice/db.service/memory.max", "1073741824\n");
   root.file("/sys/fs/cgroup/system.slice/memory.max", "max\n");
@@ -55,7 +55,7 @@ TEST_CASE("cgroup: service of version 2 has a limit: the limit applies, and its 
   CHECK(limit->file == "/sys/fs/cgroup/system.slice/db.service/memory.max");
 }
 
-TEST_CASE("cgroup: parent's limit is smaller than the group's: the parent's applies") {
+TEST_CASE("cgroup: parent's limit is smaller than the group's: the parent's limit applies") {
   Root root;
   root.version2("/system.slice/db.service").file("/sys/fs/cgroup/system.slice/db.service/memory.max", "1073741824\n");
   root.file("/sys/fs/cgroup/system.slice/memory.max", "536870912\n");
@@ -69,7 +69,7 @@ TEST_CASE("cgroup: memory.high is below memory.max: memory.high applies") {
   CHECK(cgroup_memory_limit(root.path())->file == "/sys/fs/cgroup/a/memory.high");
 }
 
-TEST_CASE("cgroup: sub-group of version 1 has a limit: the smallest limit on the way up applies") {
+TEST_CASE("cgroup: sub-group of version 1 has a limit: the smallest limit of the group and its parents applies") {
   Root root;
   root.version1("/docker/abc").file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   root.file("/sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "2147483648\n");
@@ -104,14 +104,14 @@ TEST_CASE("cgroup: version 2 path does not exist below the mount point: limits c
   CHECK(cgroup_cpu_quota(root.path())->value == Approx(0.5));
 }
 
-TEST_CASE("cgroup: mount shows a subtree with the process's group: limits come from the group's path below it") {
+TEST_CASE("cgroup: mount shows a subtree with the process's group: the limit is read at the group's path in the subtree") {
   Root root;
   root.version2("/pods/p1/db", "/pods/p1").file("/sys/fs/cgroup/db/memory.max", "1048576\n");
   root.file("/sys/fs/cgroup/memory.max", "2097152\n");
   CHECK(cgroup_memory_limit(root.path())->file == "/sys/fs/cgroup/db/memory.max");
 }
 
-TEST_CASE("cgroup: hybrid system: the limits of both versions are compared") {
+TEST_CASE("cgroup: system has versions 1 and 2: the smaller of both limits applies") {
   Root root;
   root.file("/proc/self/cgroup", "3:memory:/a\n1:name=systemd:/a\n0::/b\n");
   root.file("/proc/self/mountinfo",
@@ -123,7 +123,7 @@ TEST_CASE("cgroup: hybrid system: the limits of both versions are compared") {
   CHECK(cgroup_memory_limit(root.path())->value == 4194304);
 }
 
-TEST_CASE("cgroup: no limit, or unreadable files: there is no limit") {
+TEST_CASE("cgroup: no limit is set, or its files are unreadable: no limit applies") {
   Root root;
   SECTION("no /proc") {}
   SECTION("version 2, max") {
@@ -137,7 +137,7 @@ TEST_CASE("cgroup: no limit, or unreadable files: there is no limit") {
   CHECK_FALSE(cgroup_cpu_quota(root.path()));
 }
 
-TEST_CASE("machine: group's limit is below the machine's memory: the limit applies, and its source is named for the log") {
+TEST_CASE("machine: group's limit is below the machine's memory: the limit applies, and the log names its source") {
   Root root;
   root.version2("/x").file("/proc/meminfo", "MemTotal:        4194304 kB\nMemFree: 1 kB\n");
   CHECK(usable_memory(root.path()).bytes == std::uint64_t{4} << 30);

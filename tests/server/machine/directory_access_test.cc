@@ -46,7 +46,7 @@ bool may_become_another() {
   return false;
 }
 
-TEST_CASE("directory is the process's own, or it or its parent is missing: no reason is given") {
+TEST_CASE("data directory belongs to the process, or is missing: why_unusable() returns no reason") {
   const Directory directory;
   CHECK(why_unusable(directory.path()).empty());
   CHECK(why_unusable(directory.path() + "/data").empty());
@@ -54,7 +54,7 @@ TEST_CASE("directory is the process's own, or it or its parent is missing: no re
   CHECK(why_unusable(directory.path() + "/no/parent").empty());
 }
 
-TEST_CASE("directory belongs to root: another user is refused, and the error has both users and the remedy") {
+TEST_CASE("data directory belongs to root: another user is refused, and the error has both users and the remedy") {
   if (!may_become_another()) return;
   const Directory directory;
   const std::string why = asked_as_other(directory.path());
@@ -63,7 +63,7 @@ TEST_CASE("directory belongs to root: another user is refused, and the error has
                    std::to_string(::getegid()) + " " + directory.path());
 }
 
-TEST_CASE("directory is missing in a parent of root: the error names the parent and has a remedy for a volume") {
+TEST_CASE("data directory is missing in a parent of root: the error names the parent and a remedy for a volume") {
   if (!may_become_another()) return;
   const Directory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
@@ -72,7 +72,7 @@ TEST_CASE("directory is missing in a parent of root: the error names the parent 
   CHECK(why.find("may not create " + directory.path() + "/data in it: chown 12345:") != std::string::npos);
 }
 
-TEST_CASE("data directory is inside one that may not be entered: the error names the outer one and asks for another place") {
+TEST_CASE("parent of the data directory may not be entered: the error names the parent and asks for another place") {
   if (!may_become_another()) return;
   const Directory directory;
   const std::string why = asked_as_other(directory.path() + "/data/x");
@@ -81,7 +81,7 @@ TEST_CASE("data directory is inside one that may not be entered: the error names
   CHECK(why.find("chown") == std::string::npos);
 }
 
-TEST_CASE("directory can be read but not written: it is refused") {
+TEST_CASE("data directory can be read but not written: it is refused") {
   if (!may_become_another()) return;
   const Directory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
@@ -90,7 +90,7 @@ TEST_CASE("directory can be read but not written: it is refused") {
   CHECK(asked_as_other(directory.path()).empty());
 }
 
-TEST_CASE("owner has no rights to the directory: the error has its mode as the reason") {
+TEST_CASE("owner has no rights to the data directory: the error names the directory's mode") {
   const Directory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0500) == 0);
   std::string why;
@@ -103,7 +103,7 @@ TEST_CASE("owner has no rights to the directory: the error has its mode as the r
   CHECK(why.find("its mode lacks rights: chmod u+rwx " + directory.path()) != std::string::npos);
 }
 
-TEST_CASE("file whose mode or owner forbids its use: the remedy names the file, its owner and the command") {
+TEST_CASE("mode or owner of a file forbids its use: the remedy names the file, its owner and the command") {
   const Directory directory;
   const std::string file = directory.path() + "/CURRENT", error = "I/O error: open " + file + ": Permission denied";
   std::ofstream(file) << "x";
@@ -125,7 +125,7 @@ TEST_CASE("file whose mode or owner forbids its use: the remedy names the file, 
   REQUIRE(::unlink(file.c_str()) == 0);
 }
 
-TEST_CASE("error of a limit or a drive: the remedy names the limit or the drive") {
+TEST_CASE("error comes from a limit or a drive: the remedy names the limit or the drive") {
   const auto remedy = [](const char* error) { return remedy_for(error, "data", 64); };
   CHECK(remedy("I/O error: open data/CURRENT: Too many open files") ==
         "this process may open 64 files: raise the limit (LimitNOFILE of the service, or ulimit -n)");
@@ -135,7 +135,7 @@ TEST_CASE("error of a limit or a drive: the remedy names the limit or the drive"
   CHECK(remedy("corruption: data/MANIFEST-000001: record checksum mismatch at 66").empty());
 }
 
-TEST_CASE("directory that every user may write to: a warning says so, unless users may only add files") {
+TEST_CASE("every user may write to the data directory: a warning names its mode; with the sticky bit: no warning") {
   const Directory directory;
   CHECK(exposed_directory(directory.path()).empty());
   REQUIRE(::chmod(directory.path().c_str(), 0777) == 0);

@@ -8,20 +8,20 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("limit of open files is large enough: all clients are served, and tables get the other files") {
+TEST_CASE("limit of open files is large enough for all clients: tables get the remaining files") {
   const FileShares shares = share_files(1'048'576, 10'000);
   CHECK(shares.clients == 10'000);
   CHECK(shares.tables == 1'048'576 - 10'000 - 128);
 }
 
-TEST_CASE("limit of open files is small: clients get two thirds of what logs and ports leave") {
+TEST_CASE("limit of open files is small: clients get two thirds of the files that logs and ports do not need") {
   CHECK(share_files(400, 10'000).clients == 200);
   CHECK(share_files(400, 10'000).tables == 100);
   CHECK(share_files(64, 10'000).clients == 32);
   CHECK(share_files(64, 10'000).tables == 16);
 }
 
-TEST_CASE("limit of open files has any value: clients and tables get files, and never more than the limit") {
+TEST_CASE("limit of open files has any value: clients and tables get some files, and together at most the limit") {
   for (std::uint64_t limit = 4; limit < 5000; ++limit) {
     INFO(limit);
     const FileShares shares = share_files(limit, 1000);
@@ -31,7 +31,7 @@ TEST_CASE("limit of open files has any value: clients and tables get files, and 
   }
 }
 
-TEST_CASE("file_limit_for() returns a limit with which all wanted clients are served") {
+TEST_CASE("file_limit_for() returns a limit of open files with which all wanted clients are served") {
   for (const std::uint64_t clients : {1u, 2u, 3u, 31u, 100u, 9'999u, 10'000u, 1'000'000u}) {
     INFO(clients);
     CHECK(share_files(file_limit_for(clients), clients).clients == clients);

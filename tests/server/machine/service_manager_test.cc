@@ -69,7 +69,7 @@ TEST_CASE("service manager: socket is an abstract name: the manager gets the rep
 
 TEST_CASE("no service manager: a report does nothing") { CHECK(ServiceManager("").report("READY=1").empty()); }
 
-TEST_CASE("service manager: address is no socket: the error names it") {
+TEST_CASE("service manager: address is not that of a socket: the error names the address") {
   for (const std::string& address : {unique("/tmp/nothing-"), std::string("relative"), std::string("/"), std::string(200, '/')})
     for (const std::string& error : {ServiceManager(address).report("READY=1"), ServiceManager(address).starting("x", 1000)})
       CHECK_THAT(error, Catch::Contains("NOTIFY_SOCKET '" + address + "'"));
@@ -83,7 +83,7 @@ TEST_CASE("service manager: manager does not read: a report returns an error ins
   CHECK_FALSE(error.empty());
 }
 
-TEST_CASE("watchdog limit is for this process: the period is half of it; for another process, or malformed: 0") {
+TEST_CASE("watchdog limit is for this process: the period is half the limit; for another process or malformed: 0") {
   CHECK(watchdog_period_ms("30000000", "", 7) == 15'000);
   CHECK(watchdog_period_ms("30000000", "7", 7) == 15'000);
   CHECK(watchdog_period_ms("30000000", "8", 7) == 0);

@@ -30,7 +30,7 @@ MetricsSnapshot sample() {
 
 }  // namespace
 
-TEST_CASE("database is being opened: metrics are served") {
+TEST_CASE("database is being opened: metrics of the server are served, without those of the engine") {
   MetricsSnapshot s = sample();
   s.loading = true;
   const std::string text = metrics_text(s);
@@ -62,7 +62,7 @@ TEST_CASE("database is being opened: metrics are served") {
   CHECK(text.find("ebbtide_wal") == std::string::npos);
 }
 
-TEST_CASE("database is open: metrics of the engine are served, with levels") {
+TEST_CASE("database is open: metrics of the engine are served, with values for each level") {
   MetricsSnapshot s = sample();
   Stats stats;
   stats.user_bytes_written = 100;
@@ -144,7 +144,7 @@ TEST_CASE("database is open: metrics of the engine are served, with levels") {
   CHECK(metrics_text(s).find("ebbtide_delete_io_budget_bytes_per_second{") == std::string::npos);
 }
 
-TEST_CASE("every metric family has help, a type and the prefix, and appears once; counters end in _total") {
+TEST_CASE("every metric family has a help text, a type and the prefix, and appears once; names of counters end in _total") {
   MetricsSnapshot s = sample();
   s.engine = Stats{};
   std::istringstream lines(metrics_text(s));
@@ -168,7 +168,7 @@ TEST_CASE("every metric family has help, a type and the prefix, and appears once
   CHECK(families.size() > 40);
 }
 
-TEST_CASE("database has a workload: its operations, mix, divergence and costs are written by kind") {
+TEST_CASE("database has a workload: metrics give its operations, mix, divergence and costs by kind of operation") {
   MetricsSnapshot s = sample();
   s.engine.emplace();
   MetricsSnapshot::DatabaseWorkload known;

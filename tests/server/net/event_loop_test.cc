@@ -340,7 +340,7 @@ std::string echo(const std::string& text) { return "*2\r\n$4\r\nECHO\r\n" + bulk
 
 }  // namespace
 
-TEST_CASE("memory is exceeded: a connection whose buffers grow is closed, even if others are larger") {
+TEST_CASE("memory budget is exceeded: a connection whose buffers grow is closed, even if others have larger buffers") {
   Harness h;
   const int large = h.connect(), small = h.connect();
   const auto incomplete = [](std::size_t bulks) {
@@ -366,7 +366,7 @@ TEST_CASE("memory is exceeded: a connection whose buffers grow is closed, even i
   CHECK(h.logged("storage.memory_budget is spent") == 1);
 }
 
-TEST_CASE("memory is spent and many connections hold incomplete commands: some are closed until the others have their share") {
+TEST_CASE("memory is spent by incomplete commands: connections over their share are closed until the others fit") {
   NetSettings settings;
   settings.memory_budget = 16 << 20;  // connections that are not closed may hold an eighth of it: 21 KB each of 100
   Harness h(settings);
@@ -386,7 +386,7 @@ TEST_CASE("memory is spent and many connections hold incomplete commands: some a
   }
 }
 
-TEST_CASE("connection closes: its buffers are released in the same round") {
+TEST_CASE("connection closes: its buffers are released in the same round of the loop") {
   Harness h;
   const int client = h.connect();
   std::string large = "*101\r\n$4\r\nECHO\r\n";
@@ -399,7 +399,7 @@ TEST_CASE("connection closes: its buffers are released in the same round") {
   CHECK(h.memory.buffers < (1 << 20));
 }
 
-TEST_CASE("pass has no time for some commands: they run later, in turns, after commands of other connections") {
+TEST_CASE("pass has no time for all commands: the others run in turns, after commands of other connections") {
   Harness h;
   const int first = h.connect(), second = h.connect(), third = h.connect();
   std::string spends[2];
@@ -470,7 +470,7 @@ TEST_CASE("long commands run in slices: short commands run before the next slice
   CHECK(order.substr(0, 60).find(std::string(8, 'b')) == std::string::npos);
 }
 
-TEST_CASE("inputs are large: parsing takes a part of a round, and a short command comes before the remaining input") {
+TEST_CASE("inputs are large: parsing takes a part of each round, and a short command runs before the remaining input") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 20; ++i) links.push_back(h.connect());
@@ -492,7 +492,7 @@ TEST_CASE("inputs are large: parsing takes a part of a round, and a short comman
   CHECK(h.sink.order.size() == 20 * 4000 + 1);
 }
 
-TEST_CASE("outputs are large: they are sent over several rounds, small outputs at once, and all arrive") {
+TEST_CASE("outputs are large: they are sent over several rounds, and small outputs at once") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 30; ++i) links.push_back(h.connect());
@@ -525,7 +525,7 @@ TEST_CASE("outputs are large: they are sent over several rounds, small outputs a
   for (const int link : links) CHECK(h.receive(link, 100'000).size() == 100'000);
 }
 
-TEST_CASE("many connections close: they are freed over several rounds") {
+TEST_CASE("many connections close: the loop frees them over several rounds") {
   struct State final : ClientState {
     explicit State(std::atomic<int>& count) : ended(count) {}
     ~State() override { ++ended; }
@@ -572,7 +572,7 @@ TEST_CASE("many clients disconnect while their commands wait: the commands end o
   CHECK(h.sink.freed == ids);
 }
 
-TEST_CASE("client sends a pipeline: it is one pass, and its replies are in order") {
+TEST_CASE("client sends a pipeline: it runs in one pass, and the replies are in order") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a") + echo("b") + "PING\r\n" + echo("c"));
@@ -580,7 +580,7 @@ TEST_CASE("client sends a pipeline: it is one pass, and its replies are in order
   CHECK(h.sink.largest_pass == 4);
 }
 
-TEST_CASE("arguments and replies are big: they arrive whole") {
+TEST_CASE("arguments and replies have megabytes: they arrive whole") {
   Harness h;
   const int fd = h.connect();
   const std::string big(5'000'000, 'v');
@@ -589,7 +589,7 @@ TEST_CASE("arguments and replies are big: they arrive whole") {
   writer.join();
 }
 
-TEST_CASE("command waits: it delays its own client only, and order is kept") {
+TEST_CASE("command waits: only its own client is delayed, and the replies are in order") {
   Harness h;
   const int slow = h.connect(), quick = h.connect();
   h.send(slow, echo("first") + "WAIT\r\n" + echo("last"));
@@ -615,7 +615,7 @@ TEST_CASE("command waits: it delays its own client only, and order is kept") {
   h.expect(slow, "+OK\r\n" + bulk("last") + bulk("later still"));
 }
 
-TEST_CASE("command sink has a file descriptor of its own: its events wake the loop") {
+TEST_CASE("command sink has a file descriptor: its events wake the loop") {
   Harness h;
   h.watch_event();
   const int fd = h.connect();
@@ -638,7 +638,7 @@ TEST_CASE("command sink has a file descriptor of its own: its events wake the lo
   CHECK(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return h.sink.events == 1; }));
 }
 
-TEST_CASE("client is resumed on its event loop's own thread: it is served in that round") {
+TEST_CASE("command is resumed on its event loop's own thread: the client is served in the same round") {
   Harness h;
   h.watch_event();
   const int fd = h.connect();
@@ -666,7 +666,7 @@ TEST_CASE("client that has disconnected or does not wait is resumed: nothing hap
   h.expect(fd, bulk("y"));
 }
 
-TEST_CASE("replies depend on the log: they wait for it, and earlier replies do not") {
+TEST_CASE("replies depend on the log: they are sent once the log has their data; earlier replies are sent before") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("free"));
@@ -735,7 +735,7 @@ TEST_CASE("log reaches a reply's seq while the socket is full: the reply leaves 
   h.expect(fd, "+SEEN\r\n");
 }
 
-TEST_CASE("outcome of a reply is unknown: the reply becomes an error") {
+TEST_CASE("outcome of a write is unknown, since the log failed: the reply becomes an error") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "SEE 10\r\n");
@@ -748,7 +748,7 @@ TEST_CASE("outcome of a reply is unknown: the reply becomes an error") {
   h.expect_end(fd);
 }
 
-TEST_CASE("client breaks the protocol: the error comes after earlier replies, and then the connection ends") {
+TEST_CASE("client breaks the protocol: it gets earlier replies, then the error, and the connection is closed") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a") + "*1\r\nfoo");
@@ -766,7 +766,7 @@ TEST_CASE("client speaks HTTP or TLS: it gets no reply") {
   CHECK(h.loop->counters().security_closes.get() == 1);
 }
 
-TEST_CASE("client sends POST or Host: it loses its waiting replies, and all loops together log that once a minute") {
+TEST_CASE("client sends POST or Host: it gets no waiting replies, and all loops together log one line a minute") {
   Harness h;
   TestSink::Shared others_sink;
   EventLoop other(1, h.settings, &h.shared, &h.env);
@@ -802,7 +802,7 @@ TEST_CASE("client sends POST or Host: it loses its waiting replies, and all loop
   CHECK(h.logged("POST or Host:") == 2);
 }
 
-TEST_CASE("reply closes the connection: later commands do not run") {
+TEST_CASE("reply of a command closes the connection: later commands of the client do not run") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a") + "CLOSE\r\n" + echo("never"));
@@ -810,7 +810,7 @@ TEST_CASE("reply closes the connection: later commands do not run") {
   h.expect_end(fd);
 }
 
-TEST_CASE("last reply was sent: the client is not live any more, although its peer keeps the socket open") {
+TEST_CASE("server has sent its last reply to a client: the client is not listed as live, even if it keeps the socket open") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a"));
@@ -822,7 +822,7 @@ TEST_CASE("last reply was sent: the client is not live any more, although its pe
   CHECK_FALSE(h.shared.live.contains(1));
 }
 
-TEST_CASE("client is unauthenticated: its commands run one by one, and AUTH lifts its limits") {
+TEST_CASE("client is unauthenticated: its commands run one by one; AUTH removes its limits") {
   Harness h;
   const int fd = h.connect(true);
   h.send(fd, "AUTH x\r\n" + echo(std::string(20'000, 'y')));
@@ -837,7 +837,7 @@ TEST_CASE("client is unauthenticated: its commands run one by one, and AUTH lift
   CHECK(h.shared.strangers == 0);
 }
 
-TEST_CASE("client does not read: nothing is read from it") {
+TEST_CASE("client does not read its replies: the server stops reading its commands") {
   Harness h;
   const int fd = h.connect();
   // The peer never reads: output grows up to the high-water mark, and then input stays in the kernel.
@@ -867,7 +867,7 @@ TEST_CASE("client does not read: nothing is read from it") {
   CHECK((h.receive(fd, expected.size()) == expected));
 }
 
-TEST_CASE("client exceeds its output limit: it is closed") {
+TEST_CASE("client exceeds its output limit: the server closes the connection") {
   NetSettings settings;
   settings.output.hard = 100'000;
   Harness h(settings);
@@ -937,7 +937,7 @@ struct SoftLimit {
 
 }  // namespace
 
-TEST_CASE("output stays above the soft limit: the client is closed after its time, not before") {
+TEST_CASE("output stays above the soft limit: the client is closed after the configured time, not before") {
   SoftLimit client;
   client.exceed();
   client.pass_time(58'000);
@@ -947,7 +947,7 @@ TEST_CASE("output stays above the soft limit: the client is closed after its tim
   CHECK(client.h.receive(client.fd, 10'000'000).size() < SoftLimit::repeated(bulk(std::string(60'000, 'z'))).size());
 }
 
-TEST_CASE("output falls below the soft limit and exceeds it again: the whole time starts again") {
+TEST_CASE("output falls below the soft limit and exceeds it again: the configured time starts again") {
   SoftLimit client;
   client.exceed();
   client.pass_time(50'000);
@@ -978,7 +978,7 @@ TEST_CASE("big values being received exceed the limit for all clients: the clien
   CHECK(h.memory.values == 0);
 }
 
-TEST_CASE("client sends a big value: it is charged until its command is done") {
+TEST_CASE("client sends a big value: the value is charged to the memory budget until its command is done") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "*2\r\n$4\r\nWAIT\r\n" + bulk(std::string(2'000'000, 'x')));
@@ -997,7 +997,7 @@ TEST_CASE("client sends a big value: it is charged until its command is done") {
   CHECK(h.memory.values == 0);
 }
 
-TEST_CASE("client has state: it is charged like the client's buffers") {
+TEST_CASE("client keeps state, such as watched keys: it is charged to the memory budget like the client's buffers") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "*2\r\n$4\r\nKEEP\r\n" + bulk("5000000"));
@@ -1006,7 +1006,7 @@ TEST_CASE("client has state: it is charged like the client's buffers") {
   CHECK(h.memory.buffers >= 5'000'000);
 }
 
-TEST_CASE("command still uses the input of a disconnected client: the input stays charged until the command releases it") {
+TEST_CASE("command still uses the input of a disconnected client: the input stays charged until the command is done") {
   Harness h;
   const int fd = h.connect();
   std::string command = "*2001\r\n" + bulk("WAIT");
@@ -1032,7 +1032,7 @@ TEST_CASE("command still uses the input of a disconnected client: the input stay
   CHECK(h.memory.buffers == 0);
 }
 
-TEST_CASE("pushes to many clients do not fit into the budget: they are dropped one by one, and the clients closed") {
+TEST_CASE("pushes to many clients do not fit into the budget: they are dropped one by one, and these clients closed") {
   Harness h;
   const int writer = h.connect();
   std::vector<int> readers;
@@ -1047,7 +1047,7 @@ TEST_CASE("pushes to many clients do not fit into the budget: they are dropped o
   CHECK(h.sink.largest_output < 1'000'000);
 }
 
-TEST_CASE("client has a large unread reply that is charged to its command: it is not closed for that") {
+TEST_CASE("client has a large unread reply that is charged to its command: the server does not close the client") {
   Harness h;
   h.memory.sink = &h.sink;
   h.memory.most = 6'000'000;
@@ -1086,7 +1086,7 @@ TEST_CASE("memory is spent: the client with the largest buffers is closed, and c
   CHECK(h.shared.clients == 2);
 }
 
-TEST_CASE("command asked for a retry: it runs again after its time, unless it is resumed earlier") {
+TEST_CASE("command asks for a retry after some time: it runs again then, or earlier if it is resumed") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "LATER\r\n" + echo("after"));
@@ -1099,7 +1099,7 @@ TEST_CASE("command asked for a retry: it runs again after its time, unless it is
   h.expect(fd, "+OK\r\n" + bulk("after"));
 }
 
-TEST_CASE("end of input comes together with the last command: the loop notices it") {
+TEST_CASE("client's last command and end of input come together: the loop replies and closes the connection") {
   Harness h;
   const auto [ours, theirs] = h.tcp_pair();
   h.send(ours, echo("bye"));
@@ -1111,7 +1111,7 @@ TEST_CASE("end of input comes together with the last command: the loop notices i
   CHECK(h.shared.clients == 0);
 }
 
-TEST_CASE("wall clock is set: no client times out because of it") {
+TEST_CASE("wall clock jumps: no client times out because of it") {
   NetSettings settings;
   settings.idle_timeout_ms = 30'000;
   Harness h(settings);
@@ -1134,7 +1134,7 @@ TEST_CASE("wall clock is set: no client times out because of it") {
   h.expect(fd, bulk("x"));
 }
 
-TEST_CASE("unauthenticated client is evicted: it gets the reason, and a client that has authenticated meanwhile stays") {
+TEST_CASE("unauthenticated client is evicted: it gets the reason; a client that has authenticated meanwhile stays") {
   Harness h;
   const int stranger = h.connect(true), known = h.connect(true);
   h.send(known, "AUTH\r\n");
@@ -1151,7 +1151,7 @@ TEST_CASE("unauthenticated client is evicted: it gets the reason, and a client t
   CHECK_FALSE(h.shared.unauthenticated.take_one_to_close());
 }
 
-TEST_CASE("busy loop has not yet taken over new connections: unauthenticated ones count for their host, and can be evicted") {
+TEST_CASE("unauthenticated connections wait for a busy loop: they count for their host, and can be evicted") {
   Harness h;
   const int early = h.connect(true, "10.0.0.1:1");
   h.settle();
@@ -1180,7 +1180,7 @@ TEST_CASE("busy loop has not yet taken over new connections: unauthenticated one
   CHECK((h.shared.strangers == 0 && h.shared.clients == 2));
 }
 
-TEST_CASE("tasks take long: clients are served in between, and tasks keep their order") {
+TEST_CASE("tasks of the loop take long: clients are served in between, and tasks keep their order") {
   Harness h;
   const int fd = h.connect();
   h.settle();
@@ -1202,7 +1202,7 @@ TEST_CASE("tasks take long: clients are served in between, and tasks keep their 
   h.expect(fd, "+OK\r\n");
 }
 
-TEST_CASE("hundreds of connections arrive at once: each round takes some of them, and all are served in the end") {
+TEST_CASE("hundreds of connections arrive at once: each round accepts some of them, and all are served in the end") {
   Harness h;
   std::vector<int> links;
   std::promise<std::size_t> taken;
@@ -1220,7 +1220,7 @@ TEST_CASE("hundreds of connections arrive at once: each round takes some of them
   CHECK(h.shared.clients == 300);
 }
 
-TEST_CASE("message goes to hundreds of clients: it is sent over several rounds, and all of them get it") {
+TEST_CASE("message goes to hundreds of clients: it is sent over several rounds, and every client gets it") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 600; ++i) links.push_back(h.connect());
@@ -1241,7 +1241,7 @@ TEST_CASE("message goes to hundreds of clients: it is sent over several rounds, 
   for (const int link : links) h.expect(link, "+news\r\n");
 }
 
-TEST_CASE("password is removed: no client counts as unauthenticated any more") {
+TEST_CASE("password is removed from the configuration: no client counts as unauthenticated any more") {
   NetSettings settings;
   settings.password_required = true;
   Harness h(settings);
@@ -1256,7 +1256,7 @@ TEST_CASE("password is removed: no client counts as unauthenticated any more") {
   h.expect(fd, bulk(std::string(20'000, 'y')));
 }
 
-TEST_CASE("client sends RESET: it has the whole time to authenticate again") {
+TEST_CASE("client sends RESET: it has the whole authentication timeout again") {
   Harness h;
   const int fd = h.connect(true);
   h.send(fd, "AUTH\r\n");
@@ -1274,7 +1274,7 @@ TEST_CASE("client sends RESET: it has the whole time to authenticate again") {
   CHECK(h.shared.strangers == 1);
 }
 
-TEST_CASE("clients are idle or unauthenticated: they are closed after their times") {
+TEST_CASE("clients are idle or unauthenticated: they are closed after the timeouts of the configuration") {
   NetSettings settings;
   settings.idle_timeout_ms = 30'000;
   Harness h(settings);
@@ -1297,7 +1297,7 @@ TEST_CASE("clients are idle or unauthenticated: they are closed after their time
   CHECK(h.shared.clients == 0);
 }
 
-TEST_CASE("client closes its sending side: it gets the replies to what it had sent") {
+TEST_CASE("client closes its sending side: it gets the replies to all commands that it has sent") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("bye"));
@@ -1306,7 +1306,7 @@ TEST_CASE("client closes its sending side: it gets the replies to what it had se
   h.expect_end(fd);
 }
 
-TEST_CASE("client disconnects while its command waits: its state is freed") {
+TEST_CASE("client disconnects while its command waits: the command and the client's state are freed") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "WAIT\r\n");
@@ -1317,7 +1317,7 @@ TEST_CASE("client disconnects while its command waits: its state is freed") {
   REQUIRE(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return h.sink.closed.size() == 1; }));
 }
 
-TEST_CASE("loop is stopped amid many clients and rounds: all connections are closed") {
+TEST_CASE("loop is stopped while 200 commands wait: all connections are closed") {
   Harness h;
   std::vector<int> fds;
   for (int i = 0; i < 200; ++i) fds.push_back(h.connect());

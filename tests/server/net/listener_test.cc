@@ -61,7 +61,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("no file descriptor is left: the listener does not spin, and continues when there is one") {
+TEST_CASE("no file descriptor is left: the listener does not spin, and accepts again when one is free") {
   Fixture f;
   f.io.poll();  // the sanitizer needs descriptors for its first check of these types
   const int client = connect_to(f.listener->port());
@@ -79,7 +79,7 @@ TEST_CASE("no file descriptor is left: the listener does not spin, and continues
   ::close(client);
 }
 
-TEST_CASE("client is refused: it can read the reason, whatever it has sent by then") {
+TEST_CASE("client is refused, and has already sent commands: it can read the reason") {
   Fixture f;
   const int first = connect_to(f.listener->port()), second = connect_to(f.listener->port());
   REQUIRE(::send(second, "PING\r\n", 6, MSG_NOSIGNAL) == 6);
@@ -91,7 +91,7 @@ TEST_CASE("client is refused: it can read the reason, whatever it has sent by th
   ::close(second);
 }
 
-TEST_CASE("setting changes while a batch is accepted: it applies to the later connections of the batch") {
+TEST_CASE("setting changes while a batch of connections is accepted: the new value applies to the rest of the batch") {
   Fixture f;
   NetSettings none = f.settings;
   none.max_clients = 0;
@@ -143,7 +143,7 @@ int option_of(int fd, int level, int option) {
 
 }  // namespace
 
-TEST_CASE("connection is accepted: its socket has the probes of tcp_keepalive, and sends replies without delay") {
+TEST_CASE("connection is accepted: its socket has tcp_keepalive's probes, and sends replies without delay") {
   Fixture f;
   std::uint64_t accepted = 0;
   const auto accept = [&](std::int64_t keepalive_ms) {
@@ -206,7 +206,7 @@ class SocketPath {
 
 }  // namespace
 
-TEST_CASE("Unix socket: it has the configured mode, and stop() removes it") {
+TEST_CASE("listener on a Unix socket: the socket has the configured mode, and stop() removes it") {
   Fixture f;
   const SocketPath place;
   REQUIRE(f.listener->listen_unix(place.path(), 0640).empty());
@@ -216,7 +216,7 @@ TEST_CASE("Unix socket: it has the configured mode, and stop() removes it") {
   CHECK(place.mode() == 0);
 }
 
-TEST_CASE("earlier process has left its Unix socket: it is replaced, and a socket in use is not") {
+TEST_CASE("earlier process has left its Unix socket: the file is replaced; socket is in use: listening fails") {
   const SocketPath place;
   const int left = place.bound();
   Fixture f;
@@ -228,7 +228,7 @@ TEST_CASE("earlier process has left its Unix socket: it is replaced, and a socke
   CHECK((place.mode() & 0777) == 0700);
 }
 
-TEST_CASE("another server listens on the path at stop(): its socket is kept") {
+TEST_CASE("another server has replaced the Unix socket: stop() keeps the file") {
   const SocketPath place;
   Fixture f;
   REQUIRE(f.listener->listen_unix(place.path(), 0700).empty());
@@ -240,7 +240,7 @@ TEST_CASE("another server listens on the path at stop(): its socket is kept") {
   ::close(other);
 }
 
-TEST_CASE("path of the socket is another file: the file is kept, and listening fails") {
+TEST_CASE("file at the Unix socket's path is no socket: the file is kept, and listening fails") {
   const SocketPath place;
   Fixture f;
   const int file = ::open(place.path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);

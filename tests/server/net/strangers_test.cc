@@ -5,8 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE(
-    "unauthenticated connections are too many: the oldest of the network with the most is closed; among equals, the oldest") {
+TEST_CASE("unauthenticated connections are too many: the network with the most of them loses its oldest") {
   Strangers strangers;
   strangers.add({1, "a", "a", nullptr});
   strangers.add({2, "b", "b", nullptr});
@@ -22,7 +21,7 @@ TEST_CASE(
   CHECK_FALSE(strangers.take_one_to_close());
 }
 
-TEST_CASE("peer of an unauthenticated connection sends no more: it is closed before others of its host, none of other hosts") {
+TEST_CASE("peer of an unauthenticated connection sends no more: it is closed before the others of its host") {
   Strangers strangers;
   strangers.add({1, "a", "a", nullptr});
   strangers.add({2, "a", "a", nullptr});
@@ -39,8 +38,7 @@ TEST_CASE("peer of an unauthenticated connection sends no more: it is closed bef
   CHECK_FALSE(strangers.take_one_to_close());
 }
 
-TEST_CASE(
-    "one host has many unauthenticated connections: no other host of its network loses one, even if its peer sends no more") {
+TEST_CASE("one host has many unauthenticated connections: other hosts of its network lose none") {
   Strangers strangers;
   strangers.add({1, "net/64", "net::1", nullptr});
   strangers.add({2, "other", "other", nullptr});

@@ -46,7 +46,7 @@ std::string messages(int from, int to) {
 
 }  // namespace
 
-TEST_CASE("messages are gathered: they reach another loop in order and in few tasks, and the own loop at once") {
+TEST_CASE("messages are published together: another loop gets them in order and in few tasks") {
   PubSub pubsub;
   Loop here(1), there(2);
   pubsub.add(PubSub::Kind::kChannel, "c", {&here, 1});
@@ -66,7 +66,7 @@ TEST_CASE("messages are gathered: they reach another loop in order and in few ta
   CHECK(here.run_tasks() == 0);
 }
 
-TEST_CASE("message is sent to an audience in parts: each of its clients gets it once, on every loop") {
+TEST_CASE("message is sent to its subscribers in parts: each subscriber gets it once, on every loop") {
   PubSub pubsub;
   Loop here(1), there(2);
   constexpr int kTimes = 2500;
@@ -90,7 +90,7 @@ TEST_CASE("message is sent to an audience in parts: each of its clients gets it 
   }
 }
 
-TEST_CASE("subscribers are searched in parts: the message reaches the same clients as one that is published at once") {
+TEST_CASE("subscribers are searched in parts: the message reaches the same clients as without parts") {
   PubSub pubsub;
   std::deque<Loop> loops;
   const std::string channel(10'000, 'c');
@@ -122,7 +122,7 @@ TEST_CASE("subscribers are searched in parts: the message reaches the same clien
   CHECK(at_once[2].empty());
 }
 
-TEST_CASE("patterns are removed while others are compared: they are left out, and no other is") {
+TEST_CASE("patterns are removed during a search for subscribers: only clients of the remaining patterns are found") {
   PubSub pubsub;
   Loop loop(1);
   const std::string channel(100'000, 'c');
@@ -140,7 +140,7 @@ TEST_CASE("patterns are removed while others are compared: they are left out, an
   CHECK(found.size() == 1);
 }
 
-TEST_CASE("empty channel matches the empty pattern only") {
+TEST_CASE("channel name is empty: only the empty pattern matches, and * does not") {
   PubSub pubsub;
   Loop loop(1);
   for (const char* pattern : {"", "*", "**"}) pubsub.add(PubSub::Kind::kPattern, pattern, {&loop, 1});
@@ -148,7 +148,7 @@ TEST_CASE("empty channel matches the empty pattern only") {
   CHECK(loop.client.out.to_string() == "*4\r\n$8\r\npmessage\r\n$0\r\n\r\n$0\r\n\r\n$4\r\ntext\r\n");
 }
 
-TEST_CASE("client disconnects while its list of names is made: the list ends early") {
+TEST_CASE("client disconnects while PUBSUB CHANNELS lists names for it: the list ends early") {
   PubSub pubsub;
   Loop loop(1);
   for (int i = 0; i < 1000; ++i) pubsub.add(PubSub::Kind::kChannel, std::to_string(i), {&loop, 1});
@@ -157,7 +157,7 @@ TEST_CASE("client disconnects while its list of names is made: the list ends ear
   CHECK(pubsub.names(PubSub::Kind::kChannel, "*", [] { return true; }).size() < 100);
 }
 
-TEST_CASE("channels, patterns and texts are long: they are in memory once for all subscribers, and arrive whole") {
+TEST_CASE("channel, pattern and text are long: all subscribers share one copy of each, and get them whole") {
   PubSub pubsub;
   Loop here(1), there(2);
   const std::string pattern(50'000, '*'), channel(60'000, 'c'), text(70'000, 't');

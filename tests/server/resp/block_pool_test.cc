@@ -42,7 +42,7 @@ std::size_t bytes_in_memory(const std::vector<char*>& blocks) {
   return static_cast<std::size_t>(std::count_if(blocks.begin(), blocks.end(), in_memory)) * kBlockBytes;
 }
 
-TEST_CASE("another thread frees blocks: they return to the system while the thread that took them is idle") {
+TEST_CASE("another thread frees blocks: they return to the system although the thread that took them is idle") {
   set_shared_block_bytes(kShared);
   with_blocks_of_idle_thread(4096, [](std::vector<char*>& blocks) {  // 64 MiB
     CHECK(bytes_in_memory(blocks) == 4096 * kBlockBytes);
@@ -53,7 +53,7 @@ TEST_CASE("another thread frees blocks: they return to the system while the thre
   });
 }
 
-TEST_CASE("thread has ended: other threads take its blocks") {
+TEST_CASE("thread that gave back a block has ended: another thread gets this block") {
   char* given = nullptr;
   std::thread([&] {
     given = take_block();

@@ -23,7 +23,7 @@ std::shared_ptr<const std::string> value_of(std::size_t bytes) { return std::mak
 
 }  // namespace
 
-TEST_CASE("shared values leave a buffer: the disposer frees a large one, and a small one is freed at once") {
+TEST_CASE("large shared value leaves an output buffer: the disposer frees it; a small value is freed at once") {
   KeepingDisposer disposer;
   OutputBuffer out;
   auto large = value_of(kDisposedBytes), small = value_of(kDisposedBytes - 1);
@@ -45,7 +45,7 @@ TEST_CASE("shared values leave a buffer: the disposer frees a large one, and a s
   CHECK(watched_small.expired());
 }
 
-TEST_CASE("command has a large argument: the disposer frees it, whatever ends the command") {
+TEST_CASE("command has a large argument: the disposer frees the argument when the command ends in any way") {
   KeepingDisposer disposer;
   ParserLimits limits;
   const std::string bytes(kDisposedBytes, 'a');
@@ -74,7 +74,7 @@ TEST_CASE("command has a large argument: the disposer frees it, whatever ends th
   CHECK(disposer.kept.size() == 1);
 }
 
-TEST_CASE("there is no disposer: memory is freed at once") {
+TEST_CASE("no disposer is set: let_go() frees memory at once") {
   auto value = value_of(kDisposedBytes);
   const std::weak_ptr<const std::string> watched = value;
   let_go(std::move(value), true);

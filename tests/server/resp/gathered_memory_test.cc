@@ -28,7 +28,7 @@ TEST_CASE("pieces have every size: they keep their bytes until all are released"
   CHECK(moved.copy("again") == "again");
 }
 
-TEST_CASE("pieces are few: they take little memory; pieces are many: their memory comes from the system") {
+TEST_CASE("few pieces are allocated: they take little memory; many pieces: their memory comes from the system") {
   GatheredMemory memory;
   memory.allocate(100);
   CHECK(memory.memory_bytes() == GatheredMemory::kFirstBlockBytes);

@@ -111,7 +111,7 @@ TEST_CASE("pipelined and inline commands are parsed") {
   REQUIRE(got.failure == RequestParser::Failure::kNone);
 }
 
-TEST_CASE("each kind of network input has its outcome") {
+TEST_CASE("valid and invalid requests of each kind: they give commands, a protocol error or another failure") {
   const auto error = [](const std::string& input, const ParserLimits& limits = {}) {
     same_however_split(input, limits, 1);
     const Outcome got = whole(input, limits);
@@ -178,13 +178,13 @@ TEST_CASE("each kind of network input has its outcome") {
   }
 }
 
-TEST_CASE("error follows commands: the commands are still handed out") {
+TEST_CASE("protocol error follows commands: the parser still hands out the commands") {
   const Outcome got = whole("*1\r\n$4\r\nPING\r\n*1\r\n$-1\r\n");
   CHECK(got.commands.size() == 1);
   CHECK(got.failure == RequestParser::Failure::kProtocol);
 }
 
-TEST_CASE("random streams are split at random: the outcome does not change") {
+TEST_CASE("random streams are split at random: commands and errors do not change") {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     std::mt19937 random(seed);
     std::string input;
@@ -224,7 +224,7 @@ TEST_CASE("random streams are split at random: the outcome does not change") {
   }
 }
 
-TEST_CASE("big bulk is announced: its memory grows with received bytes, not with announced bytes") {
+TEST_CASE("client announces a big bulk: the parser's memory grows with received bytes, not with announced bytes") {
   RequestParser parser;
   parser.feed("*2\r\n$3\r\nSET\r\n$536870912\r\nabc", {});
   REQUIRE(parser.parse({}, 10) == 0);
@@ -239,7 +239,7 @@ TEST_CASE("a million arguments are announced: they take no memory before they ar
   CHECK(parser.memory() < 20'000);
 }
 
-TEST_CASE("input exceeds the limit without a complete command: it fails") {
+TEST_CASE("input exceeds the limit without a complete command: parsing fails with kQueryBuffer") {
   ParserLimits limits;
   limits.max_query_buffer = 1 << 20;
   RequestParser parser;
@@ -256,7 +256,7 @@ TEST_CASE("input exceeds the limit without a complete command: it fails") {
   CHECK(parser.memory() < (4 << 20));
 }
 
-TEST_CASE("command has several big bulks: one does not count towards the input limit, and the others do") {
+TEST_CASE("command has several big bulks: the first does not count towards the input limit, and the others do") {
   ParserLimits limits;
   limits.max_query_buffer = 1 << 20;
   const std::string big = "$100000\r\n" + std::string(100'000, 'x') + "\r\n";
@@ -291,7 +291,7 @@ TEST_CASE("parse() reaches max_commands: it stops and keeps the remaining input"
   CHECK(parser.memory() <= 64 * sizeof(Bytes));
 }
 
-TEST_CASE("big arguments of a command are refused: they are skipped, and the next command is unaffected") {
+TEST_CASE("big arguments of a command are refused: the parser skips them, and parses the next command") {
   const std::string value(200'000, 'v');
   const std::string mset = resp({"MSET", "a", value, "b", value, "c", "small"});
   for (const std::size_t piece : {std::size_t{1} << 30, std::size_t{1'000}, std::size_t{70'001}}) {
@@ -324,7 +324,7 @@ TEST_CASE("big arguments of a command are refused: they are skipped, and the nex
   }
 }
 
-TEST_CASE("command has big arguments: they count as held until it is done") {
+TEST_CASE("command has big arguments: they count in big_memory() until the command is done") {
   RequestParser parser;
   parser.feed(resp({"SET", "k", std::string(100'000, 'x')}) + "PING\r\n", {});
   REQUIRE(parser.parse({}, 10) == 2);
@@ -334,7 +334,7 @@ TEST_CASE("command has big arguments: they count as held until it is done") {
   CHECK(parser.big_memory() == 0);
 }
 
-TEST_CASE("big arguments are handed over: they stay valid, and count for their new owner") {
+TEST_CASE("big arguments are handed over: they stay valid, and the parser does not count their memory any more") {
   RequestParser parser;
   parser.feed(resp({"SET", "a", std::string(100'000, 'x')}) + resp({"SET", "b", std::string(200'000, 'y')}) +
                   "*2\r\n$150000\r\n" + std::string(10, 'z'),
@@ -358,7 +358,7 @@ TEST_CASE("big arguments are handed over: they stay valid, and count for their n
   CHECK(parser.big_memory() == 0);
 }
 
-TEST_CASE("buffer grows by megabytes: arguments of the incomplete command stay valid until it is discarded") {
+TEST_CASE("buffer grows by megabytes: arguments of the incomplete command stay valid until the command is discarded") {
   constexpr int kCount = 100'000;
   std::string input = "*" + std::to_string(kCount + 1) + "\r\n$3\r\nDEL\r\n";
   const auto argument = [](int i) { return std::to_string(i) + std::string(40, 'a'); };

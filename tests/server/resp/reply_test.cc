@@ -32,7 +32,7 @@ std::string number(double value) {
 
 }  // namespace
 
-TEST_CASE("each kind of reply has its bytes in both protocols") {
+TEST_CASE("each kind of reply has the bytes of RESP2 and of RESP3") {
   golden([](Reply& r) { r.simple("PONG"); }, "+PONG\r\n", "+PONG\r\n");
   golden([](Reply& r) { r.ok(); }, "+OK\r\n", "+OK\r\n");
   golden([](Reply& r) { r.error("ERR a\r\nb"); }, "-ERR a  b\r\n", "-ERR a  b\r\n");
@@ -110,7 +110,7 @@ TEST_CASE("doubles are printed as in Redis 7.2") {
   CHECK(number(NAN) == "nan");
 }
 
-TEST_CASE("arrays are nested: they get lengths that are known only at their ends") {
+TEST_CASE("nested arrays get their lengths when they end: the reply has the right lengths") {
   const auto write = [](Reply& r) {
     r.simple("before");
     const auto outer = r.begin_array();
@@ -156,7 +156,7 @@ TEST_CASE("rollback removes everything that a handler wrote") {
   CHECK(out.to_string() == "$4\r\nkept\r\n");
 }
 
-TEST_CASE("values are large: they are referenced, not copied, and freed when sent") {
+TEST_CASE("value is large: the output buffer refers to it without a copy, and releases it when it is sent") {
   OutputBuffer out;
   Reply reply(&out);
   const auto owner = std::make_shared<const std::string>(1 << 20, 'x');
@@ -169,7 +169,7 @@ TEST_CASE("values are large: they are referenced, not copied, and freed when sen
   CHECK(out.memory() == 0);
 }
 
-TEST_CASE("reply exceeds the limit: it is dropped, and writing remains safe") {
+TEST_CASE("reply exceeds the output limit: it is dropped, and writing to the buffer remains safe") {
   OutputBuffer out;
   out.set_limit(100'000);
   Reply reply(&out);
@@ -226,7 +226,7 @@ TEST_CASE("writes, sends and rollbacks are random: the bytes stay in order") {
   CHECK((got == expected));
 }
 
-TEST_CASE("contents of a buffer move to another: small ones are copied, large and shared ones move") {
+TEST_CASE("output buffer is moved into another: small pieces are copied, large and shared ones move") {
   OutputBuffer from, to;
   to.append("before ");
   from.append("little ");
@@ -249,7 +249,7 @@ TEST_CASE("contents of a buffer move to another: small ones are copied, large an
   CHECK(shared.use_count() == 1);
 }
 
-TEST_CASE("contents are moved to a buffer: they count towards its limit, and an overflow moves too") {
+TEST_CASE("output is moved to another buffer: it counts towards that buffer's limit, and an overflow stays one") {
   OutputBuffer from, to, over;
   to.set_limit(100'000);
   from.append(std::string(200'000, 'x'));
@@ -263,7 +263,7 @@ TEST_CASE("contents are moved to a buffer: they count towards its limit, and an 
   CHECK(next.overflown());
 }
 
-TEST_CASE("message is shared by buffers: each counts it as if it were copied") {
+TEST_CASE("several buffers share a message: each counts it as if it were copied") {
   const auto text = std::make_shared<const std::string>(std::string(100'000, 'm') + "\r\n");
   OutputBuffer out, other, limited;
   limited.set_limit(90'000);

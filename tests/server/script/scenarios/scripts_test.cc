@@ -42,7 +42,7 @@ std::shared_ptr<const Script> script(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("short script runs on its event loop, a long one on a thread for scripts") {
+TEST_CASE("script is short: it runs on its event loop; script is long: it runs on a thread for scripts") {
   Server server;
   const auto quick = server.ask({"EVAL", "return 'quick'", "0"});
   CHECK(quick->step());
@@ -53,7 +53,7 @@ TEST_CASE("short script runs on its event loop, a long one on a thread for scrip
   CHECK(server.end(*slow) == "\"slow\"");
 }
 
-TEST_CASE("key of a long script is written meanwhile: the script runs again, and no write is lost") {
+TEST_CASE("another client writes a key of a long script: the script runs again, and no write is lost") {
   Server server;
   const auto asked = server.ask({"EVAL", kSlow + "return redis.call('incr', KEYS[1])", "1", "k"});
   REQUIRE_FALSE(asked->step());
@@ -65,7 +65,7 @@ TEST_CASE("key of a long script is written meanwhile: the script runs again, and
   CHECK(server("GET k", 2) == "\"11\"");
 }
 
-TEST_CASE("undeclared key of a long script is written meanwhile: the script runs again, and no write is lost") {
+TEST_CASE("another client writes an undeclared key of a long script: the script runs again, and no write is lost") {
   Server server;
   const auto asked = server.ask({"EVAL", kSlow + "return redis.call('incr', 'k')", "0"});
   REQUIRE_FALSE(asked->step());
@@ -82,7 +82,7 @@ TEST_CASE("script fails after a write: the write stays, and later commands of EX
   CHECK(server("GET k") == "\"1\"");
 }
 
-TEST_CASE("script that was added by EVAL 500 scripts ago leaves the cache, one of SCRIPT LOAD stays") {
+TEST_CASE("script cache is full: it drops the EVAL script that was longest unused, and keeps those of SCRIPT LOAD") {
   ScriptCache cache;
   REQUIRE(cache.add(script("loaded"), true, nullptr));
   REQUIRE(cache.add(script("used"), false, nullptr));
@@ -98,7 +98,7 @@ TEST_CASE("script that was added by EVAL 500 scripts ago leaves the cache, one o
   CHECK(cache.memory() == 0);
 }
 
-TEST_CASE("no script runs: none is killed; two run: both are killed") {
+TEST_CASE("two scripts run: SCRIPT KILL kills both; no script runs: it reports that there is none") {
   ScriptCache cache;
   CHECK_FALSE(cache.kill_all());
   const ScriptCache::Running first(cache), second(cache);
