@@ -12,7 +12,7 @@
 using namespace ebbtide;
 using namespace ebbtide::bench;
 
-TEST_CASE("histogram buckets: they are adjacent and contain their bounds") {
+TEST_CASE("histogram buckets: they are adjacent, and each contains its highest value") {
   for (std::size_t bucket = 0; bucket + 1 < Histogram::kBuckets; ++bucket) {
     const std::uint64_t highest = Histogram::highest_in(bucket);
     REQUIRE(Histogram::bucket_of(highest) == bucket);
@@ -22,7 +22,7 @@ TEST_CASE("histogram buckets: they are adjacent and contain their bounds") {
   CHECK(Histogram::bucket_of(~std::uint64_t{0}) == Histogram::kBuckets - 1);
 }
 
-TEST_CASE("histogram quantiles: they equal those of the sorted values to 0.8 %") {
+TEST_CASE("histogram quantiles: they equal the quantiles of the sorted values to 0.8 %") {
   Random random(7);
   std::vector<std::uint64_t> values;
   Histogram histogram;
@@ -43,7 +43,7 @@ TEST_CASE("histogram quantiles: they equal those of the sorted values to 0.8 %")
   CHECK(histogram.min() == values.front());
 }
 
-TEST_CASE("quantile of a fraction: it is the smallest value that at least this fraction of all values do not exceed") {
+TEST_CASE("quantile q of a histogram is the smallest value that a share q of all values do not exceed") {
   Histogram histogram;
   for (std::uint64_t value = 1; value <= 10; ++value) histogram.record(value);
   CHECK(histogram.quantile(0) == 1);
@@ -54,7 +54,7 @@ TEST_CASE("quantile of a fraction: it is the smallest value that at least this f
   CHECK(histogram.quantile(1) == 10);
 }
 
-TEST_CASE("histograms are merged: the result equals the histogram of all values") {
+TEST_CASE("histograms are merged: the result equals one histogram of all values") {
   Random random(8);
   Histogram one, other, all;
   for (int i = 0; i < 5'000; ++i) {
@@ -77,7 +77,7 @@ TEST_CASE("histogram is empty: its quantiles are 0") {
   CHECK(empty.mean() == 0);
 }
 
-TEST_CASE("arrivals of requests, at even or random intervals: their mean rate is the requested one") {
+TEST_CASE("requests arrive at even or random intervals: their mean rate is the requested rate") {
   for (const bool poisson : {false, true}) {
     Arrivals arrivals(50'000, poisson, 1'000, 3);
     std::int64_t last = 1'000, longest = 0;
@@ -97,7 +97,7 @@ TEST_CASE("arrivals of requests, at even or random intervals: their mean rate is
   }
 }
 
-TEST_CASE("numbers are shuffled: the result is a permutation, and not the identity") {
+TEST_CASE("numbers are shuffled: the result is a permutation, and not the order before") {
   for (const std::uint64_t n : {1, 2, 3, 16, 1000, 4097}) {
     const Shuffle shuffle(n, 5);
     std::set<std::uint64_t> seen;
@@ -113,7 +113,7 @@ TEST_CASE("numbers are shuffled: the result is a permutation, and not the identi
   }
 }
 
-TEST_CASE("stream is cut anywhere: replies are parsed whole") {
+TEST_CASE("stream of replies is cut anywhere: each reply is parsed whole") {
   const std::string stream = "+OK\r\n$5\r\nhe\r\no\r\n$-1\r\n:42\r\n-ERR no\r\n$0\r\n\r\n_\r\n";
   using Kind = ReplyView::Kind;
   const std::vector<std::pair<Kind, std::string>> expected = {{Kind::kSimple, "OK"},  {Kind::kBulk, "he\r\no"}, {Kind::kNull, ""},
@@ -138,7 +138,7 @@ TEST_CASE("stream is cut anywhere: replies are parsed whole") {
   }
 }
 
-TEST_CASE("input is no reply to a GET or SET: it is refused") {
+TEST_CASE("input is no reply to GET or SET: parsing fails") {
   CHECK_FALSE(parse_reply("*1\r\n$1\r\na\r\n"));
   CHECK_FALSE(parse_reply("$x\r\n"));
   CHECK_FALSE(parse_reply("$-2\r\n"));
@@ -146,7 +146,7 @@ TEST_CASE("input is no reply to a GET or SET: it is refused") {
   CHECK_FALSE(parse_reply(std::string(600, '+')));
 }
 
-TEST_CASE("value is checked: it is accepted for the key that it was made for, and for no other") {
+TEST_CASE("value is checked: it is accepted for its own key only") {
   const Requests requests(100, 0, 1);
   std::string value, set, get, absent;
   requests.append_value(42, value);
@@ -162,7 +162,7 @@ TEST_CASE("value is checked: it is accepted for the key that it was made for, an
   CHECK(absent == "*2\r\n$3\r\nGET\r\n$16\r\nkey:00000000004C\r\n");
 }
 
-TEST_CASE("compressible part of values: it has the requested size") {
+TEST_CASE("values have a compressible share: the compressible part has the requested size") {
   for (const double part : {0.0, 0.5, 1.0}) {
     const Requests requests(1000, part, 1);
     std::string values;

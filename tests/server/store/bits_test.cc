@@ -32,7 +32,7 @@ std::string random_value(std::mt19937_64& random, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("bits: counting and finding agree with a scan of each bit") {
+TEST_CASE("bits: BITCOUNT and BITPOS of random bytes equal a scan of each bit") {
   std::mt19937_64 random(1);
   for (int round = 0; round < 3000; ++round) {
     const std::string value = random_value(random, random() % 60 + 1);
@@ -64,7 +64,7 @@ TEST_CASE("bits: a bit is set: only that bit changes") {
   CHECK(value == std::string("\x00\x40\x00", 3));
 }
 
-TEST_CASE("bits: values have different lengths: the bytes after the shorter value stay") {
+TEST_CASE("bits: combine_bits() gets a value shorter than the result: bytes behind its end do not change") {
   const std::string a = "\xf0\x0f\xaa", b = "\xff";
   const auto combined = [](BitOp op, std::string into, Bytes value) {
     combine_bits(op, value, into.data());
@@ -79,7 +79,7 @@ TEST_CASE("bits: values have different lengths: the bytes after the shorter valu
   CHECK(combined(BitOp::kXor, std::string(19, 'a'), std::string(18, '\x03')) == std::string(18, 'b') + "a");
 }
 
-TEST_CASE("bitfields: types are parsed, and invalid types refused") {
+TEST_CASE("bitfields: valid types are parsed, and invalid types are refused") {
   CHECK(type_of("u63").bits == 63);
   CHECK(type_of("i64").is_signed);
   for (const Bytes bad : {"", "u", "i", "u0", "i0", "u64", "i65", "8", "U8", "u08", "u-1", "u8 ", "f32"}) {
@@ -88,7 +88,7 @@ TEST_CASE("bitfields: types are parsed, and invalid types refused") {
   }
 }
 
-TEST_CASE("bitfields: value is set at any offset and width: it reads back, and other bits stay") {
+TEST_CASE("bitfields: value is set at any offset and width: it is read back, and other bits stay") {
   std::mt19937_64 random(2);
   for (int round = 0; round < 3000; ++round) {
     std::string value = random_value(random, 24);
@@ -108,7 +108,7 @@ TEST_CASE("bitfields: value is set at any offset and width: it reads back, and o
   CHECK(get_field("", type_of("i64"), 1000) == 0);
 }
 
-TEST_CASE("bitfields: number does not fit: it wraps, saturates or fails") {
+TEST_CASE("bitfields: number does not fit into its type: it wraps, saturates or fails, as chosen") {
   const auto wrap = BitOverflow::kWrap, saturate = BitOverflow::kSaturate, fail = BitOverflow::kFail;
   const BitfieldType u8 = type_of("u8"), i8 = type_of("i8"), u63 = type_of("u63"), i64 = type_of("i64");
   CHECK(add_to_field(u8, 250, 10, wrap) == 4);

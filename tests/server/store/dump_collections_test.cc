@@ -89,7 +89,7 @@ constexpr const char* kBadFormat = "ERR Bad data format";
 
 }  // namespace
 
-TEST_CASE("collection is dumped: its bytes are those of Redis's plain forms") {
+TEST_CASE("collection is dumped: the payload has the bytes of Redis's plain forms") {
   const auto body = [](Bytes collection) {
     const std::string whole = dumped(collection);
     return whole.substr(0, whole.size() - 10);
@@ -118,7 +118,7 @@ TEST_CASE("collection is dumped: its bytes are those of Redis's plain forms") {
                   .is_ok());  // the item is cut off
 }
 
-TEST_CASE("collection is dumped: the payload is read back") {
+TEST_CASE("collection is dumped: loading the payload returns the same collection") {
   const std::string longest(70'000, 'x'), some(64, 'y'), control("\0\r\n", 3);
   const List list = {"b", "12", "b", "", longest, some, "-2147483649", control};
   const Set set = {"", "-1", "10", longest, some};
@@ -139,7 +139,7 @@ TEST_CASE("collection is dumped: the payload is read back") {
   }
 }
 
-TEST_CASE("payload has elements in any order: sets are sorted by members, sorted sets by scores, hashes keep the order") {
+TEST_CASE("payload has elements in any order: sets and sorted sets are sorted, and hashes keep the order") {
   CHECK(Load(payload("\x02\x02\x01"
                      "b\x01"
                      "a"s))
@@ -169,7 +169,7 @@ TEST_CASE("payload has elements in any order: sets are sorted by members, sorted
             .collection == encode(SortedSet{{-kInfinity, "b"}, {2.5, "a"}, {kInfinity, "c"}}));
 }
 
-TEST_CASE("payload has a packed form, compressed or not: it is read, and integers become their texts") {
+TEST_CASE("payload has a packed form of Redis, compressed or not: it is read, and integers become texts") {
   const std::string listpack =
       "\x0c\x00\x00\x00\x02\x00\x81"
       "a\x02\x07\x01\xff"s;
@@ -183,7 +183,7 @@ TEST_CASE("payload has a packed form, compressed or not: it is read, and integer
   CHECK(Load(payload("\x10" + compressed)).collection == encode(Hash{{"a", "7"}}));
 }
 
-TEST_CASE("collection in a payload is damaged: the error says that the format is bad") {
+TEST_CASE("collection in a payload is damaged: the error is Redis's text about a bad data format") {
   // Less data than the lengths announce, or none.
   CHECK(error_of("\x01\x00"s) == kBadFormat);
   CHECK(error_of("\x0b\x08\x02\x00\x00\x00\x00\x00\x00\x00"s) == kBadFormat);
@@ -243,7 +243,7 @@ TEST_CASE("collection in a payload is damaged: the error says that the format is
                  "ab") == kBadFormat);
 }
 
-TEST_CASE("payload is cut or changed and has a right checksum: it is refused or read, never beyond its end") {
+TEST_CASE("payload is cut or changed and has a right checksum: it is refused, or gives a valid collection") {
   const std::string whole = dumped(encode(SortedSet{{-1, "some"}, {1, "12"}, {2.5, "\xff"}}));
   const std::string body = whole.substr(0, whole.size() - 10);
   for (std::size_t cut = 1; cut < body.size(); ++cut) CHECK(error_of(body.substr(0, cut)) == kBadFormat);
@@ -257,7 +257,7 @@ TEST_CASE("payload is cut or changed and has a right checksum: it is refused or 
   }
 }
 
-TEST_CASE("hash with expiring fields is dumped: its bytes are those of Redis 7.4, and the hash is read back") {
+TEST_CASE("hash with expiring fields is dumped: its bytes are those of Redis 7.4, and loading returns the same hash") {
   const Hash hash{{"a", "x", 5'000}, {"b", "y"}, {"c", "z", 4'000}};
   const std::string whole = dumped(encode(hash));
   CHECK(whole.substr(0, whole.size() - 8) ==
@@ -269,7 +269,7 @@ TEST_CASE("hash with expiring fields is dumped: its bytes are those of Redis 7.4
   CHECK(Load(whole).collection == encode(hash));
 }
 
-TEST_CASE("payload of a hash with expiring fields is damaged: it is refused") {
+TEST_CASE("payload of a hash with expiring fields is damaged: loading is refused") {
   const std::string soonest = "\x10\x27\0\0\0\0\0\0"s, field = "\x01"s + "a\x01x";
   CHECK(Load(payload("\x18" + soonest + "\x01\x05" + field)).collection == encode(Hash{{"a", "x", 10'004}}));
   CHECK(Load(payload("\x16\x01\x05" + field)).collection == encode(Hash{{"a", "x", 5}}));
@@ -292,7 +292,7 @@ TEST_CASE("payload of a hash with expiring fields is damaged: it is refused") {
   CHECK(error_of(listpack(a + x + minus, 3)) == kBadFormat);
 }
 
-TEST_CASE("payload is a stream, a function or of a module's type: the type is known, but not supported") {
+TEST_CASE("payload is a stream, a function or a module's value: its type is known, and not supported") {
   for (const char type : {'\x06', '\x07', '\x0f', '\x13', '\x15', '\xf5', '\xf6'}) {
     CHECK(dumped_type(payload(std::string(1, type))) == DumpedType::kUnsupported);
   }
@@ -322,7 +322,7 @@ TEST_CASE("collection in a payload exceeds a limit: the error names the limit") 
         "ERR one command cannot build a collection of 67108866 bytes: 67108864 bytes are allowed");
 }
 
-TEST_CASE("small payload unpacks to much: it is refused, and memory is reserved before it is allocated") {
+TEST_CASE("small payload unpacks to 400 MB: it is refused, and no memory is reserved for it") {
   const Load huge(payload("\x01\x01" + zeros(400'000'000)));
   CHECK(huge.error == "ERR one command cannot build a collection of 400000000 bytes: 67108864 bytes are allowed");
   CHECK(huge.reserved == 0);
@@ -336,7 +336,7 @@ TEST_CASE("small payload unpacks to much: it is refused, and memory is reserved 
   CHECK(empty.reserved > 300'000 * sizeof(std::string) - kLargeValueBytes);
 }
 
-TEST_CASE("there is no memory for a collection: RESTORE fails before the collection is built") {
+TEST_CASE("memory has no room for a collection: RESTORE fails before the collection is built") {
   std::vector<std::string> names;
   for (int i = 0; i < 5000; ++i) names.push_back("member" + std::to_string(i));
   const std::string whole = dumped(encode(CollectionType::kList, List(names.begin(), names.end())));
@@ -347,7 +347,7 @@ TEST_CASE("there is no memory for a collection: RESTORE fails before the collect
   CHECK(Load(whole).error.empty());
 }
 
-TEST_CASE("collection is restored: memory is reserved for its result, and for its items if they are many") {
+TEST_CASE("collection is restored: memory is reserved for the result, and for the list of items if they are many") {
   const Load large(dumped(encode(CollectionType::kList, {std::string(900'000, 'x')})));
   CHECK(large.reserved == large.collection.size());
   const std::vector<std::string> names(20'000, "");

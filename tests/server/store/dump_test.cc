@@ -30,7 +30,7 @@ std::string body_of(Bytes value) {
 
 }  // namespace
 
-TEST_CASE("dump: checksum equals Redis's") {
+TEST_CASE("dump: checksum of a text is the CRC64 that Redis computes") {
   CHECK(crc64("") == 0);
   CHECK(crc64("123456789") == 0xe9c6d914c4b8d9ca);
   // Whole words and the bytes after them are processed by different code.
@@ -56,7 +56,7 @@ TEST_CASE("dump: integers and lengths take the fewest bytes") {
   CHECK(dump_string("x").substr(3, 2) == std::string("\x08\x00", 2));
 }
 
-TEST_CASE("dump: Redis's own payloads are read") {
+TEST_CASE("dump: payloads that Redis wrote are read") {
   // The DUMP of 60 times 'a', compressed with LZF.
   CHECK(load(std::string("\xc3\x09\x3c\x01"
                          "aa"
@@ -108,7 +108,7 @@ TEST_CASE("dump: damaged payloads and payloads of other types are refused") {
   CHECK(load_string(with_footer("")) == std::nullopt);
 }
 
-TEST_CASE("dump: length of a payload's string is known before any memory is taken for it") {
+TEST_CASE("dump: payload has a string: its length is known before memory is allocated") {
   const auto announced = [](const std::string& body) { return loaded_bytes(with_footer(std::string(1, '\0') + body)); };
   CHECK(loaded_bytes(dump_string(std::string(100'000, 'x'))) == 100'000);
   CHECK(loaded_bytes(dump_string("12345")) == 0);

@@ -58,14 +58,14 @@ double score(double longitude, double latitude) { return static_cast<double>(geo
 
 }  // namespace
 
-TEST_CASE("position becomes a geohash score: it is that of Redis's documentation", "[geo]") {
+TEST_CASE("position is encoded as a score: the score is that of Redis's documentation", "[geo]") {
   CHECK(geo_score(kPalermo) == 3479099956230698);
   CHECK(geo_score(kCatania) == 3479447370796909);
   CHECK(hash_of(kPalermo) == "sqc8b49rny0");
   CHECK(hash_of(kCatania) == "sqdtr74hyu0");
 }
 
-TEST_CASE("geohash score becomes a position: it is within half a cell of the original", "[geo]") {
+TEST_CASE("score is decoded to a position: it is within half a cell of the original position", "[geo]") {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> longitudes(-180, 180), latitudes(-kMaxLatitude, kMaxLatitude);
   for (int i = 0; i < 10'000; ++i) {
@@ -77,7 +77,7 @@ TEST_CASE("geohash score becomes a position: it is within half a cell of the ori
   }
 }
 
-TEST_CASE("point is at a limit: it is on the map; beyond: it is not", "[geo]") {
+TEST_CASE("point is at a limit of the map: it is on the map; point is beyond: it is not", "[geo]") {
   CHECK(is_on_map({180, kMaxLatitude}));
   CHECK(is_on_map({-180, -kMaxLatitude}));
   CHECK_FALSE(is_on_map({180.0001, 0}));
@@ -87,7 +87,7 @@ TEST_CASE("point is at a limit: it is on the map; beyond: it is not", "[geo]") {
   CHECK(geo_score({180, kMaxLatitude}) == 3ULL << 52);  // one column and one row beyond the last cell
 }
 
-TEST_CASE("score is a number that encodes no position: it has one on the map all the same", "[geo]") {
+TEST_CASE("score encodes no position, for example infinity: it is decoded to a point on the map", "[geo]") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const double each : {-1.0, -1e300, 1e300, kInfinity, -kInfinity, 9.3e18, 1.9e19}) CHECK(is_on_map(geo_point(each)));
   CHECK(geo_hash_number(kInfinity) == std::numeric_limits<std::int64_t>::min());
@@ -95,7 +95,7 @@ TEST_CASE("score is a number that encodes no position: it has one on the map all
   CHECK(geo_hash_number(-1.9) == -1);
 }
 
-TEST_CASE("distance between two places: it is that of Redis's documentation", "[geo]") {
+TEST_CASE("distance between two places is that of Redis's documentation", "[geo]") {
   const GeoPoint a = geo_point(static_cast<double>(geo_score(kPalermo))), b = geo_point(static_cast<double>(geo_score(kCatania)));
   CHECK(shown(geo_distance(a, b)) == "166274.1516");
   CHECK(shown(geo_distance(a, b) / *meters_of_unit("Mi")) == "103.3182");
@@ -109,7 +109,7 @@ TEST_CASE("places are antipodes: their distance is half the circumference", "[ge
   }
 }
 
-TEST_CASE("distance is formatted: it has four digits after the point", "[geo]") {
+TEST_CASE("distance is formatted: the text has four digits after the point", "[geo]") {
   CHECK(shown(0) == "0.0000");
   CHECK(shown(0.00004) == "0.0000");
   CHECK(shown(0.99996) == "1.0000");
@@ -117,7 +117,7 @@ TEST_CASE("distance is formatted: it has four digits after the point", "[geo]") 
   CHECK(shown(20020741.0001) == "20020741.0001");
 }
 
-TEST_CASE("cells that cover any search area: at most nine, and none overlaps another", "[geo]") {
+TEST_CASE("any search area is covered by cells: there are at most nine, and they do not overlap", "[geo]") {
   std::mt19937_64 random(2);
   std::uniform_real_distribution<double> longitudes(-180, 180), latitudes(-kMaxLatitude, kMaxLatitude), scale(-3, 9);
   for (int i = 0; i < 20'000; ++i) {
@@ -133,7 +133,7 @@ TEST_CASE("cells that cover any search area: at most nine, and none overlaps ano
   }
 }
 
-TEST_CASE("circle away from the poles: the search finds what a scan of all members finds", "[geo]") {
+TEST_CASE("circle away from the poles is searched: the search finds as many members as a scan of all members", "[geo]") {
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> near(-3, 3), scale(1, 5.3);
   for (int round = 0; round < 200; ++round) {
@@ -148,26 +148,26 @@ TEST_CASE("circle away from the poles: the search finds what a scan of all membe
   }
 }
 
-TEST_CASE("circle reaches over the antimeridian: members on both sides match", "[geo]") {
+TEST_CASE("circle crosses the antimeridian: members on both sides match", "[geo]") {
   const SortedSet members = sorted({{score(179.99, 0), "e"}, {score(-179.99, 0), "w"}, {score(0, 0), "x"}});
   CHECK(search(members, circle({179.999, 0}, 10'000)) == "ew");
   CHECK(search(members, box({-179.999, 0}, 10'000, 10'000)) == "we");
 }
 
-TEST_CASE("box: width is measured at the member's latitude", "[geo]") {
+TEST_CASE("box is searched: its width is measured at the latitude of each member", "[geo]") {
   const SortedSet members = sorted({{score(1, 0), "a"}, {score(1, 10), "b"}, {score(1, 20), "c"}});
   CHECK(search(members, box({0, 0}, 2 * 111'500.0, 2 * 2'250'000.0)) == "abc");
   CHECK(search(members, box({0, 0}, 2 * 110'000.0, 2 * 2'250'000.0)) == "bc");
   CHECK(search(members, box({0, 0}, 2 * 110'000.0, 2 * 1'200'000.0)) == "b");
 }
 
-TEST_CASE("search has a limit: it ends with as many matches", "[geo]") {
+TEST_CASE("geo search has a limit: it ends after this number of matches", "[geo]") {
   const SortedSet members = sorted({{score(0, 0), "a"}, {score(0.001, 0.001), "b"}, {score(0.002, 0.002), "c"}});
   CHECK(search(members, circle({0, 0}, 1000)) == "abc");
   CHECK(search(members, circle({0, 0}, 1000), 2) == "ab");
 }
 
-TEST_CASE("matches are sorted: the first ones are the nearest or the farthest", "[geo]") {
+TEST_CASE("geo matches are sorted and limited: the nearest or the farthest are returned", "[geo]") {
   std::vector<GeoMatch> matches;
   for (const double distance : {5.0, 1.0, 4.0, 2.0, 3.0}) matches.push_back({{}, {}, distance});
   sort_matches(&matches, 2, false);
@@ -177,13 +177,13 @@ TEST_CASE("matches are sorted: the first ones are the nearest or the farthest", 
   for (int i = 0; i < 5; ++i) CHECK(matches[static_cast<std::size_t>(i)].distance == 5 - i);
 }
 
-TEST_CASE("bytes are damaged: the search fails", "[geo]") {
+TEST_CASE("bytes of a sorted set are damaged: the geo search fails", "[geo]") {
   std::string bytes = encode(SortedSet{{1, "a"}, {2, "b"}});
   bytes.resize(bytes.size() - 1);
   CHECK_FALSE(members_in_cells(bytes, {{0, 10}}).is_ok());
 }
 
-TEST_CASE("member has a long name: searches skip it, and find it", "[geo]") {
+TEST_CASE("member of a sorted set has a long name: a geo search finds or skips it, and the members after it", "[geo]") {
   const std::string longer(200, 'l');
   const std::string bytes = encode(SortedSet{{1, longer}, {2, "a"}, {3, longer}, {5, "b"}});
   const auto skipped = members_in_cells(bytes, {{5, 6}, {2, 3}});
@@ -197,7 +197,7 @@ TEST_CASE("member has a long name: searches skip it, and find it", "[geo]") {
   CHECK(found->front().member == longer);
 }
 
-TEST_CASE("bytes are damaged in a skipped member: the search fails", "[geo]") {
+TEST_CASE("member that a geo search skips is damaged: the search fails", "[geo]") {
   const std::string whole = encode(SortedSet{{1, "abc"}, {2, std::string(200, 'x')}, {3, "c"}});
   for (std::size_t size = 3; size < whole.size(); ++size) CHECK_FALSE(members_in_cells(whole.substr(0, size), {{9, 10}}).is_ok());
 }

@@ -46,7 +46,7 @@ TEST_CASE("glob patterns match as in KEYS") {
   CHECK(glob_match("a**b", "ab"));
 }
 
-TEST_CASE("glob stars agree with the recursive matcher") {
+TEST_CASE("glob pattern has stars: matches equal those of a recursive matcher") {
   std::mt19937_64 random(7);
   for (int i = 0; i < 30000; ++i) {
     std::string pattern, text;
@@ -57,7 +57,7 @@ TEST_CASE("glob stars agree with the recursive matcher") {
   }
 }
 
-TEST_CASE("glob on long texts agrees with the recursive matcher, at once and in parts of any size") {
+TEST_CASE("glob text is long: matches equal those of a recursive matcher, at once and in parts of any size") {
   std::mt19937_64 random(9);
   for (int i = 0; i < 3000; ++i) {
     std::string pattern, text;
@@ -78,7 +78,7 @@ TEST_CASE("glob on long texts agrees with the recursive matcher, at once and in 
   }
 }
 
-TEST_CASE("glob has a long pattern and a long text: it is matched in parts") {
+TEST_CASE("glob pattern and text are long: they are compared in parts") {
   const std::string pattern = "*" + std::string(1000, '?') + "b*", text(100'000, 'a');
   GlobMatch match(pattern, text);
   std::size_t parts = 1;
@@ -90,20 +90,20 @@ TEST_CASE("glob has a long pattern and a long text: it is matched in parts") {
   CHECK(parts < 1100);
 }
 
-TEST_CASE("glob has literal text that is far away: the match takes few steps") {
+TEST_CASE("glob: literal text of a pattern occurs late in the text: the match takes few steps") {
   const std::string text = std::string(1'000'000, 'a') + "needle" + std::string(1'000'000, 'b');
   GlobMatch found("*needle*b", text), missing("*a*needles*", text);
   CHECK(found.go_on(200'000) == true);
   CHECK(missing.go_on(200'000) == false);
 }
 
-TEST_CASE("glob has many stars: the match takes no exponential time") {
+TEST_CASE("glob pattern has many stars: the match does not take exponential time") {
   std::string pattern;
   for (int i = 0; i < 64; ++i) pattern += "a*";
   CHECK_FALSE(glob_match(pattern + "b", std::string(20000, 'a')));
 }
 
-TEST_CASE("glob: literal prefix of a pattern is found") {
+TEST_CASE("glob: glob_literal_prefix() returns the text with which every match begins") {
   CHECK(glob_literal_prefix("user:1*") == "user:1");
   CHECK(glob_literal_prefix("*") == "");
   CHECK(glob_literal_prefix("a\\*b[cd]") == "a*b");
@@ -120,7 +120,7 @@ TEST_CASE("glob: literal prefix of a pattern is found") {
   }
 }
 
-TEST_CASE("glob: the shape of a pattern says how all matches begin and end, and how long they are") {
+TEST_CASE("glob: glob_shape() returns how all matches of a pattern begin and end, and how long they are") {
   const auto shape = [](Bytes pattern) {
     const GlobShape s = glob_shape(pattern);
     const char* const kind = s.kind == GlobShape::Kind::kText ? "text" : s.kind == GlobShape::Kind::kPrefix ? "prefix" : "other";
@@ -147,7 +147,7 @@ TEST_CASE("glob: the shape of a pattern says how all matches begin and end, and 
   CHECK(shape("*]") == "other ,] 1+");
 }
 
-TEST_CASE("glob has a long bracket expression: comparing it takes as many steps as it has bytes") {
+TEST_CASE("glob has a long bracket expression: the comparison counts one step for each byte of it") {
   const std::string pattern = "*[" + std::string(1000, 'a') + "]c", text(1000, 'b');
   std::size_t steps = 10'000'000;
   CHECK(GlobMatch(pattern, text).go_on(&steps) == false);

@@ -16,7 +16,7 @@ std::string text(const Hash& hash) {
 
 }  // namespace
 
-TEST_CASE("hash: a new field comes last, a known one keeps its place", "[hashes]") {
+TEST_CASE("hash: new field is set: it comes last; known field is set: it keeps its place", "[hashes]") {
   for (const std::size_t changes : {1u, 100u}) {  // without and with an index
     HashEditor hash({{"b", "1"}, {"a", "2"}}, changes);
     CHECK_FALSE(hash.set("b", "3"));
@@ -29,7 +29,7 @@ TEST_CASE("hash: a new field comes last, a known one keeps its place", "[hashes]
   }
 }
 
-TEST_CASE("hash: a field keeps its expiry until it is set, and expired fields can be left out", "[hashes]") {
+TEST_CASE("hash: field with an expiry is set: it gets the new expiry; without_expired() omits expired fields", "[hashes]") {
   HashEditor hash({{"a", "1", 50}, {"b", "2"}, {"c", "3", 60}}, 1);
   CHECK(hash.look_up("a")->expiry == 50);
   CHECK(hash.look_up("d") == nullptr);
@@ -43,7 +43,7 @@ TEST_CASE("hash: a field keeps its expiry until it is set, and expired fields ca
   CHECK(text(without_expired(changed, 70)) == "c=5 ");
 }
 
-TEST_CASE("hash: removed fields are absent, and come back at the end if they are added again", "[hashes]") {
+TEST_CASE("hash: field is removed and set again: it comes last", "[hashes]") {
   for (const std::size_t changes : {1u, 100u}) {
     HashEditor hash({{"a", "1"}, {"b", "2"}, {"c", "3"}}, changes);
     CHECK(hash.remove("b"));
@@ -55,7 +55,7 @@ TEST_CASE("hash: removed fields are absent, and come back at the end if they are
   }
 }
 
-TEST_CASE("hash: random changes give the same with and without an index", "[hashes]") {
+TEST_CASE("hash: random changes with and without an index give the same hash", "[hashes]") {
   std::mt19937_64 random(5);
   const std::vector<std::string> names = {"a", "b", "c", "d", "e"};
   for (int round = 0; round < 500; ++round) {
@@ -82,7 +82,7 @@ TEST_CASE("hash: random changes give the same with and without an index", "[hash
   }
 }
 
-TEST_CASE("hash: a field is found in the bytes, and damage before it is an error", "[hashes]") {
+TEST_CASE("hash: find_field() finds a field in the encoded bytes, and damage before the field is an error", "[hashes]") {
   const std::string bytes = encode(Hash{{"a", "1"}, {"b", ""}});
   CHECK(*find_field(bytes, "a") == std::optional<Bytes>("1"));
   CHECK(*find_field(bytes, "b") == std::optional<Bytes>(""));

@@ -18,7 +18,7 @@ std::string sketch_of(int from, int to) {
 
 }  // namespace
 
-TEST_CASE("hyperloglog: elements are added, from sparse to dense: bytes and counts are Redis's") {
+TEST_CASE("hyperloglog: elements are added, from sparse to dense form: bytes and counts are Redis's") {
   struct Step {
     int elements;
     std::size_t bytes;
@@ -60,7 +60,7 @@ TEST_CASE("hyperloglog: elements are added, from sparse to dense: bytes and coun
   }
 }
 
-TEST_CASE("hyperloglog: two sketches are merged: the result counts the elements of both, in either form") {
+TEST_CASE("hyperloglog: sketches in either form are merged: the result counts the elements of both") {
   const std::string few = sketch_of(0, 300), other = sketch_of(200, 500), many = sketch_of(0, 5000);
   REQUIRE(!hll::is_dense(few));
   REQUIRE(hll::is_dense(many));
@@ -98,7 +98,7 @@ TEST_CASE("hyperloglog: invalid and corrupted sketches are refused") {
   }
 }
 
-TEST_CASE("hyperloglog: registers that no element can give are counted without overflow") {
+TEST_CASE("hyperloglog: registers have values that no element can give: the count does not overflow") {
   std::string value = sketch_of(0, 5000);
   for (std::size_t i = 16; i < value.size(); ++i) value[i] = '\xff';
   CHECK(*hll::count(value) == std::uint64_t{1} << 63);

@@ -23,7 +23,7 @@ bool in(const KeyRange& range, const std::string& user_key) { return range.conta
 
 }  // namespace
 
-TEST_CASE("escape changes zero bytes only") {
+TEST_CASE("key is escaped: only its zero bytes change") {
   std::string buffer;
   const std::string plain = "user:1";
   CHECK(escape_key(plain, &buffer).data() == plain.data());
@@ -35,7 +35,7 @@ TEST_CASE("escape changes zero bytes only") {
   CHECK(escape_key(Bytes("\xff\x01", 2), &buffer) == Bytes("\xff\x01", 2));
 }
 
-TEST_CASE("unescape is the inverse of escape, and refuses keys that escape does not make") {
+TEST_CASE("escaped key is unescaped: the key is the original; text that escape() cannot return is refused") {
   std::mt19937_64 random(1);
   std::string escaped, back;
   for (int i = 0; i < 20000; ++i) {
@@ -48,7 +48,7 @@ TEST_CASE("unescape is the inverse of escape, and refuses keys that escape does 
   CHECK(unescape_key(Bytes("a\0\x01", 3), &back).status().code() == Code::kCorruption);
 }
 
-TEST_CASE("escaped keys sort as keys, and elements lie between a key and the next") {
+TEST_CASE("escaped keys sort like the keys, and a key's elements sort between the key and the next key") {
   std::mt19937_64 random(2);
   for (int i = 0; i < 50000; ++i) {
     const std::string a = random_key(random), b = random_key(random);
@@ -62,7 +62,7 @@ TEST_CASE("escaped keys sort as keys, and elements lie between a key and the nex
   }
 }
 
-TEST_CASE("key ranges contain their keys with all elements") {
+TEST_CASE("key range contains its keys together with all their elements") {
   std::mt19937_64 random(3);
   for (int i = 0; i < 20000; ++i) {
     const std::string start = random_key(random), end = random_key(random), key = random_key(random);

@@ -23,7 +23,7 @@ std::string random_text(std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("lcs: example of Redis's documentation gives the documented reply") {
+TEST_CASE("lcs: example of Redis's documentation gives the reply shown there") {
   const Lcs found = lcs("ohmytext", "mynewtext");
   CHECK(found.text == "mytext");
   CHECK(found.length == 6);
@@ -37,7 +37,7 @@ TEST_CASE("lcs: example of Redis's documentation gives the documented reply") {
   CHECK(found.matches[1].length() == 2);
 }
 
-TEST_CASE("lcs: two texts: the length is the longest, the result a common subsequence, and the ranges spell it") {
+TEST_CASE("lcs: random texts: the length is the longest possible, and the result is a subsequence of both") {
   std::mt19937_64 random(3);
   for (int round = 0; round < 2000; ++round) {
     const std::string a = random_text(random), b = random_text(random);

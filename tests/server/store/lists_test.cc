@@ -14,7 +14,7 @@ std::pair<std::size_t, std::size_t> between(std::int64_t start, std::int64_t sto
 
 }  // namespace
 
-TEST_CASE("list: ranges count from both ends and are cut off", "[lists]") {
+TEST_CASE("list: range counts from either end, and is cut at the ends of the list", "[lists]") {
   using Pair = std::pair<std::size_t, std::size_t>;
   CHECK(between(0, -1, 3) == Pair{0, 3});
   CHECK(between(-2, -1, 3) == Pair{1, 3});
@@ -29,14 +29,14 @@ TEST_CASE("list: ranges count from both ends and are cut off", "[lists]") {
   CHECK(places_between(kMax, kMin, 3).empty());
 }
 
-TEST_CASE("list: an index counts from both ends", "[lists]") {
+TEST_CASE("list: index counts from either end", "[lists]") {
   CHECK(place_at(0, 2) == 0u);
   CHECK(place_at(-1, 2) == 1u);
   CHECK_FALSE(place_at(2, 2));
   CHECK_FALSE(place_at(-3, 2));
 }
 
-TEST_CASE("list: elements are found from the head or the tail, by rank, count and length", "[lists]") {
+TEST_CASE("list: elements are found from head or tail, by rank, count and maximum length", "[lists]") {
   const List list = {"a", "b", "a", "c", "a"};
   using Found = std::vector<std::size_t>;
   CHECK(find_elements(list, "a", {}) == Found{0});
@@ -50,7 +50,7 @@ TEST_CASE("list: elements are found from the head or the tail, by rank, count an
   CHECK(find_elements(list, "x", {}).empty());
 }
 
-TEST_CASE("list: elements are removed from the head, from the tail, or all", "[lists]") {
+TEST_CASE("list: a number of equal elements is removed from the head or the tail, or all of them", "[lists]") {
   const List list = {"a", "b", "a", "c", "a"};
   const auto removed = [&](std::int64_t count) {
     List left = list;

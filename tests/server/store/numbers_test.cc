@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("integers are read as strictly as in Redis") {
+TEST_CASE("integers are parsed as strictly as in Redis") {
   CHECK(parse_integer("0") == 0);
   CHECK(parse_integer("-1") == -1);
   CHECK(parse_integer("9223372036854775807") == std::numeric_limits<std::int64_t>::max());
@@ -23,7 +23,7 @@ TEST_CASE("integers are read as strictly as in Redis") {
   CHECK_FALSE(parse_unsigned("18446744073709551616").has_value());
 }
 
-TEST_CASE("floats are read and written as in Redis") {
+TEST_CASE("floats are parsed and printed as in Redis") {
   CHECK(parse_long_double("1e3") == 1000.0L);
   CHECK(parse_long_double("-.5") == -0.5L);
   CHECK(parse_long_double("inf").has_value());
@@ -40,7 +40,7 @@ TEST_CASE("floats are read and written as in Redis") {
   CHECK(to_text(std::int64_t{-42}) == "-42");
 }
 
-TEST_CASE("expiries: overflow, times in the past and rounding are as in Redis") {
+TEST_CASE("expiry overflows, is in the past or has to be rounded: the result is that of Redis") {
   constexpr Millis kNow = 1'700'000'000'000;
   constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
   constexpr ExpiryForm kIn{ExpiryUnit::kSeconds, true}, kAtMilli{ExpiryUnit::kMilliseconds, false};

@@ -89,7 +89,7 @@ TEST_CASE("packed: every kind of entry of a listpack is read") {
   CHECK(read(PackedForm::kListpack, listpack(65535, "\x01\x01")) == "#1");
 }
 
-TEST_CASE("packed: listpack has a wrong length or count: it is damaged") {
+TEST_CASE("packed: listpack has a wrong length or count: reading reports damage") {
   check_that_no_part_is_sound(PackedForm::kListpack, kListpack);
   CHECK(read(PackedForm::kListpack, listpack(2, "\x01\x01")) == "damaged");
   CHECK(read(PackedForm::kListpack, listpack(1, "\x01\x02")) == "damaged");  // another back length
@@ -114,7 +114,7 @@ TEST_CASE("packed: every kind of entry of a ziplist is read") {
   CHECK(read(PackedForm::kZiplist, ziplist(10, 0, "")).empty());
 }
 
-TEST_CASE("packed: ziplist has a wrong length, place or count: it is damaged") {
+TEST_CASE("packed: ziplist has a wrong length, place or count: reading reports damage") {
   check_that_no_part_is_sound(PackedForm::kZiplist, kZiplist);
   CHECK(read(PackedForm::kZiplist, ziplist(10, 2, "\x00\xf1"s)) == "damaged");
   CHECK(read(PackedForm::kZiplist, ziplist(11, 1, "\x00\xf1"s)) == "damaged");          // another place of the last entry
@@ -157,7 +157,7 @@ TEST_CASE("packed: fields and values of a zipmap are read, and unused bytes are 
              "b\xff"s) == "damaged");  // an end byte before the end
 }
 
-TEST_CASE("packed: integers of an intset are read at each width, if they ascend") {
+TEST_CASE("packed: integers of an intset are read at each width, if they are in ascending order") {
   CHECK(read(PackedForm::kIntset, little(2, 4) + little(2, 4) + "\x00\x80\x05\x00"s) == "#-32768 #5");
   CHECK(read(PackedForm::kIntset, little(4, 4) + little(1, 4) + "\x00\x00\x00\x80"s) == "#-2147483648");
   const std::string wide = little(8, 4) + little(2, 4) + little(1, 8) + little(2, 8);

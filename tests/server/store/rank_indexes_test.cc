@@ -47,7 +47,7 @@ class Indexed {
 
 }  // namespace
 
-TEST_CASE("reader has the state of the index: it gets a boundary, and its points are used by the next reader") {
+TEST_CASE("first reader of a collection splits its rank index: the next reader begins at its boundary") {
   Indexed z;
   const auto walk = z.open(z.state(10), 10);
   REQUIRE(walk);
@@ -59,7 +59,7 @@ TEST_CASE("reader has the state of the index: it gets a boundary, and its points
   CHECK(z.open(z.state(10), 10)->from.before == 400);
 }
 
-TEST_CASE("collection is written: readers of the new state use the index, and those of the old state do not") {
+TEST_CASE("collection is written: readers of its new state use the rank index, and readers of its old state do not") {
   Indexed z;
   const auto walk = z.open(z.state(10), 10);
   z.commit(Indexed::batch("a1", true, kMany + 1), 11);  // the header is operation 12
@@ -71,7 +71,7 @@ TEST_CASE("collection is written: readers of the new state use the index, and th
   CHECK(z.open(z.state(21), 21)->from.before == 400);
 }
 
-TEST_CASE("collection is written while its index is made: the index is dropped") {
+TEST_CASE("collection is written while its rank index is made: the index is dropped") {
   Indexed z;
   CHECK_FALSE(z.open(z.state(10), 12));  // a newer header is there already
   const auto newest = [&] {
@@ -82,7 +82,7 @@ TEST_CASE("collection is written while its index is made: the index is dropped")
   REQUIRE(z.open(z.state(12, kMany + 1), 12));
 }
 
-TEST_CASE("index is made between the collection of changes and the commit: the writer drops it") {
+TEST_CASE("rank index is made between a writer's collect() and its commit: the writer drops it") {
   Indexed z;
   WriteBatch batch = Indexed::batch("a1", true, kMany + 1);
   RankIndexes::Changes changes = z.indexes.collect(batch);
@@ -93,7 +93,7 @@ TEST_CASE("index is made between the collection of changes and the commit: the w
   CHECK(z.open(z.state(10), 10)->ticket == 0);
 }
 
-TEST_CASE("batch does not fit to the index: the index is dropped") {
+TEST_CASE("batch does not match the rank index, for example its count: the index is dropped") {
   Indexed z;
   const auto made = [&] { return z.open(z.state(10), 10)->ticket != 0; };  // true for a new index only
   REQUIRE(made());
@@ -122,7 +122,7 @@ TEST_CASE("batch does not fit to the index: the index is dropped") {
   CHECK(made());
 }
 
-TEST_CASE("another key or database is written: the index stays") {
+TEST_CASE("another key or database is written: the rank index stays") {
   Indexed z;
   REQUIRE(z.open(z.state(10), 10));
   WriteBatch batch;
@@ -133,7 +133,7 @@ TEST_CASE("another key or database is written: the index stays") {
   CHECK(z.open(z.state(10), 10)->ticket == 0);
 }
 
-TEST_CASE("readers find a newer header than the index has again and again: the index is made again") {
+TEST_CASE("many readers see a newer header than the rank index has: the index is made again") {
   Indexed z;
   REQUIRE(z.open(z.state(10), 10));
   int refused = 0;
@@ -142,7 +142,7 @@ TEST_CASE("readers find a newer header than the index has again and again: the i
   CHECK(refused < 20);
 }
 
-TEST_CASE("memory is short: there is no index, and readers walk") {
+TEST_CASE("memory has no room for a rank index: no index is made, and no memory is charged") {
   RankIndexes indexes;
   auto account = std::make_shared<MemoryAccount>();
   account->set_limit(100, 0);
@@ -153,7 +153,7 @@ TEST_CASE("memory is short: there is no index, and readers walk") {
   CHECK(account->charged() == 0);
 }
 
-TEST_CASE("collections are many: the indexes that were used least recently make room") {
+TEST_CASE("rank indexes exceed their number: the index that was used least recently is dropped") {
   Indexed z;
   REQUIRE(z.open(z.state(10), 10));
   for (std::size_t i = 0; i < RankIndexes::kMostIndexes; ++i) {

@@ -31,7 +31,7 @@ std::optional<std::string> read(Bytes bytes) {
 
 }  // namespace
 
-TEST_CASE("rdb: length takes the fewest bytes, and is read back") {
+TEST_CASE("rdb: length is written in the fewest bytes, and is read back") {
   CHECK(length(63) == "\x3f");
   CHECK(length(64) == "\x40\x40");
   CHECK(length(16383) == "\x7f\xff");
@@ -47,7 +47,7 @@ TEST_CASE("rdb: length takes the fewest bytes, and is read back") {
   CHECK(!RdbSource("\xc0\x01").take_length());  // a string stands here
 }
 
-TEST_CASE("rdb: string is read back from its shortest form") {
+TEST_CASE("rdb: string is written in its shortest form, and is read back") {
   CHECK(string("-5") == "\xc0\xfb");
   CHECK(string("1000") == "\xc1\xe8\x03");
   CHECK(string("-70000") == "\xc2\x90\xee\xfe\xff");
@@ -63,7 +63,7 @@ TEST_CASE("rdb: string is read back from its shortest form") {
   }
 }
 
-TEST_CASE("rdb: compressed string is longer than the longest value: it is refused, whatever its compressed form could hold") {
+TEST_CASE("rdb: compressed string claims more than the longest value: it is refused before it is decompressed") {
   const std::string compressed(7'000'000, '\xff');
   const auto claims = [&](std::uint64_t n) {
     const std::string bytes = "\xc3" + length(compressed.size()) + length(n) + compressed;
@@ -73,14 +73,14 @@ TEST_CASE("rdb: compressed string is longer than the longest value: it is refuse
   CHECK_FALSE(claims(kMaxValueBytes + 1));
 }
 
-TEST_CASE("rdb: signed numbers keep their sign at every width") {
+TEST_CASE("rdb: negative numbers of every width are read with their sign") {
   CHECK(load_little("\xfe\xff") == 0xfffe);
   CHECK(load_little_signed("\xfe\xff") == -2);
   CHECK(load_little_signed("\x01\x00\x80"s) == -8'388'607);
   CHECK(load_little_signed("\xff\xff\xff\xff\xff\xff\xff\x7f") == 0x7fffffffffffffff);
 }
 
-TEST_CASE("lzf: every kind of token is decoded, and none reads or writes out of bounds") {
+TEST_CASE("lzf: every kind of token is decoded, and no read or write is out of bounds") {
   CHECK(lzf_decompress("", 0) == "");
   CHECK(lzf_decompress(std::string("\x02"
                                    "abc",

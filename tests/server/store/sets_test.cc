@@ -4,7 +4,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("set: members are made unique and put in order", "[sets]") {
+TEST_CASE("set: members are given in any order, some twice: the set has each once, sorted", "[sets]") {
   CHECK(make_set({"b", "a", "b", "", "a"}) == Set{"", "a", "b"});
   CHECK(make_set({}).empty());
 }
@@ -31,7 +31,7 @@ TEST_CASE("set: a member is found in the bytes and in the decoded set", "[sets]"
   CHECK(has_member(Bytes(bytes).substr(0, 5), "c").status().code() == Code::kCorruption);
 }
 
-TEST_CASE("set is split by positions: one part has the members at these, the other all others", "[sets]") {
+TEST_CASE("set: members at given positions are taken out: one part has these members, the other part the rest", "[sets]") {
   Set chosen, rest;
   const std::vector<std::size_t> places = {0, 2};
   split_set({"a", "b", "c", "d"}, places, &chosen, &rest);

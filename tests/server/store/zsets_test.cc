@@ -29,7 +29,7 @@ LexBound lex(Bytes bound) { return parse_lex_bound(bound).value(); }
 
 }  // namespace
 
-TEST_CASE("sorted set: members are in the order of score, then of bytes", "[zsets]") {
+TEST_CASE("sorted set: members are sorted by score, then by bytes", "[zsets]") {
   for (const std::size_t changes : {1u, 100u}) {  // without and with an index
     SortedSetEditor members({{1, "b"}, {2, "a"}}, changes);
     members.put("c", 1);
@@ -44,7 +44,7 @@ TEST_CASE("sorted set: members are in the order of score, then of bytes", "[zset
   }
 }
 
-TEST_CASE("sorted set: random changes give the same with and without an index", "[zsets]") {
+TEST_CASE("sorted set: random changes with and without an index give the same sorted set", "[zsets]") {
   std::mt19937_64 random(11);
   const std::vector<std::string> names = {"a", "b", "c", "d", "e"};
   for (int round = 0; round < 500; ++round) {
@@ -64,7 +64,7 @@ TEST_CASE("sorted set: random changes give the same with and without an index", 
   }
 }
 
-TEST_CASE("sorted set: a member's rank and score are found in the bytes", "[zsets]") {
+TEST_CASE("sorted set: find_member() returns rank and score of a member from the encoded bytes", "[zsets]") {
   const std::string bytes = encode(SortedSet{{1, "b"}, {2, "a"}});
   const auto found = find_member(bytes, "a");
   REQUIRE(found.is_ok());
@@ -74,7 +74,7 @@ TEST_CASE("sorted set: a member's rank and score are found in the bytes", "[zset
   CHECK_FALSE(find_member(bytes, "c")->has_value());
 }
 
-TEST_CASE("sorted set: bounds of scores are parsed as Redis parses them", "[zsets]") {
+TEST_CASE("sorted set: bounds of scores are parsed as in Redis", "[zsets]") {
   CHECK(score("1.5").score == 1.5);
   CHECK(score("(1").excluded);
   CHECK(score("-inf").score == -kInfinity);
@@ -85,7 +85,7 @@ TEST_CASE("sorted set: bounds of scores are parsed as Redis parses them", "[zset
   for (const Bytes wrong : {"a", "1 ", "((1", "nan", "1x"}) CHECK_FALSE(parse_score_bound(wrong));
 }
 
-TEST_CASE("sorted set: ranges of scores include or exclude their ends", "[zsets]") {
+TEST_CASE("sorted set: range of scores includes or excludes its ends, as its bounds say", "[zsets]") {
   const SortedSet members = {{1, "a"}, {2, "b"}, {2, "c"}, {3, "d"}};
   CHECK(in(members, places_in(members, ScoreRange{score("1"), score("2")})) == "abc");
   CHECK(in(members, places_in(members, ScoreRange{score("(1"), score("(3")})) == "bc");
@@ -96,7 +96,7 @@ TEST_CASE("sorted set: ranges of scores include or exclude their ends", "[zsets]
   CHECK(places_in({}, ScoreRange{score("0"), score("5")}).empty());
 }
 
-TEST_CASE("sorted set: bounds of members are -, +, or begin with a bracket", "[zsets]") {
+TEST_CASE("sorted set: bound of members is parsed: -, + and bounds with [ or ( are accepted, others refused", "[zsets]") {
   CHECK(lex("-").kind == LexBound::Kind::kLowest);
   CHECK(lex("+").kind == LexBound::Kind::kHighest);
   CHECK(lex("[abc").member == "abc");
@@ -104,7 +104,7 @@ TEST_CASE("sorted set: bounds of members are -, +, or begin with a bracket", "[z
   for (const Bytes wrong : {"", "a", "--", "+a", "1"}) CHECK_FALSE(parse_lex_bound(wrong));
 }
 
-TEST_CASE("sorted set: ranges of members are found, forward and backward", "[zsets]") {
+TEST_CASE("sorted set: range of members is searched forward and backward: its members are found", "[zsets]") {
   const SortedSet members = {{0, "a"}, {0, "b"}, {0, "c"}, {0, "d"}};
   const auto range = [&](Bytes min, Bytes max, std::size_t skipped = 0, bool backward = false) {
     return in(members, places_in(members, LexRange{lex(min), lex(max)}, skipped, backward));
@@ -124,7 +124,7 @@ TEST_CASE("sorted set: ranges of members are found, forward and backward", "[zse
 
 const StopCheck kNeverStop = [] { return false; };
 
-TEST_CASE("sorted set: an operation on many sources is cancelled: it ends at its next check", "[zsets]") {
+TEST_CASE("sorted set: ZUNION, ZINTER or ZDIFF of 1,000 sources is cancelled: it ends at its next check", "[zsets]") {
   const SortedSet members = {{1, "a"}, {2, "b"}};
   const std::vector<WeightedSource> sources(1000, WeightedSource{members, 1});
   int asked = 0;
@@ -139,7 +139,7 @@ TEST_CASE("sorted set: an operation on many sources is cancelled: it ends at its
   CHECK(asked == 3);
 }
 
-TEST_CASE("sorted set: scores are weighted and aggregated, and a sum that is not a number counts as 0", "[zsets]") {
+TEST_CASE("sorted set: scores are weighted and aggregated, and a sum that is not a number becomes 0", "[zsets]") {
   const SortedSet a = {{1, "x"}, {2, "y"}}, b = {{10, "y"}, {20, "z"}};
   CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kSum, kNeverStop)) == "x=1 y=12 z=20 ");
   CHECK(text(united({{a, 2}, {b, -1}}, Aggregate::kSum, kNeverStop)) == "z=-20 y=-6 x=2 ");

@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("certificate is missing: no TLS context is made, and the reason names key and file", "[tls]") {
+TEST_CASE("TLS certificate is missing: no context is made, and the error names the configuration key and the file", "[tls]") {
   TlsSettings settings;
   settings.cert_file = "/no/such.crt";
   settings.key_file = "/no/such.key";
@@ -15,7 +15,7 @@ TEST_CASE("certificate is missing: no TLS context is made, and the reason names 
   CHECK(error.starts_with("server.tls.cert_file /no/such.crt: "));
 }
 
-TEST_CASE("password of the key is missing: it is reported before the key is read", "[tls]") {
+TEST_CASE("password file of the TLS key is missing: the error names it, and the key is not read", "[tls]") {
   TlsSettings settings;
   settings.cert_file = "c";
   settings.key_file = "k";
@@ -25,7 +25,7 @@ TEST_CASE("password of the key is missing: it is reported before the key is read
   CHECK(error == "server.tls.key_password_file /no/such: cannot be read or is empty");
 }
 
-TEST_CASE("file is a pipe or a device: it is refused, and never opened", "[tls]") {
+TEST_CASE("TLS key file is a pipe or a device: it is refused and not opened", "[tls]") {
   TlsSettings settings;
   settings.cert_file = "c";
   settings.key_file = "/dev/null";

@@ -75,7 +75,7 @@ struct Fake {
 
 TuningSettings with(TuningMode mode) { return {mode, kWindow, {}}; }
 
-TEST_CASE("tuning.auto is off: no window is due, and nothing is decided") {
+TEST_CASE("tuning.auto is off: no window is measured, and no setting is advised or changed") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.run();  // the first one only clears the board
@@ -85,7 +85,7 @@ TEST_CASE("tuning.auto is off: no window is due, and nothing is decided") {
   CHECK((fake.log.empty() && fake.sets == 0 && !fake.board.state(3)));
 }
 
-TEST_CASE("mode is advise: the advice is logged once, shown on the board, and kept for TUNE.APPLY") {
+TEST_CASE("tuning.auto is advise: the advice is logged once, shown on the board, and kept for TUNE.APPLY") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.configure(with(TuningMode::kAdvise));
@@ -101,7 +101,7 @@ TEST_CASE("mode is advise: the advice is logged once, shown on the board, and ke
   CHECK(kept->nominal->worthwhile);
 }
 
-TEST_CASE("mode is apply: settings change once, the log says from what to what, and the change is counted") {
+TEST_CASE("tuning.auto is apply: settings change once, and the log has their old and new values") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.configure(with(TuningMode::kApply));
@@ -117,7 +117,7 @@ TEST_CASE("mode is apply: settings change once, the log says from what to what, 
   CHECK(fake.board.state(3)->own_pages < fake.board.state(3)->base_pages);  // the change is no new base
 }
 
-TEST_CASE("configuration refuses the change, or writes are refused: a warning is logged once, and it is tried again") {
+TEST_CASE("CONFIG SET or writes are refused: tuning.auto logs one warning, and tries again") {
   Fake fake;
   fake.refusal = Status::invalid_argument("ERR CONFIG SET failed (possibly related to argument 'x') - too small");
   AutoTuning tuning(fake.env());
@@ -137,7 +137,7 @@ TEST_CASE("configuration refuses the change, or writes are refused: a warning is
   CHECK(fake.board.changes(3).by_itself == 1);
 }
 
-TEST_CASE("advised values are configured but not in effect: a warning is logged once, and no change is counted") {
+TEST_CASE("advised values are configured but not in effect: one warning is logged, and no change is counted") {
   Fake fake;
   AutoTuning::Env env = fake.env();
   int sets = 0;
@@ -156,7 +156,7 @@ TEST_CASE("advised values are configured but not in effect: a warning is logged 
   CHECK(says(fake.log[1].second, "nothing is changed: the configuration has the advised values"));
 }
 
-TEST_CASE("mode changes to off: the board is cleared, and the next start begins with a new window") {
+TEST_CASE("tuning.auto changes to off: the board is cleared; it is on again: a new window begins") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.configure(with(TuningMode::kAdvise));
@@ -174,7 +174,7 @@ TEST_CASE("mode changes to off: the board is cleared, and the next start begins 
   CHECK(fake.board.state(3));
 }
 
-TEST_CASE("settings that are no part of a window change: the window continues; its length changes: a new one begins") {
+TEST_CASE("tuning.rho changes: the window continues; tuning.window changes: a new window begins") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.configure(with(TuningMode::kAdvise));
@@ -188,7 +188,7 @@ TEST_CASE("settings that are no part of a window change: the window continues; i
   CHECK(tuning.due());
 }
 
-TEST_CASE("database has no workload: it is left out") {
+TEST_CASE("database has no workload: tuning.auto shows nothing for it on the board") {
   Fake fake;
   fake.workload_error = Status::not_found("no tree");
   AutoTuning tuning(fake.env());

@@ -13,7 +13,7 @@ KeptAdvice advice_for(const TunerSettings& settings, Millis at) {
   return out;
 }
 
-TEST_CASE("advice is young and for the present settings: it is returned; otherwise not") {
+TEST_CASE("advice is kAdviceAge old, or for other settings or databases: it is not returned") {
   TuningBoard board;
   const TunerSettings now{{"leveling", {{"size_ratio", 4}}}, 1 << 20, 10};
   TunerSettings other = now;
@@ -26,7 +26,7 @@ TEST_CASE("advice is young and for the present settings: it is returned; otherwi
   CHECK_FALSE(board.advice(1, 1000, now));
 }
 
-TEST_CASE("settings change: the advice is forgotten, and the change is counted by its origin") {
+TEST_CASE("settings change: the kept advice is dropped, and changes by command and by tuning.auto count separately") {
   TuningBoard board;
   board.keep(2, advice_for({}, 0));
   board.changed(2, false);
@@ -38,7 +38,7 @@ TEST_CASE("settings change: the advice is forgotten, and the change is counted b
   CHECK(board.changes(3).by_itself == 0);
 }
 
-TEST_CASE("tuning.auto is off: the board keeps the number of changes, and nothing else") {
+TEST_CASE("tuning.auto is switched off: the board keeps only the number of changes") {
   TuningBoard board;
   board.decided(1, {.mode = TuningMode::kApply, .decision = {}, .own_pages = 1, .base_pages = 2, .known = true});
   board.changed(1, true);

@@ -17,7 +17,7 @@ std::string message(const Result<T>& result) {
 
 }  // namespace
 
-TEST_CASE("hash, set, sorted set or list is decoded: the result is what was encoded") {
+TEST_CASE("hash, set, sorted set or list is encoded: decoding returns the same collection") {
   const std::string longest(300, 'x');
   const std::string with_zero("z\0\r\n", 4);
   const Hash hash = {{"b", "1"}, {"a", ""}, {"", longest}, {with_zero, "2"}};
@@ -53,7 +53,7 @@ TEST_CASE("hash, set, sorted set or list is decoded: the result is what was enco
   CHECK(*decode_list(list_bytes) == list);
 }
 
-TEST_CASE("the bytes of each type are those of the format") {
+TEST_CASE("collection of each type is encoded: its bytes are those of the documented format") {
   CHECK(encode(Hash{{"f", "v"}}) ==
         "\x01\x00\x01\x01"
         "f\x01v"s);
@@ -65,7 +65,7 @@ TEST_CASE("the bytes of each type are those of the format") {
   CHECK(encode(CollectionType::kList, {""}) == "\x04\x00\x01\x00"s);
 }
 
-TEST_CASE("hash has expiring fields: the bytes hold the expiries, and damaged ones are an error") {
+TEST_CASE("hash has expiring fields: its bytes have the expiries, and damaged expiries are an error") {
   const Hash hash{{"a", "1", 258}, {"b", "2"}};
   const std::string bytes = encode(hash);
   CHECK(bytes ==
@@ -85,12 +85,12 @@ TEST_CASE("hash has expiring fields: the bytes hold the expiries, and damaged on
   CHECK(builder.take() == bytes);
 }
 
-TEST_CASE("a score of -0 is stored as 0") {
+TEST_CASE("score is -0: it is stored as 0") {
   const std::string bytes = encode(SortedSet{{-0.0, "m"}});
   CHECK(bytes == encode(SortedSet{{0.0, "m"}}));
 }
 
-TEST_CASE("damaged bytes: the error names what is wrong, and where") {
+TEST_CASE("bytes of a collection are damaged: the error names the damage and its place") {
   const std::string set = encode(CollectionType::kSet, {"a", "b"});
   CHECK(message(decode_set("")) == "collection: byte 0: the head is cut off");
   CHECK(message(decode_list(set)) == "collection: byte 0: another type");
@@ -112,14 +112,14 @@ TEST_CASE("damaged bytes: the error names what is wrong, and where") {
                             "f"s)) == "collection: byte 5: a length is damaged");
 }
 
-TEST_CASE("bytes of a collection are cut anywhere: reading them is an error") {
+TEST_CASE("bytes of a collection are cut anywhere: decoding returns an error") {
   const std::string hash = encode(Hash{{"field", "value"}, {"other", "text"}});
   for (std::size_t n = 0; n < hash.size(); ++n) CHECK_FALSE(decode_hash(Bytes(hash).substr(0, n)).is_ok());
   const std::string members = encode(SortedSet{{1, "a"}, {2, "b"}});
   for (std::size_t n = 0; n < members.size(); ++n) CHECK_FALSE(decode_sorted_set(Bytes(members).substr(0, n)).is_ok());
 }
 
-TEST_CASE("reader stops early: it reports no damage beyond the place where it stopped") {
+TEST_CASE("damage follows the last element: the reader returns all elements before it reports the damage") {
   const std::string list = encode(CollectionType::kList, {"a", "b"}) + "x";
   auto reader = CompactReader::open(list, CollectionType::kList);
   REQUIRE(reader.is_ok());
@@ -133,7 +133,7 @@ TEST_CASE("reader stops early: it reports no damage beyond the place where it st
   CHECK(reader->status().code() == Code::kCorruption);
 }
 
-TEST_CASE("collection exceeds a limit of one entry: it is refused for that; far beyond the limit, the error names the limit") {
+TEST_CASE("collection is larger than one command may build: the error names its size and the limit") {
   CHECK(fits_compact(kMaxCompactElements, kMaxCompactBytes));
   CHECK_FALSE(fits_compact(kMaxCompactElements + 1, 10));
   CHECK_FALSE(fits_compact(1, kMaxCompactBytes + 1));
@@ -144,7 +144,7 @@ TEST_CASE("collection exceeds a limit of one entry: it is refused for that; far 
         "ERR one command cannot build a collection of 67108865 bytes: 67108864 bytes are allowed");
 }
 
-TEST_CASE("number of elements is not known before: the builder gives the same bytes as encode()") {
+TEST_CASE("number of elements is not known in advance: CompactBuilder gives the same bytes as encode()") {
   CompactBuilder set(CollectionType::kSet), none(CollectionType::kList);
   std::vector<std::string> names;
   for (int i = 100; i < 400; ++i) names.push_back(std::to_string(i));
@@ -158,7 +158,7 @@ TEST_CASE("number of elements is not known before: the builder gives the same by
   CHECK(members.take() == encode(SortedSet{{1.5, "m"}}));
 }
 
-TEST_CASE("types have the names of TYPE, and the type of damaged bytes is unknown") {
+TEST_CASE("type of a collection is named: the name is that of the command TYPE; damaged bytes have no type") {
   CHECK(collection_name(CollectionType::kHash) == "hash");
   CHECK(collection_name(CollectionType::kSet) == "set");
   CHECK(collection_name(CollectionType::kSortedSet) == "zset");

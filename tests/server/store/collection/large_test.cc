@@ -36,7 +36,7 @@ std::vector<std::string> changes(const Elements& before, const Elements& after) 
 
 }  // namespace
 
-TEST_CASE("header of each type is encoded: it is read back, and damaged bytes are refused") {
+TEST_CASE("header of a large collection is encoded: it is read back, and damaged bytes are refused") {
   for (const CollectionType type :
        {CollectionType::kHash, CollectionType::kSet, CollectionType::kSortedSet, CollectionType::kList}) {
     LargeHeader header{.type = type, .generation = 300, .count = 20'000};
@@ -81,8 +81,7 @@ TEST_CASE("header of each type is encoded: it is read back, and damaged bytes ar
   CHECK_FALSE(LargeHeader::decode(turned.encode()).is_ok());
 }
 
-TEST_CASE(
-    "bound of a name: it is not past the name; the range that ends behind it has the name, even if the bound was cut short") {
+TEST_CASE("element's name is cut to a bound: the bound is not after the name, and the end behind the bound is") {
   const std::string cut = bound_of(scored_name({1, std::string(70, '\xff')}));
   for (const std::string& member : {std::string(), std::string("a"), std::string(60, 'b'), std::string(70, '\xff')}) {
     const std::string name = scored_name({1, member});
@@ -95,7 +94,7 @@ TEST_CASE(
   CHECK(behind_bound(bound_of(scored_name({std::numeric_limits<double>::infinity(), std::string(90, '\xff')}))).size() <= 8);
 }
 
-TEST_CASE("header of a hash with expiring fields is encoded: it is read back, and damaged bytes are refused") {
+TEST_CASE("header of a large hash with expiring fields is encoded: it is read back, and damaged bytes are refused") {
   const FieldExpiries expiries{.persistent = 0, .soonest = 5, .latest = 900, .key_expiry = 0};
   const LargeHeader header{.type = CollectionType::kHash, .generation = 300, .count = 200, .expiries = expiries};
   const std::string bytes = header.encode();
@@ -121,7 +120,7 @@ TEST_CASE("header of a hash with expiring fields is encoded: it is read back, an
   CHECK_FALSE(LargeHeader::decode(set.encode()).is_ok());
 }
 
-TEST_CASE("fields of a hash expire: the key expires with the last of them, or earlier if it has an expiry of its own") {
+TEST_CASE("all fields of a hash expire: the key expires with the last field, or at its own expiry if that is earlier") {
   LargeHeader header{.type = CollectionType::kHash, .generation = 1, .count = 2};
   CHECK(header.entry_expiry(0) == 0);
   CHECK(header.entry_expiry(70) == 70);
@@ -134,7 +133,7 @@ TEST_CASE("fields of a hash expire: the key expires with the last of them, or ea
   CHECK(header.entry_expiry(70) == 60);
 }
 
-TEST_CASE("expiries of fields change: the elements with their names follow, in the order of expiries") {
+TEST_CASE("expiries of fields change: elements named after the expiries are rewritten, and sort by expiry") {
   const auto x = [](Millis expiry, Bytes field) { return "x" + expiry_name(expiry, field); };
   CHECK(x(255, "b") < x(256, "a"));
   CHECK(expiring_field_of(expiry_name(256, "a"))->expiry == 256);
@@ -168,7 +167,7 @@ TEST_CASE("expiries of fields change: the elements with their names follow, in t
   CHECK(removed == std::vector<std::string>{"fgone", x(10, "gone"), x(30, "later"), x(40, "persisted")});
 }
 
-TEST_CASE("scores are ordered as bytes: the order is that of the numbers, and they are read back") {
+TEST_CASE("scores are encoded as bytes: the bytes sort like the numbers, and are read back") {
   const double infinity = std::numeric_limits<double>::infinity();
   const double scores[] = {-infinity, -1e300, -2, -1, -1e-300, 0, 1e-300, 1, 2, 1e300, infinity};
   for (std::size_t i = 0; i < std::size(scores); ++i) {
@@ -185,7 +184,7 @@ TEST_CASE("scores are ordered as bytes: the order is that of the numbers, and th
   CHECK_FALSE(score_of("short"));
 }
 
-TEST_CASE("some elements of a collection change: only these are written, and removed ones get tombstones") {
+TEST_CASE("some elements of a collection change: only these are written, and removed elements get tombstones") {
   CHECK(changes(Hash{{"a", "1"}, {"b", "2"}, {"c", "3"}}, Hash{{"c", "3"}, {"d", "4"}, {"b", "5"}}) ==
         std::vector<std::string>{"+b=5", "+d=4", "-a"});
   CHECK(changes(Set{"a", "b"}, Set{"b", "c"}) == std::vector<std::string>{"+c=", "-a"});
@@ -196,7 +195,7 @@ TEST_CASE("some elements of a collection change: only these are written, and rem
   CHECK(changes(Hash{{"a", "1"}}, Hash{{"a", "1"}}).empty());
 }
 
-TEST_CASE("range delete covers a collection, one of its generations or other keys: collection_of_range() tells which") {
+TEST_CASE("range delete is of one collection, a generation or others: collection_of_range() returns which") {
   const std::string key("k\x00\xff", 3);
   const KeyRange all = element_range(key), generation = element_range(key, 5);
   CHECK(collection_of_range(key, all.end) == Bytes(key));
@@ -267,7 +266,7 @@ struct StoredList {
 
 }  // namespace
 
-TEST_CASE("list changes: the shorter end moves, positions stay dense, and overwritten elements count as deleted") {
+TEST_CASE("element of a list is inserted or removed: the elements of the shorter side are rewritten") {
   const std::string many(40, 'x');
   const struct {
     std::string before, after;

@@ -50,7 +50,7 @@ void check(const RankIndex& index, const Names& names, std::mt19937_64& random) 
 
 }  // namespace
 
-TEST_CASE("elements are added and removed, and walks split segments: ranks are those of an ordered set") {
+TEST_CASE("elements are added and removed while readers split segments: ranks equal those of an ordered set") {
   std::mt19937_64 random(GENERATE(range(1, 9)));
   Names names;
   for (int i = 0; i < 3'000; ++i) names.insert(std::to_string(random() % 100'000));
@@ -96,7 +96,7 @@ TEST_CASE("elements are added and removed, and walks split segments: ranks are t
   check(index, names, random);
 }
 
-TEST_CASE("million elements are split: a look-up returns a boundary close before the element") {
+TEST_CASE("index of a million elements has a boundary at each 128th: a look-up returns the boundary before the element") {
   RankIndex index(1'000'000);
   const auto name = [](std::uint64_t i) {
     std::string digits = std::to_string(i);
@@ -116,7 +116,7 @@ TEST_CASE("million elements are split: a look-up returns a boundary close before
   CHECK(index.memory_bytes() < before / 5);  // emptied segments are dropped
 }
 
-TEST_CASE("points do not fit to the index: it stays as it is") {
+TEST_CASE("split points do not match the rank index: the index ignores them") {
   RankIndex index(10);
   CHECK_FALSE(index.split("b", std::vector<RankIndex::Point>{{"c", 1}}, {}));  // no boundary
   CHECK_FALSE(index.split("", std::vector<RankIndex::Point>{{"c", 11}}, {}));  // more elements than there are
@@ -128,7 +128,7 @@ TEST_CASE("points do not fit to the index: it stays as it is") {
   CHECK(index.at_name("d").name == "c");
 }
 
-TEST_CASE("element is removed that cannot be there: the index reports it") {
+TEST_CASE("last element of a rank index is removed twice: the second remove() returns false") {
   RankIndex index(1);
   CHECK(index.remove("a"));
   CHECK_FALSE(index.remove("a"));
