@@ -131,7 +131,7 @@ def test_denied_command_gets_the_text_of_redis_7_2(server):
     assert app.call("PUBLISH", "b", "x") == "(error) NOPERM No permissions to access a channel"
 
 
-def test_changed_user_keeps_its_connections_with_new_rights_and_a_removed_user_loses_them(server):
+def test_connections_of_a_changed_user_get_its_new_rights_and_those_of_a_removed_user_are_closed(server):
     admin, app, listener, narrow = (Link(server.port) for _ in range(4))
     admin.call("ACL", "SETUSER", "app", "reset", "on", ">pw", "~*", "&*", "+@all")
     for link in (app, listener, narrow):
@@ -172,7 +172,7 @@ def test_new_connections_must_authenticate_as_soon_as_default_has_a_password(fre
     assert Link(fresh.port).call("FLUSHALL").startswith("(error) NOPERM User default has no permissions")
 
 
-def test_saved_users_file_is_private_and_gives_the_same_users_after_a_restart(fresh, tmp_path):
+def test_acl_save_writes_a_private_file_and_a_restart_loads_the_same_users(fresh, tmp_path):
     file = tmp_path / "users.acl"
     file.write_text("# comment\nuser app on >pw ~app:* &* +@all -@dangerous (~x* +get)\n")
     file.chmod(0o644)
@@ -190,7 +190,7 @@ def test_saved_users_file_is_private_and_gives_the_same_users_after_a_restart(fr
     assert list(tmp_path.glob("users.acl.*")) == []
 
 
-def test_wrong_users_file_is_refused_with_its_line_and_a_failed_load_changes_nothing(fresh, tmp_path):
+def test_users_file_with_a_wrong_rule_is_refused_with_its_line_and_acl_load_changes_no_user(fresh, tmp_path):
     file = tmp_path / "users.acl"
     file.write_text("user default on nopass ~* &* +@all\n\nuser app on >pw +nonsense\n")
     checked = subprocess.run([binary(), "--set", f"server.users_file={file}", "--check"], capture_output=True, text=True, check=False)
@@ -207,7 +207,7 @@ def test_wrong_users_file_is_refused_with_its_line_and_a_failed_load_changes_not
     assert app.call("ACL", "LOAD").startswith("(error) NOPERM")
 
 
-def test_named_pipe_instead_of_a_file_is_refused_at_once(tmp_path):
+def test_named_pipe_instead_of_the_users_file_is_refused_at_once(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     why = f"{pipe}: is a pipe or a device, not a regular file; write its content to a file, and give the path of that"
@@ -219,7 +219,7 @@ def test_named_pipe_instead_of_a_file_is_refused_at_once(tmp_path):
         assert why in checked.stderr
 
 
-def test_shipped_users_can_run_what_their_comments_say_and_no_more(fresh, tmp_path):
+def test_users_of_the_shipped_file_can_run_only_the_commands_that_its_comments_name(fresh, tmp_path):
     shipped = (ROOT / "config" / "users.acl").read_text()
     file = tmp_path / "users.acl"
     file.write_text(shipped)

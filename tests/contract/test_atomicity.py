@@ -128,7 +128,7 @@ def settings(fsync, layout):
 
 
 @pytest.mark.parametrize("fsync,kills", [("everysec", 0), ("always", 2), ("no", 2)])
-def test_concurrent_transactions_are_seen_whole_or_not_at_all(fsync, kills):
+def test_readers_see_each_concurrent_transaction_whole_or_not_at_all(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     deal = layouts(random.Random(f"{SEED}-{fsync}-layouts"))
     with Server(settings(fsync, next(deal))) as server:
@@ -161,13 +161,13 @@ def cycle(edges):
     return sorted(waiting)[:10] or None
 
 
-def test_cycle_finder_finds_a_cycle_and_no_other_nodes():
+def test_cycle_returns_the_nodes_of_a_cycle_and_no_others():
     assert cycle({"a": {"b"}, "b": {"c"}}) is None
     assert cycle({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == ["a", "b"]
 
 
 @pytest.mark.parametrize("fsync,kills", [("everysec", 0), ("everysec", 2)])
-def test_all_readers_see_one_order_of_transactions(fsync, kills):
+def test_all_readers_see_transactions_in_one_order(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     names, sure, reads = iter(range(1, 1 << 30)), {}, []
 

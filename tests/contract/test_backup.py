@@ -50,7 +50,7 @@ def saved(client):
     assert client.info("persistence")["rdb_last_bgsave_status"] == "ok"
 
 
-def test_backup_by_save_restores_the_data_of_log_and_tables(fresh, tmp_path):
+def test_backup_by_save_has_the_data_of_the_log_and_of_tables(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     before = client.lastsave()  # the time of the server's start
@@ -164,7 +164,7 @@ def test_backup_keep_of_2_removes_only_older_backups_of_this_database(fresh):
     assert (fresh.data / "DATABASE_ID").read_text().strip() == identity
 
 
-def test_backup_dir_is_a_protected_setting_and_must_not_be_a_link(fresh, tmp_path):
+def test_backup_dir_cannot_be_set_by_default_and_must_not_be_a_link(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     with pytest.raises(redis.ResponseError, match="can't set protected config"):
@@ -268,7 +268,7 @@ def test_inspect_tools_work_on_a_stopped_server_and_refuse_a_running_one(fresh, 
             assert restored.client().get("key:1999") == b"value 1999"
 
 
-def test_save_with_wrong_arguments_or_unusable_directory_is_refused_and_the_next_save_works(fresh, tmp_path):
+def test_save_with_wrong_arguments_or_an_unusable_backup_dir_fails_and_the_next_save_works(fresh, tmp_path):
     fresh.set("server.protected_configs=true").start()
     client = fresh.client()
     with pytest.raises(redis.ResponseError, match="syntax error"):
@@ -289,7 +289,7 @@ def test_save_with_wrong_arguments_or_unusable_directory_is_refused_and_the_next
     assert len(list((tmp_path / "good").iterdir())) == 1
 
 
-def test_backup_of_a_running_server_goes_through_a_pipe_and_opens(fresh, tmp_path):
+def test_backup_sent_through_a_pipe_is_restored_and_opens(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     with client.pipeline(transaction=False) as pipe:
@@ -314,7 +314,7 @@ def test_backup_of_a_running_server_goes_through_a_pipe_and_opens(fresh, tmp_pat
         assert other.dbsize() == 20_001 and other.get("key:19999") == b"value 19999" * 10 and other.get("in the log") == b"yes"
 
 
-def test_stream_of_a_data_directory_in_use_is_refused(fresh):
+def test_inspect_backup_of_a_data_directory_in_use_to_a_pipe_is_refused(fresh):
     fresh.start()
     done = subprocess.run([binary("ebbtide-inspect"), "backup", fresh.data, "-"], capture_output=True, timeout=120, check=False)
     assert done.returncode == 1 and done.stdout == b"" and b"a server has" in done.stderr

@@ -110,7 +110,7 @@ def test_second_delete_of_a_key_in_a_transaction_writes_nothing(fresh, place):
         assert link.call("EXISTS", "there", "new") == 0
 
 
-def test_delete_in_a_database_without_a_tree_creates_none(fresh):
+def test_delete_in_a_database_without_a_tree_creates_no_tree(fresh):
     link = Link(fresh.start().port)
     link.call("SELECT", 5)
     before = traces(link)
@@ -119,7 +119,7 @@ def test_delete_in_a_database_without_a_tree_creates_none(fresh):
     assert traces(link) == before
 
 
-def test_delete_of_an_absent_key_is_no_pending_delete(fresh):
+def test_delete_of_an_absent_key_leaves_no_pending_delete(fresh):
     link = Link(fresh.start().port)
     link.call("SET", "there", "v")
 
@@ -137,7 +137,7 @@ def test_delete_of_an_absent_key_is_no_pending_delete(fresh):
     assert left() == {"memtable", "log"}
 
 
-def test_delete_of_an_absent_key_does_not_abort_a_watching_transaction(fresh):
+def test_delete_of_an_absent_key_does_not_abort_a_transaction_that_watches_it(fresh):
     fresh.start()
     with Link(fresh.port) as watching, Link(fresh.port) as other:
         other.call("SET", "there", "v")

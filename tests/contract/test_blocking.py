@@ -111,7 +111,7 @@ def test_each_element_goes_to_one_client_and_no_client_waits_while_an_element_is
     wait_until(lambda: blocked(client) == 0, what="no client waits any more")
 
 
-def test_wake_up_between_the_first_look_of_a_client_and_its_wait_is_not_lost(fresh):
+def test_element_pushed_just_before_a_client_begins_to_wait_is_not_missed(fresh):
     """Pairs of clients pass an element back and forth without a timeout. So each lost wake-up would stop a pair for good."""
     fresh.settings["server.threads"] = "4"
     fresh.start()
@@ -150,7 +150,7 @@ def test_sorted_set_as_a_queue_serves_waiting_clients_in_order_of_score(fresh):
 
 
 @pytest.mark.parametrize("ends", ["closes", "sends no more"])
-def test_client_that_has_gone_gets_no_element(fresh, ends):
+def test_disconnected_client_gets_no_element(fresh, ends):
     fresh.start()
     client = fresh.client()
     link = Link(fresh.port)
@@ -163,7 +163,7 @@ def test_client_that_has_gone_gets_no_element(fresh, ends):
     assert client.lrange("q", 0, -1) == [b"x"]
 
 
-def test_client_that_sends_its_command_and_no_more_is_closed_instead_of_waiting(fresh):
+def test_client_that_closed_its_sending_side_is_closed_instead_of_waiting(fresh):
     fresh.start()
     with socket.create_connection(("127.0.0.1", fresh.port), timeout=20) as s:
         s.sendall(encode("PING") + encode("BLPOP", "q", 0))
@@ -174,7 +174,7 @@ def test_client_that_sends_its_command_and_no_more_is_closed_instead_of_waiting(
     assert data == b"+PONG\r\n"
 
 
-def test_element_that_was_moved_while_a_client_waited_survives_kill_9(fresh):
+def test_element_moved_by_a_waiting_blmove_survives_kill_9(fresh):
     """A worker takes a job into a list of its own. After a crash the job is in one of both lists."""
     fresh.settings["storage.fsync"] = "always"
     fresh.start()
@@ -188,7 +188,7 @@ def test_element_that_was_moved_while_a_client_waited_survives_kill_9(fresh):
     assert not fresh.client().exists("jobs")
 
 
-def test_commands_behind_a_command_that_waits_run_after_it(fresh):
+def test_commands_pipelined_after_a_waiting_blpop_run_when_it_ends(fresh):
     fresh.start()
     client = fresh.client()
     with Link(fresh.port) as link:
@@ -200,7 +200,7 @@ def test_commands_behind_a_command_that_waits_run_after_it(fresh):
         assert [read_reply(link.stream) for _ in range(3)] == [["q", "x"], "OK", "PONG"]
 
 
-def test_two_thousand_waiting_clients_delay_no_other_client(fresh):
+def test_2000_waiting_clients_delay_no_other_client(fresh):
     """One push wakes one client. A client that waits costs no time."""
     fresh.settings["server.max_clients"] = "3000"
     fresh.start()

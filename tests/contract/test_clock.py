@@ -35,7 +35,7 @@ def uptime(server):
     return float(re.search(r"^ebbtide_uptime_seconds (\S+)$", server.http("/metrics")[1], re.MULTILINE)[1])
 
 
-def test_clock_before_1970_counts_as_1970(stepped):
+def test_wall_clock_before_1970_counts_as_1970(stepped):
     server, step = stepped
     step("@1969-01-01 00:00:00")
     server.start()
@@ -49,7 +49,7 @@ def test_clock_before_1970_counts_as_1970(stepped):
     assert server.client().get("k") == b"v"
 
 
-def test_clock_that_goes_back_delays_no_expiry_and_leaves_the_uptime_right(stepped):
+def test_wall_clock_set_back_delays_no_expiry_and_the_uptime_stays_right(stepped):
     server, step = stepped
     server.start()
     client = server.client()
@@ -62,7 +62,7 @@ def test_clock_that_goes_back_delays_no_expiry_and_leaves_the_uptime_right(stepp
     assert uptime(server) < 60 and client.info("server")["uptime_in_seconds"] < 60
 
 
-def test_clock_that_jumps_two_days_ahead_expires_nothing_and_is_logged(stepped):
+def test_wall_clock_set_two_days_ahead_expires_no_key_and_is_logged(stepped):
     server, step = stepped
     server.start()
     client = server.client()

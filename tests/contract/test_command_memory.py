@@ -87,7 +87,7 @@ def test_append_beyond_the_budget_is_refused(client):
     assert client.strlen("k") == 3 * LARGE
 
 
-def test_high_bits_set_by_16_clients_are_refused_or_fit_into_the_budget(fresh, client):
+def test_setbit_at_high_offsets_by_16_clients_gets_oom_or_fits_into_the_budget(fresh, client):
     got = answers(fresh, 16, lambda i: encode("SETBIT", f"big{i}", 4294967295, 1))
     assert {line[:4] for line in got} == {b"-OOM"}
     got = answers(fresh, 16, lambda i: encode("SETBIT", f"big{i}", 32 * MIB * 8, 1))
@@ -100,7 +100,7 @@ def test_bitfield_beyond_the_budget_is_refused(client):
     assert client.exists("k") == 0
 
 
-def test_bitop_results_that_do_not_fit_wait_or_are_refused(fresh, client):
+def test_bitop_results_that_do_not_fit_into_the_budget_wait_or_get_oom(fresh, client):
     client.setrange("k", LARGE - 1, "x")
     got = answers(fresh, 8, lambda i: encode("BITOP", "NOT", f"to{i}", "k"))
     assert b":600" in {line[:4] for line in got} <= {b"-OOM", b":600"}
@@ -122,7 +122,7 @@ def test_restore_of_a_small_payload_that_unpacks_beyond_the_budget_is_refused(cl
     assert client.strlen("k") == LARGE
 
 
-def test_restore_of_collections_that_claim_or_unpack_to_a_large_size_takes_no_memory_for_it(client):
+def test_restore_of_a_payload_that_claims_or_unpacks_to_a_large_size_takes_no_memory(client):
     empty_part = b"\x02\xc3\x08\x07\x06\x07\0\0\0\0\0\xff"
     bodies = [
         b"\x01\x01" + lzf_zeros(400_000_000)[1:-10],
@@ -214,7 +214,7 @@ def test_long_writes_are_charged_while_their_notifications_are_delivered(fresh, 
         assert client.ping()
 
 
-def test_names_and_passwords_that_the_server_would_keep_are_limited(fresh, client):
+def test_names_that_the_server_keeps_after_a_command_are_limited_in_length(fresh, client):
     """Names of clients, and of users that could not authenticate, outlive their commands and are not charged."""
     large = b"n" * 40_000_000
     with contextlib.ExitStack() as stack:
@@ -233,7 +233,7 @@ def test_names_and_passwords_that_the_server_would_keep_are_limited(fresh, clien
     assert all(len(entry["username"]) <= 1024 for entry in client.acl_log())
 
 
-def test_long_arguments_are_refused_by_commands_that_would_copy_them(fresh, client):
+def test_commands_that_copy_their_arguments_refuse_arguments_of_200_mb(fresh, client):
     large = b"x" * 200_000_000
     commands = [
         ("KEYS", large), ("SCAN", "0", "MATCH", large), ("CLIENT", "KILL", "ADDR", large), ("CONFIG", "SET", large, "1"),
@@ -251,7 +251,7 @@ def test_long_arguments_are_refused_by_commands_that_would_copy_them(fresh, clie
     assert client.echo(large) == large
 
 
-def test_message_of_most_of_the_budget_is_sent_from_the_memory_that_received_it(fresh, client):
+def test_message_that_takes_most_of_the_budget_is_delivered_without_a_copy(fresh, client):
     client.config_set("client-output-buffer-limit", "pubsub 0 0 0")
     message = b"m" * 115_000_000
     with fresh.connect(timeout=120) as link:
@@ -281,7 +281,7 @@ def test_range_deletes_with_long_bounds_stay_within_the_budget(fresh, client):
         client.execute_command("DELPREFIX", "x" * 65537)
 
 
-def test_scans_whose_clients_are_killed_stay_within_the_budget(fresh, client):
+def test_cursors_and_replies_of_killed_scans_stay_within_the_budget(fresh, client):
     """Each cursor of SCAN has a key of 60 kB. A killed client's reply is free at once, and the next clients use its memory."""
     for i in range(0, 600, 20):
         client.mset({b"%05d" % (i + j) + b"x" * 60_000: "" for j in range(20)})
@@ -365,7 +365,7 @@ def test_copies_of_a_large_value_share_its_memory(client):
     assert client.strlen("renamed") == LARGE
 
 
-def test_source_that_is_named_900_times_takes_the_memory_of_one(client):
+def test_sinter_that_names_one_set_900_times_takes_the_memory_of_one(client):
     members = [f"member:{i:05}" for i in range(16_000)]
     client.sadd("s", *members)
     client.zadd("z", {member: i for i, member in enumerate(members)})
@@ -424,7 +424,7 @@ def test_transactions_whose_replies_fill_the_budget_are_aborted(fresh, client):
     assert 1 <= aborted < 6
 
 
-def test_values_held_by_commands_are_charged_to_commands_until_they_end(fresh, client):
+def test_reply_of_dump_is_charged_to_commands_until_it_is_sent(fresh, client):
     client.setrange("k", LARGE - 1, "x")
     with fresh.connect() as link:
         link.sendall(encode("DUMP", "k"))
@@ -456,7 +456,7 @@ def test_start_with_too_small_an_address_space_logs_the_reason(fresh, mib):
     assert any(words in fresh.log_tail(1) for words in ("out of memory", "cannot allocate memory")), fresh.log_tail()
 
 
-def test_200_pipelines_with_unread_replies_wait_for_their_readers(fresh):
+def test_200_pipelines_of_60_kb_replies_that_are_never_read_stay_within_the_budget(fresh):
     fresh.set("storage.memory_budget=64MiB", "storage.memtable_size=4MiB").start()
     fresh.client().set("k", b"v" * 60_000)
     with contextlib.ExitStack() as stack:

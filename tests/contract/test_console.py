@@ -58,7 +58,7 @@ def fill_two_levels(server, keys=3000):
     client.execute_command("TREE.FLUSH")
 
 
-def test_page_has_its_security_headers(server):
+def test_console_page_has_its_security_headers(server):
     head, body = ask(server, "/")
     assert head.startswith("HTTP/1.1 200")
     assert body.startswith("<!doctype html>") and body.rstrip().endswith("</html>")
@@ -68,7 +68,7 @@ def test_page_has_its_security_headers(server):
     assert "unsafe" not in head
 
 
-def test_page_refers_to_no_other_host(server):
+def test_console_page_refers_to_no_other_host(server):
     """This must hold even where the Content-Security-Policy would block a request."""
     page = ask(server, "/")[1]
     # This URL is the name of SVG's namespace, which no browser requests.
@@ -78,7 +78,7 @@ def test_page_refers_to_no_other_host(server):
     assert {link.split(":")[0] for link in links} == {"data", "#tree", "/metrics", "/healthz", "/ready"}
 
 
-def test_json_has_numbers_and_positions_but_no_keys(server):
+def test_console_json_has_numbers_and_positions_of_files_but_no_keys(server):
     fill(server)
     head, body = ask(server, "/console.json")
     assert "application/json" in head
@@ -94,7 +94,7 @@ def test_json_has_numbers_and_positions_but_no_keys(server):
     assert numbers(server, 9)["tree"]["runs"] == []
 
 
-def test_json_lists_open_tickets(fresh):
+def test_console_json_lists_open_purge_tickets(fresh):
     fresh.start()
     client = fill(fresh)
     ticket = client.execute_command("DELRANGE", SECRET, f"{SECRET}:001000").decode()
@@ -104,26 +104,26 @@ def test_json_lists_open_tickets(fresh):
 
 
 @pytest.mark.parametrize("database", ["16", "-1", "x", "99999999999", ""])
-def test_json_of_an_unknown_database_gets_400(server, database):
+def test_console_json_of_an_unknown_database_gets_400(server, database):
     head, body = ask(server, f"/console.json?db={database}")
     assert head.startswith("HTTP/1.1 400") and "error" in json.loads(body)
 
 
-def test_request_with_a_foreign_host_gets_403_but_metrics_work(server):
+def test_console_request_with_a_foreign_host_header_gets_403_but_metrics_work(server):
     for path in ("/", "/console.json"):
         head, body = ask(server, path, host="evil.example:9736")
         assert head.startswith("HTTP/1.1 403") and "loopback" in body
     assert ask(server, "/metrics", host="evil.example")[0].startswith("HTTP/1.1 200")
 
 
-def test_requests_other_than_get_are_refused_with_405(server):
+def test_console_requests_other_than_get_are_refused_with_405(server):
     for method in ("POST", "PUT", "DELETE"):
         with socket.create_connection(("127.0.0.1", server.metrics_port), timeout=10) as link:
             link.sendall(f"{method} /console.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
             assert b" 405 " in link.recv(100)
 
 
-def test_console_that_is_switched_off_gives_404_and_metrics_stay(fresh):
+def test_console_that_is_switched_off_gives_404_and_metrics_are_still_served(fresh):
     fresh.set("metrics.console=false").start()
     assert ask(fresh, "/")[0].startswith("HTTP/1.1 404")
     assert ask(fresh, "/console.json")[0].startswith("HTTP/1.1 404")
@@ -146,7 +146,7 @@ def open_console(browser, server, **how):
 
 
 @pytest.mark.parametrize("width, height, dark", [(1440, 900, True), (1024, 768, False), (390, 844, True), (320, 568, False)])
-def test_page_draws_every_file_and_does_not_scroll_sideways(server, browser, width, height, dark):
+def test_console_page_draws_every_file_and_does_not_scroll_sideways(server, browser, width, height, dark):
     fill(server)
     page = open_console(browser, server, width=width, height=height, dark=dark)
     files = sum(len(run["cells"]) for run in numbers(server)["tree"]["runs"])
@@ -178,7 +178,7 @@ DRAWN = """Object.fromEntries([...document.querySelectorAll(".cell:not(.mem):not
 
 
 @pytest.mark.parametrize("width, height, dark", [(1600, 1000, True), (360, 740, False)])
-def test_files_are_drawn_at_their_positions_in_the_colour_of_their_age(fresh, browser, tmp_path, width, height, dark):
+def test_console_draws_files_at_their_key_ranges_coloured_by_their_oldest_delete(fresh, browser, tmp_path, width, height, dark):
     # The files are small and not compressed, so that there are several.
     fresh.set("tree.file_size=64KiB", "storage.compression=none", "storage.compression_last_level=none")
     fresh.set("tree.policy.level0_runs=2").start()
@@ -222,7 +222,7 @@ new MutationObserver(() => {
 }).observe(document.body, { subtree: true, childList: true, attributes: true })"""
 
 
-def test_files_with_deletes_turn_red_and_then_vanish(fresh, browser):
+def test_console_turns_files_with_deletes_red_until_the_deletes_are_purged(fresh, browser):
     fresh.set("tree.deletes.deadline=12s", "tree.policy.level0_runs=2").start()
     page = open_console(browser, fresh, dark=True)
     page.evaluate(WATCH_HEAT)
@@ -237,7 +237,7 @@ def test_files_with_deletes_turn_red_and_then_vanish(fresh, browser):
     page.close()
 
 
-def test_keyboard_reaches_every_file(server, browser):
+def test_console_can_be_navigated_from_file_to_file_by_keyboard(server, browser):
     fill(server)
     page = open_console(browser, server)
     page.wait("document.querySelectorAll('.row').length >= 2")
@@ -257,7 +257,7 @@ def test_keyboard_reaches_every_file(server, browser):
     page.close()
 
 
-def test_page_shows_an_empty_database_a_lost_server_and_its_return(fresh, browser):
+def test_console_shows_that_a_database_is_empty_and_that_the_server_is_lost_or_back(fresh, browser):
     fresh.start()
     page = open_console(browser, fresh)
     assert page.text("#empty-title") == "Database 0 is empty"
@@ -273,7 +273,7 @@ def test_page_shows_an_empty_database_a_lost_server_and_its_return(fresh, browse
     page.close()
 
 
-def test_hostile_text_stays_text(server, browser):
+def test_console_shows_html_in_the_texts_of_a_server_as_text(server, browser):
     """No text of a server may become a tag in the page."""
     head, body = ask(server, "/")
     answer = numbers(server)

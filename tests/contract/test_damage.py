@@ -76,7 +76,7 @@ def quarantined(client):
     return pairs(client.execute_command("TREE.INFO"))[b"quarantined"]
 
 
-def test_damaged_table_of_one_database_does_not_affect_the_others(fresh):
+def test_damaged_table_of_one_database_does_not_affect_other_databases(fresh):
     """A merge finds the flipped byte. Log, metric and TREE.INFO name the file; writes, other databases and a restart work."""
     fresh.set("storage.compression=none", "storage.compression_last_level=none", "storage.block_cache=8MiB").start()
     hurt, whole = fresh.client(db=3), fresh.client(db=0)
@@ -183,7 +183,7 @@ def test_directory_in_place_of_a_table_does_not_affect_other_databases(fresh, wh
 PERMISSIONS_COUNT = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
 
 
-def test_table_without_read_permission_affects_no_other_database_and_works_again_with_the_permission(fresh):
+def test_unreadable_table_affects_no_other_database_and_works_again_once_readable(fresh):
     if os.geteuid() == 0:
         fresh.prefix = PERMISSIONS_COUNT
     fresh.start()
@@ -206,7 +206,7 @@ def test_table_without_read_permission_affects_no_other_database_and_works_again
     assert hurt.get("k5") == value_of(5)
 
 
-def test_manifest_older_than_the_tables_leaves_them_for_salvage(fresh):
+def test_start_with_a_manifest_older_than_the_tables_keeps_them_for_salvage(fresh):
     """A manifest that lost its last edits, those of a merge, names the merge's inputs, which are missing. The merge's output
     stays."""
     fresh.start()
@@ -266,7 +266,7 @@ def inspect(*arguments):
     return json.loads(done.stdout), done.returncode
 
 
-def test_backup_with_a_damaged_table_is_reported_and_restored_only_once_mended(fresh, tmp_path):
+def test_backup_with_a_damaged_table_is_reported_and_cannot_be_restored_until_repaired(fresh, tmp_path):
     """The backup has the mark of the quarantine. Once the table is mended, the backup can be restored, opens with the mark, and
     loses it."""
     fresh.set("storage.compression=none", "storage.compression_last_level=none").start()

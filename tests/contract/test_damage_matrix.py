@@ -270,7 +270,7 @@ def one_case(whole, home, kind, harm, runs):
 
 
 @pytest.mark.parametrize(("kind", "runs"), itertools.product(KINDS, (False, True)))
-def test_one_damage_to_one_file_never_gives_a_wrong_reply(whole, tmp_path, kind, runs):
+def test_damage_of_any_kind_to_one_file_never_gives_a_wrong_reply(whole, tmp_path, kind, runs):
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         cases = {harm: pool.submit(one_case, whole, tmp_path / harm, kind, harm, runs) for harm in HARMS}
     wrong = []

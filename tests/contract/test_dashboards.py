@@ -58,7 +58,7 @@ def make_load(server):
     client.execute_command("TREE.COMPACT")
 
 
-def test_every_metric_of_dashboards_and_rules_exists(server):
+def test_every_metric_in_dashboards_and_rules_is_served(server):
     make_load(server)
     there = set(re.findall(r"^# TYPE (\S+)", server.http("/metrics")[1], re.M))
     assert len(queries()) > 100
@@ -69,13 +69,13 @@ def test_every_metric_of_dashboards_and_rules_exists(server):
         assert names and names <= there, names - there
 
 
-def test_files_of_dashboards_are_those_that_the_generator_makes():
+def test_dashboard_files_are_those_that_their_generator_makes():
     """If this fails, run deploy/grafana/generate.py."""
     there = {path.name: path.read_text() for path in (DEPLOY / "grafana" / "dashboards").iterdir()}
     assert there == generate.files()
 
 
-def test_panels_do_not_overlap_and_have_unique_ids():
+def test_panels_of_a_dashboard_do_not_overlap_and_have_unique_ids():
     for dashboard in DASHBOARDS:
         made, taken = dashboard.json(), set()
         for panel in made["panels"]:
@@ -392,7 +392,7 @@ def span(points, start, end):
 
 
 @pytest.mark.parametrize(("name", "title"), [(dashboard.name, panel.title) for dashboard, panel in panels()])
-def test_panel_moves_with_its_cause_and_not_before(history, name, title):
+def test_panel_of_a_dashboard_changes_when_its_cause_is_provoked_and_not_before(history, name, title):
     rows, data = history
     (panel,) = [panel for dashboard, panel in panels() if (dashboard.name, panel.title) == (name, title)]
     assert data[name, title], "no query of the panel returns data"
@@ -408,7 +408,7 @@ def test_panel_moves_with_its_cause_and_not_before(history, name, title):
     assert any(moves(points) for _, points in data[name, title]), f"'{panel.cause}' does not move it"
 
 
-def test_readme_lists_exactly_the_metrics_that_exist(server):
+def test_readme_of_deploy_lists_exactly_the_metrics_that_are_served(server):
     make_load(server)
     there = {name.removeprefix("ebbtide_") for name in re.findall(r"^# TYPE (\S+)", server.http("/metrics")[1], re.M)}
     section = (DEPLOY / "README.md").read_text().split("## Metrics", 1)[1]

@@ -249,7 +249,7 @@ TREES = {
     ("compression", "tree"),
     [("none", "any"), ("lz4", "any"), ("zstd", "any"), ("lz4", "leveling, h=1"), ("none", "tiering, h=8"), ("lz4", "tiering, h=8")],
 )
-def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression, tree):
+def test_deleted_names_and_values_are_in_no_file_after_the_deadline(fresh, compression, tree):
     client, emptied = fill(fresh, compression, f"deadline, {compression}", *TREES[tree])
     assert seen(ALL, dumps(fresh)) == ALL
     promise(client, SECONDS)
@@ -287,7 +287,7 @@ def test_kill_at_half_of_the_deadline_makes_no_delete_late(fresh):
 
 
 @pytest.mark.parametrize("tree", ["leveling, h=1", "tiering, h=8"])
-def test_permanently_open_views_make_no_delete_late(fresh, tree):
+def test_scans_that_always_hold_a_read_view_make_no_delete_late(fresh, tree):
     """Several walks hold views, so that one view is always open when another ends. One of the walks runs TREE.VERIFY: it must find no
     error at any moment."""
     client, emptied = fill(fresh, "none", "views", *TREES[tree])
@@ -323,7 +323,7 @@ def test_permanently_open_views_make_no_delete_late(fresh, tree):
     assert client.get("walked7") == b"x" * 50
 
 
-def test_flushall_leaves_nothing_of_any_database_in_files(fresh):
+def test_flushall_leaves_no_deleted_data_of_any_database_in_files(fresh):
     client, emptied = fill(fresh, "none", "flushall")
     promise(client, SECONDS)
     end = time.monotonic() + SECONDS + 1

@@ -40,7 +40,7 @@ def leftovers(tmp_path):
     return found
 
 
-def test_demo_proves_that_the_secret_is_gone_here_and_still_in_redis(tmp_path):
+def test_demo_proves_that_the_secret_is_in_no_file_of_ebbtide_but_still_in_those_of_redis(tmp_path):
     done = run(tmp_path, "--deadline", DEADLINE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\nPROVED: deleted on time" in done.stdout
@@ -65,7 +65,7 @@ def test_server_without_a_deadline_setting_makes_the_demo_report_not_proved(tmp_
     assert (done.returncode, "NOT PROVED: this server has no delete deadline" in done.stdout) == (1, True)
 
 
-def test_interrupted_demo_cleans_up(tmp_path):
+def test_interrupted_demo_removes_its_files(tmp_path):
     # A background job of a script ignores SIGINT, and so would its children.
     heeds = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with subprocess.Popen([*DEMO, "--deadline", "10m"], stdout=subprocess.PIPE, text=True, env=environment(tmp_path), **heeds) as process:
@@ -80,6 +80,6 @@ def test_interrupted_demo_cleans_up(tmp_path):
     wait_until(lambda: leftovers(tmp_path) == [], 20, "no directory and no process of the demo is left")
 
 
-def test_invalid_deadline_is_refused_with_the_allowed_values(tmp_path):
+def test_demo_refuses_an_invalid_deadline_and_names_the_allowed_values(tmp_path):
     done = run(tmp_path, "--deadline", "1")
     assert done.returncode == 2 and "a duration from 2s to 60m" in done.stderr

@@ -45,7 +45,7 @@ def test_random_sequences_get_equal_replies_from_both_servers(differ, first):
         pytest.fail(differ.report(failed), pytrace=False)
 
 
-def test_planted_difference_is_found_and_shortened(differ, monkeypatch):
+def test_planted_difference_between_the_servers_is_found_and_shortened(differ, monkeypatch):
     """One server gets one command more than the other, so that they differ."""
     seed = 12  # this seed uses RESP2, and no subscriptions
     exchange = differ.links[0].exchange

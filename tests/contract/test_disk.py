@@ -46,7 +46,7 @@ def waits(server):
     return server.client().info("stats")["total_waits_for_disk"]
 
 
-def test_reads_of_missing_pages_wait_for_the_disk_and_return_values(cold):
+def test_reads_of_pages_on_disk_return_the_right_values(cold):
     client = cold.client()
     before = waits(cold)
     rng = random.Random(1)
@@ -60,7 +60,7 @@ def test_reads_of_missing_pages_wait_for_the_disk_and_return_values(cold):
     assert waits(cold) > before + 100
 
 
-def test_reads_of_a_pipeline_wait_for_the_disk_together(cold):
+def test_reads_of_a_pipeline_fetch_their_pages_from_disk_together(cold):
     rng = random.Random(2)
     with cold.connect() as s:
         before = waits(cold)
@@ -85,7 +85,7 @@ def test_large_values_on_disk_are_read_and_changed(cold):
     client.set("large29", large_of(29))
 
 
-def test_writes_that_read_missing_pages_get_correct_replies(cold):
+def test_writes_that_read_pages_from_disk_get_correct_replies(cold):
     client = cold.client()
     for i in range(30):
         assert client.incr(f"n{i}") == i + 1
@@ -98,7 +98,7 @@ def test_writes_that_read_missing_pages_get_correct_replies(cold):
     client.execute_command("TREE.FLUSH")
 
 
-def test_pipelines_with_missing_pages_keep_their_order(cold):
+def test_replies_of_a_pipeline_that_reads_pages_from_disk_are_in_order(cold):
     def work(seed):
         rng = random.Random(seed)
         with cold.connect() as s:
@@ -126,7 +126,7 @@ def test_pipelines_with_missing_pages_keep_their_order(cold):
         list(threads.map(work, range(8)))
 
 
-def test_server_survives_clients_that_disconnect_while_they_wait(cold):
+def test_server_survives_clients_that_disconnect_during_disk_reads(cold):
     rng = random.Random(3)
     for _ in range(100):
         s = cold.connect()
@@ -139,7 +139,7 @@ def test_server_survives_clients_that_disconnect_while_they_wait(cold):
     cold.client().delete("gone")
 
 
-def test_server_survives_client_kill_of_clients_that_wait(cold):
+def test_server_survives_client_kill_during_disk_reads(cold):
     admin = cold.client()
     for _ in range(20):
         with cold.connect() as s:
@@ -172,7 +172,7 @@ def test_concurrent_increments_beside_disk_reads_lose_no_update(cold):
     cold.client().delete(*counters)
 
 
-def test_server_stops_cleanly_while_commands_wait_for_the_disk(fresh):
+def test_server_stops_cleanly_during_disk_reads(fresh):
     fresh.set(*COLD, "server.threads=2").start()
     client = fresh.client()
     for start in range(0, 20_000, 1000):
@@ -190,7 +190,7 @@ def test_server_stops_cleanly_while_commands_wait_for_the_disk(fresh):
     assert fresh.client().get("k19999") == value_of(19_999)
 
 
-def test_slow_syncs_delay_only_their_writers_and_lose_nothing(fresh):
+def test_slow_syncs_delay_only_the_writers_and_no_acknowledged_write_is_lost(fresh):
     tracer = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync"]
     if shutil.which("strace") is None or subprocess.run([*tracer, "true"], check=False).returncode != 0:
         pytest.skip("strace, which delays the syncs, does not run here")

@@ -29,7 +29,7 @@ def metrics_link(server):
     return socket.create_connection(("127.0.0.1", server.metrics_port), timeout=10)
 
 
-def test_1000_idle_http_connections_leave_health_checks_prompt(fresh):
+def test_1000_idle_http_connections_do_not_delay_health_checks(fresh):
     fresh.start()
     with contextlib.ExitStack() as idle:
         for _ in range(1_000):
@@ -38,7 +38,7 @@ def test_1000_idle_http_connections_leave_health_checks_prompt(fresh):
         assert fresh.http("/metrics")[0] == 200
 
 
-def test_slow_http_requests_leave_health_checks_prompt_and_are_cut_off(fresh):
+def test_slow_http_requests_do_not_delay_health_checks_and_are_closed(fresh):
     fresh.start()
     with contextlib.ExitStack() as slow:
         links = [slow.enter_context(metrics_link(fresh)) for _ in range(60)]
@@ -61,7 +61,7 @@ def test_slow_http_requests_leave_health_checks_prompt_and_are_cut_off(fresh):
         assert "was not complete after 5000 ms" in fresh.log_path.read_text()
 
 
-def test_unread_metrics_leave_health_checks_prompt(fresh):
+def test_clients_that_do_not_read_their_metrics_do_not_delay_health_checks(fresh):
     fresh.start()
     with contextlib.ExitStack() as slow:
         for _ in range(100):
@@ -133,7 +133,7 @@ def test_wrong_passwords_are_logged_and_delayed_and_the_right_password_gets_in(f
     assert entry["count"] >= 50 and entry["username"] in (b"ev\\il", "ev\\il") and entry["reason"] in (b"auth", "auth")
 
 
-def test_wrong_passwords_over_many_short_connections_lock_no_client_of_the_same_host_out(fresh):
+def test_wrong_passwords_on_many_short_connections_lock_no_client_of_the_same_host_out(fresh):
     """Attackers close each connection before its wrong password is checked. A client with the right password waits for its delay
     and gets in."""
     fresh.set("server.password=secret", "limits.unauthenticated_clients=16").start()
@@ -151,7 +151,7 @@ def test_wrong_passwords_over_many_short_connections_lock_no_client_of_the_same_
                 assert receive_exactly(s, 5) == b"+OK\r\n"
 
 
-def test_control_bytes_in_a_user_name_forge_no_line_of_the_log(fresh):
+def test_control_bytes_in_a_user_name_are_escaped_in_the_log(fresh):
     fresh.set("server.password=secret").start()
     with fresh.connect() as s:
         s.sendall(b'AUTH "x\\n2026-01-01T00:00:00.000+00:00 E forged\\x1b[2J" y\r\n')
@@ -197,7 +197,7 @@ def test_config_rewrite_with_a_password_makes_the_configuration_file_private_to_
         assert (file.stat().st_uid, file.stat().st_gid) == (12345, 23456)
 
 
-def test_rewrite_through_a_link_changes_the_file_and_keeps_the_link(with_file, tmp_path):
+def test_config_rewrite_of_a_symbolic_link_changes_its_target_and_keeps_the_link(with_file, tmp_path):
     real = tmp_path / "real.yaml"
     real.write_text("server:\n  port: 1\n")
     with_file.config.unlink()
@@ -208,7 +208,7 @@ def test_rewrite_through_a_link_changes_the_file_and_keeps_the_link(with_file, t
     assert with_file.config.is_symlink() and "77s" in real.read_text()
 
 
-def test_limit_of_64_open_files_gives_a_maxclients_of_32(fresh):
+def test_maxclients_is_32_under_a_limit_of_64_open_files(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=64:64"]
     fresh.start()
     client = fresh.client()

@@ -82,7 +82,7 @@ def dumped(link, key):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_collection_dumped_by_each_server_is_the_same_in_the_other(links, kind):
+def test_collection_dumped_by_one_server_is_restored_unchanged_by_the_other(links, kind):
     ours, redis = links
     for seed in range(SEED, SEED + ROUNDS):
         rng = random.Random(f"{kind} {seed}")
@@ -100,7 +100,7 @@ def test_collection_dumped_by_each_server_is_the_same_in_the_other(links, kind):
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_form_that_redis_ever_wrote_is_read_alike(links, kind, compressed):
+def test_payloads_of_every_redis_version_restore_to_the_same_collection_as_in_redis(links, kind, compressed):
     seen = set()
     for seed in range(SEED, SEED + ROUNDS // 4):
         rng = random.Random(f"{kind} {seed}")
@@ -115,7 +115,7 @@ def test_every_form_that_redis_ever_wrote_is_read_alike(links, kind, compressed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_largest_small_collection_and_a_large_one_go_from_each_server_to_the_other(links, kind):
+def test_collections_around_the_limit_of_one_entry_are_restored_by_the_other_server(links, kind):
     ours, redis = links
 
     def of_size(size):
@@ -156,7 +156,7 @@ def changed(rng, body):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_damaged_collection_is_refused_or_read_as_in_redis(links, kind):
+def test_damaged_payload_is_refused_or_restores_to_the_same_collection_as_in_redis(links, kind):
     accepted = refused = 0
     for seed in range(SEED, SEED + ROUNDS * 5):
         rng = random.Random(f"damaged {kind} {seed}")

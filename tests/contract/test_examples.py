@@ -27,16 +27,16 @@ def python_example(server, name, *options):
     return output_of(sys.executable, EXAMPLES / "python" / f"{name}.py", "--port", server.port, *options)
 
 
-def test_rate_limiter_refuses_requests_over_the_limit(server):
+def test_rate_limiter_example_refuses_requests_over_the_limit(server):
     lines = python_example(server, "rate_limiter", "--limit", "3", "--window", "1000").splitlines()
     assert [line.split(": ")[1] for line in lines] == ["allowed"] * 3 + ["refused"] * 2
 
 
-def test_cache_computes_once_and_invalidates(server):
+def test_cache_example_computes_once_and_invalidates(server):
     assert python_example(server, "cache").splitlines()[2] == "after the invalidation: deleted"
 
 
-def test_erasure_removes_the_user_and_prints_a_certificate(server):
+def test_erasure_example_removes_the_user_from_all_files_and_prints_a_certificate(server):
     server.client().set("user:7:name", "other")
     printed = python_example(server, "erasure")
     assert "removed from all files" in printed
@@ -44,7 +44,7 @@ def test_erasure_removes_the_user_and_prints_a_certificate(server):
     assert server.client().get("user:7:name") == b"other"
 
 
-def test_installed_engine_runs_in_the_example_program(tmp_path):
+def test_example_program_builds_with_the_installed_engine_and_runs(tmp_path):
     prefix, build = tmp_path / "prefix", tmp_path / "build"
     output_of("cmake", "--install", ROOT / "build" / "release", "--component", "engine", "--prefix", prefix)
     output_of("cmake", "-S", EXAMPLES / "embedded", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")

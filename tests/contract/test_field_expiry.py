@@ -197,7 +197,7 @@ def check(client, model):
 
 
 @pytest.mark.parametrize("count", [6, 40, 400])
-def test_random_commands_on_expiring_fields_reply_as_the_model(server, count):
+def test_random_commands_on_expiring_fields_reply_as_the_model_in_python(server, count):
     rng, model = random.Random(SEED * 1000 + count), Model()
     names = [b"field-%d" % i for i in range(count)]
     late = 0
@@ -227,7 +227,7 @@ def test_random_commands_on_expiring_fields_reply_as_the_model(server, count):
     assert late < 5
 
 
-def test_length_of_a_hash_of_many_expiring_fields_is_the_number_of_those_left(server):
+def test_hlen_of_a_hash_with_5000_fields_counts_no_expired_field(server):
     client, many = server.client(), 5000
     soon = now_ms() + 3000
     for start in range(0, many, 500):
@@ -248,7 +248,7 @@ def test_length_of_a_hash_of_many_expiring_fields_is_the_number_of_those_left(se
     assert client.exists("h") == 0 and client.dbsize() == 0
 
 
-def test_key_ends_with_its_last_field(server):
+def test_hash_is_deleted_when_its_last_field_expires(server):
     client = server.client()
     client.hset("h", mapping={"a": 1, "b": 2})
     client.execute_command("HPEXPIRE", "h", FAR, "FIELDS", 1, "a")
@@ -262,7 +262,7 @@ def test_key_ends_with_its_last_field(server):
     assert (client.hgetall("h"), client.hlen("h"), client.ttl("h")) == ({b"c": b"3"}, 1, -1)
 
 
-def test_transaction_sees_its_own_expiries(server):
+def test_transaction_sees_the_field_expiries_that_it_has_set(server):
     client = server.client()
     with client.pipeline(transaction=True) as pipe:
         pipe.hset("h", mapping={"a": 1, "b": 2})
@@ -278,7 +278,7 @@ def test_transaction_sees_its_own_expiries(server):
     assert replies == [2, [1], [100, -1], [2], 1, -1, {b"a": b"1"}, [b"1"], 0]
 
 
-def test_payload_is_that_of_redis_7_4(server):
+def test_dump_of_a_hash_with_expiring_fields_has_the_bytes_of_redis_7_4(server):
     """The bytes are written down from Redis's rdb.c: type 24, the soonest expiry, and each field after its own expiry."""
     client = server.client()
     at = 4_000_000_000_000
@@ -385,7 +385,7 @@ def heard(listener, count):
     return events
 
 
-def test_expired_fields_have_events_and_the_key_is_deleted_after_the_last(server):
+def test_expired_fields_publish_hexpired_and_the_last_one_also_publishes_del(server):
     client, listener = listen(server)
     client.execute_command("HSETEX", "h", "PX", 200, "FIELDS", 2, "a", 1, "b", 2)
     client.execute_command("HSETEX", "g", "PX", 400, "FIELDS", 1, "a", 1)
@@ -397,7 +397,7 @@ def test_expired_fields_have_events_and_the_key_is_deleted_after_the_last(server
     listener.close()
 
 
-def test_fields_that_were_written_before_a_restart_have_events(server):
+def test_fields_written_before_a_restart_publish_hexpired_when_they_expire(server):
     client = server.client()
     client.execute_command("HSETEX", "h", "PX", 4000, "FIELDS", 2, "a", 1, "b", 2)
     client.execute_command("HSETEX", "g", "PX", 4000, "FIELDS", 1, "a", 1)
@@ -411,7 +411,7 @@ def test_fields_that_were_written_before_a_restart_have_events(server):
     listener.close()
 
 
-def test_client_side_cache_learns_that_a_field_has_expired(server):
+def test_tracking_client_gets_an_invalidation_when_a_field_expires(server):
     raw = server.connect()
 
     def call(*words):
@@ -429,7 +429,7 @@ def test_client_side_cache_learns_that_a_field_has_expired(server):
     raw.close()
 
 
-def test_exported_hash_is_imported_with_the_expiries_of_its_fields(server, tmp_path):
+def test_hash_is_exported_and_imported_with_the_expiries_of_its_fields(server, tmp_path):
     client = server.client()
     at = 4_000_000_000_000
     client.set("string", "x")
@@ -444,14 +444,14 @@ def test_exported_hash_is_imported_with_the_expiries_of_its_fields(server, tmp_p
     assert client.execute_command("HPEXPIRETIME", "h", "FIELDS", 2, "a", "b") == [at, -1]
 
 
-def test_set_keepttl_keeps_the_expiry_of_the_key_alone(server):
+def test_set_keepttl_over_a_hash_does_not_keep_the_expiry_of_a_field(server):
     client = server.client()
     client.execute_command("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1)
     client.set("h", "x", keepttl=True)
     assert client.ttl("h") == -1
 
 
-def test_script_uses_expiring_fields(server):
+def test_commands_for_expiring_fields_work_in_a_script(server):
     client = server.client()
     script = """
         redis.call('HSET', KEYS[1], 'a', 1, 'b', 2)

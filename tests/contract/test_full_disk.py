@@ -113,7 +113,7 @@ def fill_by_writing(client, limit=200_000):
     raise AssertionError("the disk did not fill up")
 
 
-def test_server_on_a_disk_that_it_filled_serves_reads_and_deletes_and_heals(server, small_disk):
+def test_server_that_filled_its_disk_serves_reads_and_deletes_and_writes_once_space_is_free(server, small_disk):
     client = server.client()
     kept = fill_by_writing(client)
     assert kept > 1000
@@ -140,7 +140,7 @@ def test_server_on_a_disk_that_it_filled_serves_reads_and_deletes_and_heals(serv
     assert client.get("k600") is None
 
 
-def test_server_on_a_disk_that_another_program_filled_serves_reads_and_deletes_and_heals(server, small_disk):
+def test_server_on_a_disk_filled_by_another_program_serves_reads_and_deletes(server, small_disk):
     client = server.client()
     for i in range(2000):
         client.set(f"k{i}", value_of(i))
@@ -176,7 +176,7 @@ def test_server_on_a_disk_that_another_program_filled_serves_reads_and_deletes_a
     assert server.stop() == 0, server.log_tail()
 
 
-def test_running_server_heals_after_each_full_disk(server, small_disk):
+def test_running_server_accepts_writes_again_after_each_full_disk(server, small_disk):
     """There is no restart, so the server's memory must be right about the failed log and the unwritten tables."""
     client, born = server.client(), server.client().info("server")["run_id"]
     kept = {}  # key -> acknowledged value, or None
@@ -251,7 +251,7 @@ def answers(server):
     return False
 
 
-def test_start_without_a_free_byte_serves_reads_and_heals(server, small_disk):
+def test_server_started_without_a_free_byte_serves_reads_and_writes_once_space_is_free(server, small_disk):
     client = server.client()
     for i in range(2000):
         client.set(f"k{i}", value_of(i))

@@ -161,7 +161,7 @@ def test_random_geo_commands_get_equal_replies_from_both_servers(links, seed):
     assert sum(not reply.startswith((b"-", b"*0", b":0", b"$-1", b"_")) for reply in ours) > COMMANDS / 10
 
 
-def test_keys_of_a_stored_search_are_those_of_redis(links):
+def test_command_getkeys_replies_to_geo_commands_as_in_redis(links):
     commands = [
         [b"COMMAND", b"GETKEYS", *line.split()]
         for line in [
@@ -173,7 +173,7 @@ def test_keys_of_a_stored_search_are_those_of_redis(links):
     assert links[0].call(commands) == links[1].call(commands)
 
 
-def test_search_of_a_large_set_replies_in_full(links):
+def test_geo_search_of_a_large_sorted_set_returns_every_match(links):
     rng = random.Random(1)
     commands = [[b"FLUSHALL"]]
     commands += [[b"GEOADD", b"big", *[word for i in range(1024) for word in (b"%.5f" % rng.uniform(-180, 180), b"%.5f" % rng.uniform(-85, 85), b"%d" % (1024 * j + i))]] for j in range(16)]

@@ -49,7 +49,7 @@ def health(server):
     return subprocess.run(line, capture_output=True, text=True, timeout=30, check=False, cwd=server.home)
 
 
-def test_pages_of_an_http_port_with_a_password_need_it_and_probes_do_not(guarded):
+def test_metrics_and_console_need_the_password_of_the_http_port_and_health_probes_do_not(guarded):
     guarded.start()
     right = basic("ebbtide", PASSWORD)
     for path in GUARDED:
@@ -80,14 +80,14 @@ def test_pages_of_an_http_port_with_a_password_need_it_and_probes_do_not(guarded
         "x" * 4000,
     ],
 )
-def test_wrong_credentials_get_401_and_a_line_in_the_log_without_the_password(guarded, credentials):
+def test_wrong_credentials_get_401_and_the_log_line_does_not_contain_the_password(guarded, credentials):
     guarded.start()
     assert ask(guarded, "/metrics", credentials)[0] == 401
     wait_until(lambda: "wrong user or password" in guarded.log())
     assert PASSWORD not in guarded.log()
 
 
-def test_sighup_reads_a_changed_password_file_and_keeps_the_old_password_if_it_cannot(guarded):
+def test_sighup_reads_a_changed_password_file_and_keeps_the_password_if_the_file_is_missing(guarded):
     guarded.set("metrics.user=prometheus").start()
     assert ask(guarded, "/metrics", basic("prometheus", PASSWORD))[0] == 200
     guarded.password_file.write_text("new")
@@ -109,7 +109,7 @@ def test_sighup_reads_a_changed_password_file_and_keeps_the_old_password_if_it_c
         (["metrics.tls=true"], "metrics.tls is true and needs server.tls.cert_file and server.tls.key_file"),
     ],
 )
-def test_bad_settings_of_the_http_port_are_refused_by_name(fresh, settings, part):
+def test_wrong_settings_of_the_http_port_are_refused_and_the_error_names_the_key(fresh, settings, part):
     with pytest.raises(RuntimeError, match="status 2"):
         fresh.set(*settings).start()
     assert part in fresh.log()
@@ -135,7 +135,7 @@ def both(guarded, authority):
     return guarded
 
 
-def test_http_port_speaks_tls_and_needs_the_password_but_no_client_certificate(both):
+def test_http_port_over_tls_needs_the_password_but_no_client_certificate(both):
     assert ask(both, "/metrics", context=both.context)[0] == 401
     status, _, body = ask(both, "/metrics", basic("ebbtide", PASSWORD), both.context)
     assert status == 200 and b"ebbtide_info" in body
@@ -155,21 +155,21 @@ def test_http_port_speaks_tls_and_needs_the_password_but_no_client_certificate(b
         assert text.endswith(b"ok\n")
 
 
-def test_health_probe_follows_tls_and_needs_no_password(both):
+def test_health_probe_of_a_tls_http_port_needs_no_password(both):
     done = health(both)
     assert (done.returncode, done.stdout) == (0, "ready\n")
     both.stop()
     assert health(both).returncode == 1
 
 
-def test_probe_by_tls_of_a_plain_port_fails_in_time(guarded, authority):
+def test_health_probe_with_tls_of_a_plain_http_port_fails_before_its_timeout(guarded, authority):
     guarded.start()
     encrypted(guarded, authority)
     done = health(guarded)
     assert done.returncode == 1 and "TLS" in done.stdout
 
 
-def test_silent_plain_and_slow_clients_of_the_tls_port_delay_no_scrape(both):
+def test_silent_plain_and_slow_clients_of_the_tls_http_port_delay_no_scrape(both):
     links = [socket.create_connection(("127.0.0.1", both.metrics_port), 20) for _ in range(80)]
     for number, link in enumerate(links):
         with contextlib.suppress(OSError):  # the oldest connections are replaced
@@ -182,7 +182,7 @@ def test_silent_plain_and_slow_clients_of_the_tls_port_delay_no_scrape(both):
     assert ask(both, "/metrics", basic("ebbtide", PASSWORD), both.context)[0] == 200
 
 
-def test_sighup_serves_a_changed_certificate(both, authority):
+def test_http_port_serves_a_changed_certificate_after_sighup(both, authority):
     def serial():
         with both.context.wrap_socket(socket.create_connection(("127.0.0.1", both.metrics_port), 20), server_hostname="localhost") as link:
             return link.getpeercert()["serialNumber"]
@@ -193,6 +193,6 @@ def test_sighup_serves_a_changed_certificate(both, authority):
     wait_until(lambda: serial() != before)
 
 
-def test_start_with_a_password_does_not_report_a_port_open_to_everyone(guarded):
+def test_start_with_a_password_of_the_http_port_logs_no_warning_about_an_open_port(guarded):
     guarded.set("metrics.bind=0.0.0.0").start()
     assert "to everyone who can reach it (metrics.bind)" not in guarded.log()

@@ -88,7 +88,7 @@ def ours(fresh):
     return client
 
 
-def test_rdb_file_of_redis_is_imported_with_every_type_database_and_expiry(redis_client, ours):
+def test_import_of_an_rdb_file_keeps_every_type_database_and_expiry(redis_client, ours):
     fill(redis_client)
     redis_client.save()
     file = redis_client.home / "dump.rdb"
@@ -98,7 +98,7 @@ def test_rdb_file_of_redis_is_imported_with_every_type_database_and_expiry(redis
     assert contents(ours) == contents(redis_client)
 
 
-def test_keys_of_other_types_or_too_large_are_listed_and_the_others_imported(redis_client, ours, tmp_path):
+def test_import_lists_keys_that_are_too_large_or_of_unsupported_types_and_takes_the_others(redis_client, ours, tmp_path):
     redis_client.set("k", "v")
     for _ in range(9):
         redis_client.rpush("large", *[0] * 120_000)  # more elements than one command may build
@@ -118,7 +118,7 @@ def test_keys_of_other_types_or_too_large_are_listed_and_the_others_imported(red
 
 
 @pytest.mark.parametrize("damage", ["truncated", "one bit flipped"])
-def test_damaged_file_is_refused_and_nothing_of_it_is_imported(redis_client, ours, damage):
+def test_import_refuses_a_damaged_rdb_file_and_imports_no_key_of_it(redis_client, ours, damage):
     fill(redis_client)
     redis_client.save()
     file = redis_client.home / "dump.rdb"
@@ -133,7 +133,7 @@ def test_damaged_file_is_refused_and_nothing_of_it_is_imported(redis_client, our
     assert ours.dbsize() == 0
 
 
-def test_keys_that_exist_are_refused_or_replaced_on_request(redis_client, ours):
+def test_import_refuses_existing_keys_unless_they_may_be_replaced(redis_client, ours):
     redis_client.set("k", "new")
     redis_client.set("other", "new")
     redis_client.save()
@@ -145,7 +145,7 @@ def test_keys_that_exist_are_refused_or_replaced_on_request(redis_client, ours):
     assert ours.get("k") == b"new"
 
 
-def test_only_chosen_databases_are_imported_also_from_standard_input(redis_client, ours):
+def test_import_from_standard_input_takes_only_the_chosen_database(redis_client, ours):
     fill(redis_client)
     redis_client.save()
     run("ebbtide-import", "-p", ours.port, "--database", "3", "-", stdin=(redis_client.home / "dump.rdb").read_bytes())
@@ -163,7 +163,7 @@ def begin_append_only_file(redis_client, preamble="yes"):
 
 
 @pytest.mark.parametrize("preamble", ["yes", "no"])
-def test_append_only_file_of_redis_is_imported_with_the_commands_after_its_base(redis_client, ours, preamble):
+def test_import_of_an_append_only_file_runs_the_commands_after_its_base(redis_client, ours, preamble):
     fill(redis_client)
     manifest = begin_append_only_file(redis_client, preamble)
     redis_client.incrby("counter", 5)
@@ -177,7 +177,7 @@ def test_append_only_file_of_redis_is_imported_with_the_commands_after_its_base(
     assert contents(ours) == contents(redis_client)
 
 
-def test_killed_import_is_repeated_with_replace(redis_client, ours, tmp_path):
+def test_killed_import_run_again_with_replace_imports_every_key(redis_client, ours, tmp_path):
     with redis_client.pipeline(transaction=False) as pipe:
         for i in range(100_000):
             pipe.set(f"key{i}", f"value{i}")
@@ -191,7 +191,7 @@ def test_killed_import_is_repeated_with_replace(redis_client, ours, tmp_path):
     assert ours.dbsize() == 100_000 and ours.get("key77777") == b"value77777"
 
 
-def test_database_first_used_after_the_first_pass_is_copied_too(redis_client, ours):
+def test_copy_of_a_running_redis_includes_a_database_first_used_after_the_first_pass(redis_client, ours):
     redis_client.set("k", "v")
     command = [str(binary("ebbtide-import")), "-p", str(ours.port), "--from", f"127.0.0.1:{redis_client.port}", "--passes", "2", "--wait"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -206,7 +206,7 @@ def test_database_first_used_after_the_first_pass_is_copied_too(redis_client, ou
 
 
 @pytest.mark.parametrize("command", ["CLIENT REPLY OFF", "SHUTDOWN", "hello 3", "BLPOP k 0"])
-def test_append_only_file_with_a_command_that_no_server_writes_there_is_refused(ours, tmp_path, command):
+def test_append_only_file_with_a_command_that_redis_never_writes_there_is_refused(ours, tmp_path, command):
     words = command.split()
     file = tmp_path / "commands.aof"
     file.write_text("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n" + f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words))
@@ -214,7 +214,7 @@ def test_append_only_file_with_a_command_that_no_server_writes_there_is_refused(
     assert not ours.exists("k")
 
 
-def test_sources_that_cannot_be_read_twice_or_are_incomplete_are_refused(ours, tmp_path):
+def test_import_refuses_a_file_that_is_a_pipe_or_is_empty_or_incomplete(ours, tmp_path):
     assert "cannot be read twice" in subprocess.run(
         ["bash", "-c", f"{binary('ebbtide-import')} -p {ours.port} <(cat /dev/null)"], capture_output=True, text=True, timeout=60, check=False
     ).stderr
@@ -228,7 +228,7 @@ def test_sources_that_cannot_be_read_twice_or_are_incomplete_are_refused(ours, t
     assert ours.dbsize() == 0
 
 
-def test_list_of_missing_keys_never_replaces_a_file(redis_client, ours):
+def test_import_refuses_to_write_its_list_of_missing_keys_over_an_existing_file(redis_client, ours):
     redis_client.set("k", "v")
     redis_client.save()
     file = redis_client.home / "dump.rdb"
@@ -237,7 +237,7 @@ def test_list_of_missing_keys_never_replaces_a_file(redis_client, ours):
     assert file.read_bytes() == before
 
 
-def test_keys_of_a_running_redis_are_copied_and_the_last_pass_brings_what_changed(redis_client, ours):
+def test_last_pass_of_a_copy_from_a_running_redis_copies_the_keys_that_changed(redis_client, ours):
     fill(redis_client)
     command = [str(binary("ebbtide-import")), "-p", str(ours.port), "--from", f"127.0.0.1:{redis_client.port}", "--passes", "2", "--wait"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -256,7 +256,7 @@ def test_keys_of_a_running_redis_are_copied_and_the_last_pass_brings_what_change
     assert contents(ours) == contents(redis_client)
 
 
-def test_copy_to_a_target_with_keys_is_refused_unless_they_may_be_replaced(redis_client, ours):
+def test_copy_to_a_server_with_keys_is_refused_unless_they_may_be_replaced(redis_client, ours):
     redis_client.set("k", "theirs")
     ours.mset({"k": "ours", "only ours": "1"})
     source = ["-p", ours.port, "--from", f"127.0.0.1:{redis_client.port}"]
@@ -265,7 +265,7 @@ def test_copy_to_a_target_with_keys_is_refused_unless_they_may_be_replaced(redis
     assert (ours.get("k"), ours.get("only ours")) == (b"theirs", b"1")
 
 
-def test_redis_loads_an_exported_file_and_it_can_be_imported_again(fresh, ours, redis_client, tmp_path):
+def test_exported_file_is_loaded_by_redis_and_imported_by_ebbtide(fresh, ours, redis_client, tmp_path):
     import redis
 
     fill(ours)
@@ -288,13 +288,13 @@ def test_redis_loads_an_exported_file_and_it_can_be_imported_again(fresh, ours, 
     assert contents(ours) == before
 
 
-def test_export_refuses_a_server_that_is_no_ebbtide_and_leaves_no_file(redis_client, tmp_path):
+def test_export_from_redis_is_refused_and_leaves_no_file(redis_client, tmp_path):
     file = tmp_path / "dump.rdb"
     assert "is no Ebbtide server" in run("ebbtide-export", "-p", redis_client.port, file, status=1)
     assert not file.exists()
 
 
-def test_wrong_use_is_refused_with_the_reason(ours, tmp_path):
+def test_import_with_wrong_arguments_or_files_fails_with_the_reason(ours, tmp_path):
     assert "FILE or --from is required" in run("ebbtide-import", status=2)
     assert "--host" in run("ebbtide-import", "--help") and "Examples" in run("ebbtide-export", "--help")
     assert "No such file" in run("ebbtide-import", "-p", ours.port, tmp_path / "absent.rdb", status=1)
@@ -308,7 +308,7 @@ def test_wrong_use_is_refused_with_the_reason(ours, tmp_path):
     assert "HOST:PORT is expected" in run("ebbtide-import", "--from", "host:many", status=1)
 
 
-def test_password_of_the_server_is_read_from_a_file_or_the_environment(fresh, tmp_path):
+def test_import_reads_the_server_password_from_a_file_or_the_environment(fresh, tmp_path):
     fresh.set("server.password=secret").start()
     empty = tmp_path / "empty.rdb"
     empty.write_bytes(b"REDIS0011\xff" + bytes(8))
@@ -320,7 +320,7 @@ def test_password_of_the_server_is_read_from_a_file_or_the_environment(fresh, tm
     assert "WRONGPASS" in run("ebbtide-import", "-p", fresh.port, "--password-file", password, empty, status=1)
 
 
-def test_error_for_a_database_missing_at_the_target_names_it_and_the_configuration_key(redis_client, fresh, tmp_path):
+def test_import_into_a_missing_database_fails_and_names_the_key_server_databases(redis_client, fresh, tmp_path):
     fresh.set("server.databases=2").start()
     redis_client.select(3)
     redis_client.set("k", "v")
@@ -332,7 +332,7 @@ def test_error_for_a_database_missing_at_the_target_names_it_and_the_configurati
 
 
 @pytest.mark.parametrize("transaction", [False, True])
-def test_import_stops_when_commands_select_a_database_that_the_target_lacks(fresh, tmp_path, transaction):
+def test_import_of_an_append_only_file_stops_at_the_select_of_a_missing_database(fresh, tmp_path, transaction):
     client = fresh.set("server.databases=2").start().client()
     commands = [b"SET k 0", b"SELECT 3", b"SET k 3"]
     if transaction:
@@ -353,7 +353,7 @@ def many_keys(redis_client, count):
     return redis_client.home / "dump.rdb"
 
 
-def test_same_command_continues_an_import_killed_half_way_and_reports_all(redis_client, ours, tmp_path):
+def test_killed_import_with_resume_continues_when_run_again_and_reports_all_keys(redis_client, ours, tmp_path):
     count = 150_000
     file, state, lost = many_keys(redis_client, count), tmp_path / "state", tmp_path / "lost"
     line = ["-p", ours.port, "--resume", state, "--list", lost, file]
@@ -374,7 +374,7 @@ def test_same_command_continues_an_import_killed_half_way_and_reports_all(redis_
     assert "BUSYKEY" in run("ebbtide-import", *line, status=3)
 
 
-def test_continued_import_doubts_existing_keys_near_the_interruption_and_refuses_later_ones(redis_client, ours, tmp_path):
+def test_resumed_import_lists_existing_keys_near_the_interruption_as_in_doubt(redis_client, ours, tmp_path):
     file, state, listed = many_keys(redis_client, 40_000), tmp_path / "state", tmp_path / "list"
     line = ["-p", ours.port, "--resume", state, "--list", listed, file]
     ours.mset({f"key{i:06}": "old" for i in range(40_000)})
@@ -392,7 +392,7 @@ def test_continued_import_doubts_existing_keys_near_the_interruption_and_refuses
     assert set(ours.mget([f"key{i:06}" for i in range(0, 40_000, 500)])) == {b"old"}
 
 
-def test_resume_file_of_another_import_or_of_no_import_is_refused(redis_client, ours, tmp_path):
+def test_resume_file_that_is_damaged_or_of_another_import_is_refused(redis_client, ours, tmp_path):
     redis_client.set("k", "v")
     redis_client.save()
     file, state = redis_client.home / "dump.rdb", tmp_path / "state"
@@ -441,7 +441,7 @@ class Interrupted:
 
 
 @pytest.mark.parametrize("killed", ["import", "server"])
-def test_import_of_an_append_only_file_is_killed_it_continues_and_each_command_runs_once(redis_client, fresh, tmp_path, killed):
+def test_killed_import_of_an_append_only_file_is_resumed_and_runs_each_command_once(redis_client, fresh, tmp_path, killed):
     fill(redis_client)
     redis_client.mset({f"key{i:05}": f"value{i}" for i in range(50_000)})
     manifest = begin_append_only_file(redis_client)
@@ -474,7 +474,7 @@ def test_import_of_an_append_only_file_is_killed_it_continues_and_each_command_r
     assert not state.exists() and lost.read_text().count("ERR unknown command") == 2
 
 
-def test_command_is_unknown_or_fails_it_is_listed_and_the_others_of_its_transaction_run(ours, tmp_path):
+def test_unknown_or_failing_commands_of_an_append_only_file_are_listed_and_the_others_run(ours, tmp_path):
     file = commands_file(tmp_path / "commands.aof", [b"SELECT 1", b"MULTI", b"SET a 1", b"XADD s * a b", b"SADD a x", b"SET b 2", b"EXEC", b"INCR c"])
     for resume in ([], ["--resume", tmp_path / "state"]):
         ours.flushall()
@@ -483,7 +483,7 @@ def test_command_is_unknown_or_fails_it_is_listed_and_the_others_of_its_transact
         assert {key: value[1] for key, value in contents(ours, [0, 1]).items()} == {(1, b"a"): b"1", (1, b"b"): b"2", (1, b"c"): b"1"}
 
 
-def test_key_of_an_interrupted_import_is_absent_nothing_is_imported_and_the_error_says_so(ours, tmp_path):
+def test_resumed_import_is_refused_if_the_server_has_lost_the_key_with_its_position(ours, tmp_path):
     file = commands_file(tmp_path / "commands.aof", [b"INCR counter"] * 100_000)
     importing = Interrupted("-p", ours.port, "--resume", tmp_path / "state", file)
     importing.kill_when(lambda: int(ours.get("counter") or 0) > 1_000)
@@ -492,7 +492,7 @@ def test_key_of_an_interrupted_import_is_absent_nothing_is_imported_and_the_erro
     assert ours.dbsize() == 0
 
 
-def test_import_is_killed_between_its_last_command_and_its_end_it_ends_without_another_command(ours, tmp_path):
+def test_import_killed_after_its_last_command_is_resumed_without_running_a_command(ours, tmp_path):
     state = tmp_path / "state"
     file = commands_file(tmp_path / "commands.aof", [b"RPUSH k v"] * 60_000)
     importing = Interrupted("-p", ours.port, "--resume", state, file)
@@ -504,7 +504,7 @@ def test_import_is_killed_between_its_last_command_and_its_end_it_ends_without_a
     assert ours.llen("k") == length and ours.dbsize() == 1 and not state.exists()
 
 
-def test_copy_of_a_running_redis_is_killed_it_continues_with_what_is_missing_changed_or_gone(redis_client, ours, tmp_path):
+def test_killed_copy_of_a_running_redis_is_resumed_with_missing_changed_and_deleted_keys(redis_client, ours, tmp_path):
     fill(redis_client)
     redis_client.mset({f"key{i:06}": f"value{i}" for i in range(100_000)})
     ours.set("only here", "1")
@@ -537,7 +537,7 @@ def test_copy_of_a_running_redis_is_killed_it_continues_with_what_is_missing_cha
     assert not state.exists() and not (tmp_path / "state.keys").exists()
 
 
-def test_copy_continues_keys_that_it_has_sent_are_not_sent_again(redis_client, ours, tmp_path):
+def test_resumed_copy_of_a_running_redis_does_not_send_keys_twice(redis_client, ours, tmp_path):
     redis_client.mset({f"key{i:06}": f"value{i}" for i in range(100_000)})
     copying = Interrupted("-p", ours.port, "--from", f"127.0.0.1:{redis_client.port}", "--passes", "1", "--resume", tmp_path / "state")
     copying.kill_when(lambda: ours.dbsize() > 60_000)

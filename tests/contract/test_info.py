@@ -57,7 +57,7 @@ def test_info_has_every_field_that_an_exporter_reads(server):
     assert [(name, found.get(name)) for name, form in WORDS.items() if not re.fullmatch(form, found.get(name, ""))] == []
 
 
-def test_info_fields_change_with_the_load(server):
+def test_info_fields_that_an_exporter_reads_change_with_the_load(server):
     client = server.client()
     client.flushall()
     client.execute_command("CONFIG", "RESETSTAT")

@@ -89,7 +89,7 @@ def test_large_collection_is_copied_renamed_dumped_and_survives_kill_9(kind, ser
     assert read(other, kind, "b") == expected
 
 
-def test_commands_on_fields_of_a_large_hash(server):
+def test_commands_on_a_large_hash_reply_as_on_a_small_one(server):
     client = server.client()
     fill(client, "hash", "h")
     assert client.hlen("h") == MANY
@@ -102,7 +102,7 @@ def test_commands_on_fields_of_a_large_hash(server):
     assert len(found) == MANY - 1 and found[name(7)] == b"value-7"
 
 
-def test_commands_on_members_of_large_sets_and_sorted_sets(server):
+def test_commands_on_large_sets_and_sorted_sets_reply_as_on_small_ones(server):
     client = server.client()
     fill(client, "set", "s")
     fill(client, "zset", "z")
@@ -118,7 +118,7 @@ def test_commands_on_members_of_large_sets_and_sorted_sets(server):
     assert client.sinter("s", "s") == client.smembers("s")
 
 
-def test_large_sorted_sets_and_sets_are_combined(server):
+def test_unions_and_intersections_of_large_sets_and_sorted_sets_have_the_right_members(server):
     client = server.client()
     fill(client, "zset", "z")
     fill(client, "set", "s", MANY + 5)
@@ -145,7 +145,7 @@ def test_large_sorted_sets_and_sets_are_combined(server):
     assert pipe.execute() == [1, MANY + 1, MANY + 2]
 
 
-def test_large_list_is_a_queue(server):
+def test_large_list_works_as_a_queue(server):
     client = server.client()
     expected = fill(client, "list", "l")
     assert client.rpush("l", b"x", b"y") == MANY + 2 and client.lpush("l", b"w") == MANY + 3
@@ -172,7 +172,7 @@ def test_large_list_is_a_queue(server):
     assert client.blpop("l", 0.01) is None
 
 
-def test_transaction_sees_its_own_changes_of_a_large_hash(server):
+def test_transaction_sees_the_changes_that_it_makes_to_a_large_hash(server):
     client = server.client()
     fill(client, "hash", "h")
     pipe = client.pipeline()
@@ -183,7 +183,7 @@ def test_transaction_sees_its_own_changes_of_a_large_hash(server):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", ["DEL", "expiry", "SET", "DELRANGE", "empty", "stamp", "again"])
-def test_deleted_large_collection_leaves_all_files_by_the_deadline(kind, way, server):
+def test_deleted_large_collection_is_in_no_file_after_the_deadline(kind, way, server):
     client = server.client()
     fill(client, kind, "victim")
     fill(client, kind, "witness", 17_000)
@@ -217,7 +217,7 @@ def test_deleted_large_collection_leaves_all_files_by_the_deadline(kind, way, se
     assert set(client.keys()) == left
 
 
-def test_move_from_a_large_list_has_the_events_of_redis_in_their_order(server):
+def test_lmove_from_a_large_list_publishes_the_events_of_redis_in_order(server):
     client = server.client()
     fill(client, "list", "l")
     client.config_set("notify-keyspace-events", "El")
@@ -249,7 +249,7 @@ SCORES = [float("-inf"), -1e300, -2.5, -1, 0, 5e-324, 1, 2.5, 1e300, float("inf"
 
 
 @pytest.mark.parametrize("at", ["warm", "cold"])
-def test_ranges_of_a_large_sorted_set_are_those_of_a_model(at, server):
+def test_ranges_by_rank_and_score_of_a_large_sorted_set_equal_those_of_a_model(at, server):
     client = server.client()
     rng = random.Random(7)
     scores = [(name(i), rng.choice([rng.choice(SCORES), round(rng.uniform(-50, 50), 1)])) for i in range(MANY)]
@@ -281,7 +281,7 @@ def test_ranges_of_a_large_sorted_set_are_those_of_a_model(at, server):
     assert client.zrangestore("stored", "z", 100, 199) == 100 and client.zrange("stored", 0, -1) == names[100:200]
 
 
-def test_ranges_by_name_of_a_large_sorted_set_are_those_of_a_model(server):
+def test_ranges_by_name_of_a_large_sorted_set_equal_those_of_a_model(server):
     client = server.client()
     names = [name for name, _ in zset_model(client, "z", [(name(i), 3.0) for i in range(MANY)])]
     rng = random.Random(8)
@@ -306,7 +306,7 @@ def test_ranges_by_name_of_a_large_sorted_set_are_those_of_a_model(server):
 
 
 @pytest.mark.parametrize("at", ["warm", "cold"])
-def test_members_are_popped_and_removed_by_range_until_a_large_sorted_set_is_empty(at, server):
+def test_large_sorted_set_can_be_emptied_by_pops_and_range_removals(at, server):
     client = server.client()
     model = zset_model(client, "z", [(name(i), float(i % 1000)) for i in range(MANY)])
     client = cold(server) if at == "cold" else client
@@ -338,7 +338,7 @@ def test_members_are_popped_and_removed_by_range_until_a_large_sorted_set_is_emp
     assert client.bzpopmax(["none", "z"], 1) == (b"z", b"a", 1.0)
 
 
-def test_random_elements_of_large_collections_are_elements_and_uniform(server):
+def test_random_elements_of_large_collections_are_existing_and_uniformly_distributed(server):
     client = server.client()
     for kind, key in zip(KINDS, ["h", "s", "z", "l"], strict=True):
         fill(client, kind, key)
@@ -359,7 +359,7 @@ def test_random_elements_of_large_collections_are_elements_and_uniform(server):
 
 
 @pytest.mark.parametrize("at", ["warm", "cold"])
-def test_geo_searches_of_a_large_sorted_set_find_what_those_of_a_small_one_find(at, server):
+def test_geo_searches_of_a_large_sorted_set_find_the_same_places_as_those_of_a_small_one(at, server):
     client = server.client()
     rng = random.Random(10)
     places = [(rng.uniform(-179, 179), rng.uniform(-84, 84), name(i)) for i in range(MANY)]
@@ -412,7 +412,7 @@ def test_elements_are_inserted_into_and_removed_from_a_large_list(server):
     assert client.lrange("l", 0, -1) == model
 
 
-def test_bytes_of_elements_removed_from_the_middle_of_a_large_list_are_gone_by_the_deadline(server):
+def test_elements_removed_from_the_middle_of_a_large_list_are_in_no_file_after_the_deadline(server):
     client = server.client()
     for start in range(0, MANY, 1000):
         client.rpush("l", *[b"secret-%d-at-%d" % (i % 3, i) for i in range(start, start + 1000)])
@@ -429,7 +429,7 @@ def test_bytes_of_elements_removed_from_the_middle_of_a_large_list_are_gone_by_t
 
 
 
-def test_names_of_removed_members_leave_all_files_by_the_deadline_while_a_queue_goes_on(server):
+def test_names_of_removed_members_of_a_busy_sorted_set_are_in_no_file_after_the_deadline(server):
     """The header names the first and the last member, so its older versions must go, too."""
     client = server.client()
     rng = random.Random(12)
@@ -465,7 +465,7 @@ def test_names_of_removed_members_leave_all_files_by_the_deadline_while_a_queue_
 
 
 @pytest.mark.parametrize("kind", ["hash", "set", "zset"])
-def test_collection_that_is_written_again_survives_kill_9(kind, server):
+def test_collection_that_the_server_rewrites_survives_kill_9(kind, server):
     client = server.client()
     fill(client, kind, "c", 1500)
     rng = random.Random(13)

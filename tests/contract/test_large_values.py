@@ -49,7 +49,7 @@ def small(fresh, request):
     return fresh
 
 
-def test_commands_that_need_no_bytes_of_a_value_read_none(small):
+def test_exists_ttl_and_strlen_of_a_large_value_read_no_bytes_of_it(small):
     client = small.client()
     before = small.resident_bytes()
     start = time.monotonic()
@@ -82,7 +82,7 @@ def test_commands_that_need_no_bytes_of_a_value_read_none(small):
     assert small.resident_bytes() - before < 40 * MIB
 
 
-def test_commands_that_need_a_part_of_a_value_read_only_that_part(small):
+def test_getrange_and_getbit_of_a_large_value_read_only_the_part_that_they_need(small):
     client = small.client()
     before = small.resident_bytes()
     for first in (0, 1, 256 * 1024 - 5, 77 * MIB + 12_345, SIZE - PART):
@@ -123,7 +123,7 @@ def test_commands_that_need_the_whole_value_are_refused_and_the_value_can_be_del
     assert small.client().mget("large", "other") == [None, b"x"]
 
 
-def test_value_that_fits_into_memory_once_can_be_changed_repeatedly(small):
+def test_large_value_that_fits_into_memory_once_can_be_changed_repeatedly(small):
     small.stop()
     small.set("storage.memory_budget=256MiB").start()
     client = small.client()

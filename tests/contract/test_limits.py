@@ -17,7 +17,7 @@ from support.server import ROOT, wait_until
 from support.sockets import encode, receive_all, receive_exactly
 
 
-def test_commands_before_the_password_are_refused_and_work_after_it(fresh):
+def test_commands_are_refused_until_the_client_has_sent_the_password(fresh):
     fresh.set("server.password=secret").start()
     with fresh.connect() as s:
         s.sendall(b"GET a\r\nnonsense\r\n")
@@ -43,7 +43,7 @@ def test_commands_before_the_password_are_refused_and_work_after_it(fresh):
     assert fresh.client().get("a") == b"b"
 
 
-def test_password_from_a_file_is_required_and_not_shown(fresh, tmp_path):
+def test_password_from_a_file_is_required_and_config_get_does_not_show_it(fresh, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("from a file\n")
     fresh.set(f"server.password_file={secret}").start()
@@ -299,7 +299,7 @@ def test_file_limit_of_64_serves_32_clients_and_refuses_the_others(fresh):
     assert client.set("a", "c")
 
 
-def test_ulimit_of_file_sizes_refuses_writes_and_leaves_reads(fresh):
+def test_writes_are_refused_and_reads_work_once_a_file_reaches_the_ulimit_of_sizes(fresh):
     """With ulimit -f the system sends a signal that ends a process by default."""
     fresh.start()
     client = fresh.client()
@@ -367,7 +367,7 @@ def test_database_with_more_tables_than_open_files_serves_writes_reads_and_delet
 
 @pytest.mark.parametrize("files", [None, 64])
 @pytest.mark.parametrize("said", [b"SET a c\r\nGET", b""])
-def test_thousands_of_reset_connections_a_second_block_no_other_client_and_leak_nothing(fresh, files, said):
+def test_thousands_of_reset_connections_per_second_block_no_other_client_and_leak_no_file(fresh, files, said):
     """Clients reset their connections in the middle of a command or at once, as fast as the machine can. With few files most
     connections are refused."""
     if files is not None:
@@ -427,7 +427,7 @@ def test_half_closed_socket_gets_all_replies_and_is_then_closed(fresh):
     assert client.get("n4") == b"%d" % count
 
 
-def test_writes_without_a_free_file_descriptor_are_refused_and_none_is_lost(fresh):
+def test_writes_without_a_free_file_descriptor_are_refused_and_no_acknowledged_one_is_lost(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=48:48"]
     fresh.set("server.max_clients=8", "storage.memtable_size=1MiB", "tree.file_size=1MiB", "storage.compression=none").start()
     client, kept = fresh.client(), {}
@@ -448,7 +448,7 @@ def test_writes_without_a_free_file_descriptor_are_refused_and_none_is_lost(fres
         assert client.mget(part) == [kept[key].encode() for key in part]
 
 
-def test_10000_idle_connections_take_under_64_mib_and_still_work(fresh):
+def test_10000_idle_connections_take_under_64_mib_and_get_replies(fresh):
     wanted = 10_000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard - 1000)
@@ -472,7 +472,7 @@ def test_10000_idle_connections_take_under_64_mib_and_still_work(fresh):
         pytest.skip(f"only {count:,} connections: this is allowed {hard:,} open files, and needs {wanted + 1000:,}")
 
 
-def test_reply_of_12_gb_closes_the_client_and_takes_bounded_memory(fresh):
+def test_client_that_requests_a_reply_of_12_gb_is_closed_and_memory_stays_bounded(fresh):
     fresh.set("limits.client_output_buffer_limit.hard=8MiB", "limits.client_output_buffer_limit.soft=0B").start()
     client = fresh.client()
     client.set("k", "v" * 60_000)
@@ -484,7 +484,7 @@ def test_reply_of_12_gb_closes_the_client_and_takes_bounded_memory(fresh):
     assert client.ping()
 
 
-def test_command_of_500_mb_of_arguments_is_cut_off_with_bounded_memory(fresh):
+def test_client_that_sends_500_mb_of_arguments_is_disconnected_and_memory_stays_bounded(fresh):
     fresh.set("limits.client_query_buffer_limit=4MiB").start()
     client = fresh.client()
     client.ping()
@@ -500,7 +500,7 @@ def test_command_of_500_mb_of_arguments_is_cut_off_with_bounded_memory(fresh):
     assert client.strlen("k") == 20_000_000
 
 
-def test_slow_reader_under_fsync_always_delays_no_other_client(fresh):
+def test_client_that_does_not_read_delays_no_other_client_under_fsync_always(fresh):
     fresh.set("storage.fsync=always").start()
     client = fresh.client()
     client.set("big", b"x" * 900_000)

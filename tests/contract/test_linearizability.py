@@ -181,7 +181,7 @@ def test_concurrent_histories_are_linearizable(fsync, kills):
 
 
 @pytest.mark.parametrize("kills", [0, 3])
-def test_histories_are_linearizable_while_advice_of_the_tuner_is_applied(kills):
+def test_concurrent_histories_are_linearizable_while_tune_apply_changes_settings(kills):
     print(f"EBBTIDE_SEED={SEED}")
     settings = {"storage.fsync": "always", "storage.memtable_size": "64KiB", "tree.file_size": "128KiB", "storage.memory_budget": "64MiB",
                 "storage.block_cache": "1MiB"}  # fmt: skip

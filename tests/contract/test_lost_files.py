@@ -71,7 +71,7 @@ HARMS = {
 
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("of", [manifest_of, log_of])
-def test_damaged_or_replaced_file_of_an_idle_server_is_noticed_and_written_again(filled, of, harm):
+def test_idle_server_notices_a_damaged_log_or_manifest_and_writes_it_again(filled, of, harm):
     victim = of(filled)
     HARMS[harm](victim)
     wait_until(lambda: f"{victim.name}" in filled.log(), what="the file is named in the log")
@@ -84,7 +84,7 @@ def test_damaged_or_replaced_file_of_an_idle_server_is_noticed_and_written_again
 
 @pytest.mark.parametrize("harm", ["flipped", "truncated"])
 @pytest.mark.parametrize("of", [manifest_of, log_of])
-def test_file_damaged_just_before_a_stop_is_written_again_by_the_stop(filled, of, harm):
+def test_log_or_manifest_damaged_just_before_a_stop_is_written_again_by_the_stop(filled, of, harm):
     filled.process.send_signal(signal.SIGSTOP)  # so that no check runs between the damage and the stop
     victim = of(filled)
     HARMS[harm](victim)
@@ -96,7 +96,7 @@ def test_file_damaged_just_before_a_stop_is_written_again_by_the_stop(filled, of
     assert is_whole(filled)
 
 
-def test_removed_lock_file_is_made_again_and_locked(filled):
+def test_removed_lock_file_is_created_and_locked_again(filled):
     lock = filled.data / "LOCK"
     lock.unlink()
     wait_until(lambda: "LOCK was removed while the database used it; a new file was created and locked" in filled.log())
@@ -110,7 +110,7 @@ def test_removed_lock_file_is_made_again_and_locked(filled):
     assert filled.client().set("k", "v")
 
 
-def test_removed_id_of_the_database_is_written_again(filled):
+def test_removed_or_changed_database_id_file_is_written_again(filled):
     """Otherwise the next start would make another id, and not know older backups as its own."""
     file = filled.data / "DATABASE_ID"
     before = file.read_bytes()
@@ -136,7 +136,7 @@ def contents(directory):
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != "RESERVE"}
 
 
-def test_start_that_is_refused_changes_no_file(fresh):
+def test_start_refused_for_missing_log_segments_changes_no_file(fresh):
     """A manifest that lost its last edits names log segments that are missing. A salvage needs it as it is."""
     fresh.set("storage.wal_segment_size=1MiB").start()
     client = fresh.client()
@@ -168,7 +168,7 @@ def refusal(server):
     return [line for line in server.log()[before:].splitlines() if " E " in line][-1]
 
 
-def test_file_that_the_server_may_not_use_is_refused_with_owner_and_command(fresh):
+def test_start_with_an_unreadable_file_is_refused_with_its_owner_and_the_command_to_repair_it(fresh):
     if os.geteuid() == 0:
         fresh.prefix = PERMISSIONS_COUNT
     fresh.start()
@@ -186,7 +186,7 @@ def test_file_that_the_server_may_not_use_is_refused_with_owner_and_command(fres
     fresh.start()
 
 
-def test_directory_that_becomes_unwritable_makes_the_server_read_only_with_the_command_that_helps(fresh):
+def test_server_whose_directory_becomes_unwritable_is_read_only_and_logs_the_remedy(fresh):
     if os.geteuid() == 0:
         fresh.prefix = PERMISSIONS_COUNT
     fresh.start()
@@ -203,7 +203,7 @@ def test_directory_that_becomes_unwritable_makes_the_server_read_only_with_the_c
     assert client.get("k") == b"v" and client.set("k", "w")
 
 
-def test_limit_of_open_files_that_is_too_small_for_a_start_is_named_in_the_refusal(fresh):
+def test_start_refused_for_too_few_open_files_names_the_limit(fresh):
     fresh.prefix = [*(PERMISSIONS_COUNT if os.geteuid() == 0 else ()), "prlimit", "--nofile=12:12"]
     assert "Too many open files; this process may open 12 files: raise the limit (LimitNOFILE" in refusal(fresh)
 
@@ -217,7 +217,7 @@ def test_directory_that_every_user_may_write_to_gets_a_warning(fresh):
     assert f"W {fresh.data} has the mode 0777: every user of this machine may remove and replace" in fresh.log()
 
 
-def test_name_that_changes_the_direction_of_text_is_escaped_in_the_log(fresh):
+def test_file_name_with_characters_that_change_the_text_direction_is_escaped_in_the_log(fresh):
     fresh.start()
     fresh.kill()
     (fresh.data / "a\u202efdp\u2028x").touch()

@@ -27,7 +27,7 @@ def set_if_there_is_room(client):
         return False
 
 
-def test_values_in_transfer_beyond_the_budget_are_refused_when_complete(fresh):
+def test_values_that_exceed_the_budget_while_they_are_received_get_oom_when_complete(fresh):
     client = start(fresh)
     before = fresh.resident_bytes()
     with contextlib.ExitStack() as stack:
@@ -68,7 +68,7 @@ def test_buffers_of_many_clients_stay_within_the_budget(fresh):
     wait_until(lambda: client.info("memory")["used_memory_connections"] < 8 * MIB, 20, "the buffers are released")
 
 
-def test_6500_incomplete_commands_of_60_kb_stay_within_the_budget_and_short_ones_complete(fresh):
+def test_6500_incomplete_commands_of_60_kb_stay_within_the_budget_and_short_commands_run(fresh):
     fresh.set("storage.memory_budget=256MiB").start()
     with contextlib.ExitStack() as stack:
         modest = [stack.enter_context(fresh.connect()) for _ in range(20)]
@@ -84,7 +84,7 @@ def test_6500_incomplete_commands_of_60_kb_stay_within_the_budget_and_short_ones
     assert fresh.peak_resident_bytes() < 256 * MIB * 1.25
 
 
-def test_acl_log_entries_beyond_their_part_of_the_budget_replace_the_oldest(fresh):
+def test_acl_log_drops_its_oldest_entries_beyond_its_part_of_the_budget(fresh):
     client = start(fresh, "log.denials_kept=1000000")
     client.acl_setuser("bob", enabled=True, nopass=True, keys=["none"], commands=["+get"])
     before = fresh.resident_bytes()
@@ -100,7 +100,7 @@ def test_acl_log_entries_beyond_their_part_of_the_budget_replace_the_oldest(fres
     assert client.execute_command("ACL LOG") == []
 
 
-def test_users_beyond_their_part_of_the_budget_are_refused_and_can_be_removed(fresh, tmp_path):
+def test_acl_setuser_is_refused_beyond_the_part_of_the_budget_for_users(fresh, tmp_path):
     file = tmp_path / "users.acl"
     file.write_text("user first on nopass +@all ~*\n")
     client = start(fresh, f"server.users_file={file}")
@@ -144,7 +144,7 @@ def test_pipelines_of_60_kb_values_stay_within_a_small_budget_with_default_memta
     assert fresh.peak_resident_bytes() < 128 * MIB * 1.25
 
 
-def test_used_memory_is_the_sum_of_its_owners(fresh):
+def test_used_memory_in_info_is_the_sum_of_the_memory_of_its_owners(fresh):
     client = start(fresh)
     client.set("k", "v" * 1000)
     with fresh.connect() as link:

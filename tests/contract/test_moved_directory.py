@@ -82,7 +82,7 @@ def other(tmp_path):
     server.close()
 
 
-def test_database_is_put_in_place_of_a_running_one_and_none_of_its_files_changes(fresh, other):
+def test_running_server_changes_no_file_of_a_database_that_replaced_its_directory(fresh, other):
     """The first server refuses writes, and serves reads from its own directory. The second server works. When the first
     directory is back, the first server accepts writes again, and has all acknowledged writes."""
     fresh.settings.update(SMALL)
@@ -128,7 +128,7 @@ def test_database_is_put_in_place_of_a_running_one_and_none_of_its_files_changes
     assert client.mget([f"w{i}" for i in range(writer.keys)]) == [value_of("w", i) for i in range(writer.keys)]
 
 
-def test_directory_is_moved_away_while_nothing_is_in_its_place_and_back(fresh):
+def test_server_refuses_writes_while_its_directory_is_moved_away_and_accepts_them_after(fresh):
     fresh.settings.update(SMALL)
     fresh.start()
     client = fresh.client()
@@ -144,7 +144,7 @@ def test_directory_is_moved_away_while_nothing_is_in_its_place_and_back(fresh):
     assert reads(client, "own")
 
 
-def test_directory_is_removed_and_made_again_and_stays_empty(fresh):
+def test_server_whose_directory_was_removed_writes_no_file_into_a_new_one(fresh):
     """Nothing can bring the files back, so the server never accepts writes again. Its error says what to do."""
     fresh.settings.update(SMALL)
     fresh.start()

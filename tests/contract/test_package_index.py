@@ -69,7 +69,7 @@ def loaded():
         yield server, expected
 
 
-def test_every_record_comes_back_byte_for_byte(loaded):
+def test_every_package_record_is_read_back_byte_for_byte_after_kill_9(loaded):
     server, expected = loaded
     client = server.client()
     assert client.dbsize() == len(expected)
@@ -84,7 +84,7 @@ def test_scan_with_match_finds_exactly_the_matching_keys(loaded):
     assert scan(client) == set(expected)
 
 
-def test_deleted_range_and_prefix_stay_deleted_after_kill(loaded):
+def test_deleted_range_and_prefix_stay_deleted_after_kill_9(loaded):
     server, expected = loaded
     client = server.client()
     client.execute_command("DELRANGE", b"m", b"n")

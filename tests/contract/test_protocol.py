@@ -105,7 +105,7 @@ def test_large_value_is_stored_and_returned_whole(server, size):
 
 
 @pytest.mark.parametrize("protocol,greeting,nil,pair", [(2, b"*14", b"$-1", b"*2"), (3, b"%7", b"_", b"%1")])
-def test_hello_switches_between_resp2_and_resp3(server, protocol, greeting, nil, pair):
+def test_hello_switches_a_connection_between_resp2_and_resp3(server, protocol, greeting, nil, pair):
     with server.connect() as s:
         s.sendall(encode("HELLO", protocol) + encode("PING"))
         answer = receive_until(s, b"+PONG\r\n")
@@ -115,7 +115,7 @@ def test_hello_switches_between_resp2_and_resp3(server, protocol, greeting, nil,
         assert receive_exactly(s, len(expected)) == expected
 
 
-def test_300_connections_get_their_own_replies(server):
+def test_300_connections_each_get_their_own_replies(server):
     sockets = [server.connect() for _ in range(300)]
     for i, s in enumerate(sockets):
         s.sendall(encode("SET", f"many{i}", i) + encode("GET", f"many{i}"))
@@ -127,7 +127,7 @@ def test_300_connections_get_their_own_replies(server):
         s.close()
 
 
-def test_client_list_shows_itself_as_the_current_command(server):
+def test_client_list_shows_client_list_as_the_current_command(server):
     client = server.client(single_connection_client=True)
     client.ping()
     number = str(client.client_id())

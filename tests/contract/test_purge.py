@@ -45,7 +45,7 @@ def plain(fresh):
 
 
 @pytest.mark.parametrize("way", ["DELRANGE", "DELPREFIX"])
-def test_purged_range_is_in_no_file_and_its_ticket_stays_done(plain, way):
+def test_deleted_range_is_in_no_file_after_purge_now_and_its_ticket_stays_done(plain, way):
     client = plain.client()
     fill(client)
     assert files_with(plain, MARKER)
@@ -74,7 +74,7 @@ def test_purged_range_is_in_no_file_and_its_ticket_stays_done(plain, way):
     assert status_of(plain.client(), ticket)[b"state"] == b"done"
 
 
-def test_report_names_places_and_times_but_no_keys(plain):
+def test_purge_report_has_places_and_times_but_no_keys(plain):
     client = plain.client()
     fill(client)
     ticket = client.execute_command("DELPREFIX", NAME)
@@ -91,7 +91,7 @@ def test_report_names_places_and_times_but_no_keys(plain):
     assert NAME not in text and MARKER not in text
 
 
-def test_tickets_survive_restarts_and_the_list_does_not(plain):
+def test_purge_tickets_are_valid_after_restarts_and_purge_list_is_empty(plain):
     client = plain.client()
     fill(client)
     ticket = client.execute_command("DELPREFIX", NAME)
@@ -156,7 +156,7 @@ def test_invalid_and_unknown_tickets_are_refused(plain):
         client.execute_command("PURGE.STATUS")
 
 
-def test_40_waiting_clients_delay_no_other_client(plain):
+def test_40_clients_in_purge_wait_delay_no_other_client(plain):
     client = plain.client()
     fill(client)
     ticket = client.execute_command("DELPREFIX", NAME)
@@ -181,7 +181,7 @@ def test_40_waiting_clients_delay_no_other_client(plain):
 
 
 @pytest.mark.parametrize("reason, answer", [((), b":0"), (("TIMEOUT",), b":0"), (("error",), b"-UNBLOCKED client unblocked via CLIENT UNBLOCK")])
-def test_client_unblock_ends_a_wait(plain, reason, answer):
+def test_client_unblock_ends_purge_wait(plain, reason, answer):
     client = plain.client()
     fill(client)
     ticket = client.execute_command("DELPREFIX", NAME)
@@ -214,7 +214,7 @@ def test_purge_wait_in_a_transaction_returns_at_once(plain):
 
 
 @pytest.mark.parametrize("fsync", ["everysec", "no", "always"])
-def test_ticket_is_sent_after_the_log_is_synced(fresh, fsync):
+def test_reply_with_a_purge_ticket_is_sent_after_the_log_is_synced(fresh, fsync):
     fresh.set(f"storage.fsync={fsync}").start()
     client = fresh.client()
 
@@ -250,7 +250,7 @@ def test_arguments_of_failed_commands_are_in_no_log_and_no_file(plain):
     assert files_with(plain, secret) == []
 
 
-def test_core_dumps_are_off(plain):
+def test_core_dumps_of_the_server_are_disabled(plain):
     limits = dict(
         (line[:26].strip(), line[26:].split()) for line in open(f"/proc/{plain.pid}/limits", encoding="ascii").read().splitlines()[1:]
     )

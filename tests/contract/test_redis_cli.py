@@ -22,30 +22,30 @@ def filled(server):
     return server
 
 
-def test_bigkeys_finds_the_largest_string(filled):
+def test_redis_cli_bigkeys_finds_the_largest_string(filled):
     out = said(filled, "--bigkeys")
     assert "Sampled 2001 keys in the keyspace!" in out
     assert "Biggest string found '\"the:largest\"' has 5000 bytes" in out
     assert "2001 strings with" in out
 
 
-def test_memkeys_finds_the_largest_string(filled):
+def test_redis_cli_memkeys_finds_the_largest_string(filled):
     out = said(filled, "--memkeys")
     assert "Sampled 2001 keys in the keyspace!" in out
     assert "Biggest string found '\"the:largest\"' has 5" in out
 
 
-def test_hotkeys_reports_that_lfu_is_missing(filled):
+def test_redis_cli_hotkeys_reports_that_no_lfu_policy_is_selected(filled):
     with pytest.raises(RuntimeError, match="An LFU maxmemory policy is not selected"):
         filled.cli("--hotkeys")
 
 
-def test_scan_returns_all_keys_and_those_of_a_pattern(filled):
+def test_redis_cli_scan_lists_all_keys_or_those_that_match_a_pattern(filled):
     assert len(set(said(filled, "--scan").split())) == 2001
     assert len(set(said(filled, "--scan", "--pattern", "user:1*").split())) == 1111
 
 
-def test_pipe_inserts_20000_keys_without_errors(filled):
+def test_redis_cli_pipe_inserts_20000_keys_without_errors(filled):
     commands = b"".join(b"*3\r\n$3\r\nSET\r\n$%d\r\npipe:%d\r\n$1\r\nv\r\n" % (len(b"pipe:%d" % i), i) for i in range(20_000))
     out = said(filled, "--pipe", stdin=commands + b"PING\r\n")
     assert "errors: 0, replies: 20001" in out
@@ -61,7 +61,7 @@ def ended_after(server, lines, *options):
             process.kill()
 
 
-def test_stat_prints_keys_and_memory(filled):
+def test_redis_cli_stat_prints_the_number_of_keys_and_the_memory(filled):
     title, names, first, _ = ended_after(filled, 4, "-i", "0.1", "--stat")
     assert "data" in title and "load" in title
     assert names.split()[:3] == ["keys", "mem", "clients"]
@@ -69,13 +69,13 @@ def test_stat_prints_keys_and_memory(filled):
     assert int(keys) >= 2001 and memory[-1] in "BKMG"
 
 
-def test_latency_prints_minimum_maximum_and_average(filled):
+def test_redis_cli_latency_prints_minimum_maximum_and_average(filled):
     # Without a terminal the mode samples for a second and prints minimum, maximum, average and number.
     least, most, mean, samples = said(filled, "-i", "0.3", "--latency", "--raw").split()[:4]
     assert int(least) <= float(mean) <= int(most) and int(samples) >= 1
 
 
-def test_command_docs_have_the_arguments_that_hints_need(server):
+def test_command_docs_have_the_arguments_that_redis_cli_shows_as_hints(server):
     """redis-cli shows the arguments of COMMAND DOCS, so every command with arguments has to list them."""
     bare = []
 
@@ -99,7 +99,7 @@ def test_command_docs_have_the_arguments_that_hints_need(server):
     assert set(bare) <= {"command|getkeys", "command|getkeysandflags", "debug"}, bare
 
 
-def test_commands_md_lists_exactly_the_commands_that_redis_does_not_have(server):
+def test_commands_md_lists_exactly_the_commands_that_redis_lacks(server):
     text = (ROOT / "server/docs/commands.md").read_text()
     ours = {name.upper() for name in said(server, "COMMAND", "LIST").split() if "." in name}
     assert ours == set(re.findall(r"\b[A-Z]+\.[A-Z]+\b", text))

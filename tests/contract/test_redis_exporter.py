@@ -41,7 +41,7 @@ def scrape(fresh, tmp_path):
         exporter.wait()
 
 
-def test_exporter_sees_the_actions_of_clients(fresh, scrape):
+def test_redis_exporter_metrics_count_the_commands_of_clients(fresh, scrape):
     client = fresh.client(password=PASSWORD)
     before = scrape()
     client.mset({f"k{i}": "v" * 100 for i in range(50)})
@@ -78,7 +78,7 @@ def test_exporter_sees_the_actions_of_clients(fresh, scrape):
     assert re.search(r'redis_latency_percentiles_usec\{cmd="get",quantile="99"\}', "\n".join(after))
 
 
-def test_exporter_reports_the_slow_log_and_a_server_that_is_gone(fresh, scrape):
+def test_redis_exporter_reports_the_slow_log_and_that_a_server_is_down(fresh, scrape):
     client = fresh.client(password=PASSWORD)
     client.config_set("slowlog-log-slower-than", 0)
     client.set("k", "v")

@@ -32,7 +32,7 @@ def options(request):
     return request.param
 
 
-def test_commands_get_typed_replies(server, options):
+def test_redis_py_commands_return_replies_of_the_right_types(server, options):
     async def body(client):
         await client.flushall()
         assert await client.set("k", "v", ex=100) is True
@@ -50,7 +50,7 @@ def test_commands_get_typed_replies(server, options):
     run(server, body, **options)
 
 
-def test_long_pipelines_and_concurrent_gets_return_every_reply(server, options):
+def test_redis_py_gets_every_reply_of_long_pipelines_and_concurrent_gets(server, options):
     async def body(client):
         async with client.pipeline(transaction=False) as pipe:
             for i in range(10_000):
@@ -170,7 +170,7 @@ def test_expired_keys_get_one_event_and_persisted_or_deleted_keys_none(server):
         listener.close()
 
 
-def test_keys_from_before_a_restart_get_expired_events(fresh):
+def test_keys_written_before_a_restart_get_expired_events(fresh):
     """The sweep over page expiries finds keys in tables and in the log of an earlier run. After a kill, engine time may be up to
     ten seconds ahead, so keys that expire within these get no event."""
     fresh.start()

@@ -5,7 +5,7 @@ import re
 from support.server import ROOT, binary
 
 
-def test_release_server_has_no_switch_for_planted_bugs():
+def test_release_build_of_the_server_has_no_switch_for_planted_bugs():
     header = (ROOT / "engine/base/planted_bug.h").read_text()
     switch = re.search(r"inline std::atomic<PlantedBug> (\w+)\{", header)[1].encode()
     for program in (binary(), binary("ebbtide-inspect")):

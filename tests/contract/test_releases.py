@@ -37,7 +37,7 @@ def opened(tmp_path):
         server.close()
 
 
-def test_every_release_has_kept_files():
+def test_every_release_has_a_kept_data_directory():
     source = (ROOT / "engine/tools/inspect_versions.cc").read_text()
     table = re.search(r"kReleases\[\] = \{(.*?)\};", source, re.S)[1]
     names = re.findall(r'\{"([\d.]+)"', table)
@@ -46,7 +46,7 @@ def test_every_release_has_kept_files():
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_data_directory_of_a_release_has_every_kind_of_file_and_names_its_versions(release, tmp_path):
+def test_kept_data_directory_of_a_release_has_every_kind_of_file_and_names_its_version(release, tmp_path):
     data = unpack(HOME / release, tmp_path / "data")
     names = {re.sub(r"\d+", "N", path.name) for path in data.iterdir()}
     assert {"CURRENT", "DATABASE_ID", "MANIFEST-N", "N.data", "N.meta", "N.wal", "RESERVE", "WORKLOAD"} <= names
@@ -59,7 +59,7 @@ def test_data_directory_of_a_release_has_every_kind_of_file_and_names_its_versio
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_data_directory_of_a_release_opens_with_every_key_and_keeps_them_when_it_is_rewritten(release, opened):
+def test_data_directory_of_a_release_opens_and_has_every_key_also_after_it_is_rewritten(release, opened):
     server = opened(release)
     client = server.client()
     assert contents(client) == expected(release, "data")
@@ -88,7 +88,7 @@ def test_export_of_a_release_is_imported_with_every_key(release, fresh):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_way_back_is_an_export_that_an_empty_server_imports(release, opened, tmp_path, fresh):
+def test_export_of_an_upgraded_database_is_imported_by_an_empty_server(release, opened, tmp_path, fresh):
     newer = opened(release)
     newer.client().set("written by the newer version", "v")
     file = tmp_path / "back.rdb"
@@ -109,7 +109,7 @@ def checksum(content, file, offset=0):
 
 
 @pytest.mark.parametrize(("kind", "header"), [("MANIFEST-*", 16), ("*.wal", 24), ("*.meta", 24)])
-def test_start_on_a_newer_format_is_refused_with_both_versions_and_changes_nothing(kind, header, tmp_path):
+def test_start_on_files_of_a_newer_format_is_refused_with_both_versions_and_changes_no_file(kind, header, tmp_path):
     data = unpack(HOME / RELEASES[-1], tmp_path / "data")
     newest = max(data.glob(kind), key=lambda path: path.stat().st_size)
     content = bytearray(newest.read_bytes())

@@ -37,7 +37,7 @@ def fill(server):
     return client
 
 
-def test_salvage_of_a_damaged_page_saves_the_other_pages_and_lists_the_damaged_one(fresh, tmp_path):
+def test_salvage_of_a_table_with_a_damaged_page_saves_the_other_pages_and_lists_this_one(fresh, tmp_path):
     client = fill(fresh)
     client.execute_command("TREE.PAUSE", 600_000)
     alive = set(client.keys())
@@ -51,7 +51,7 @@ def test_salvage_of_a_damaged_page_saves_the_other_pages_and_lists_the_damaged_o
     assert saved <= alive and len(saved) > len(alive) - 300
 
 
-def test_salvage_without_a_manifest_puts_all_keys_into_possibly_deleted(fresh, tmp_path):
+def test_salvage_without_a_manifest_writes_all_keys_to_the_possibly_deleted_copy(fresh, tmp_path):
     client = fill(fresh)
     alive = set(client.keys())
     fresh.stop()
@@ -63,7 +63,7 @@ def test_salvage_without_a_manifest_puts_all_keys_into_possibly_deleted(fresh, t
     assert keys_of(tmp_path / "out", tmp_path / "certain") == set()
 
 
-def test_salvage_of_a_backup_is_complete_and_of_a_running_server_is_refused(fresh, tmp_path):
+def test_salvage_of_a_backup_saves_every_key_and_of_a_running_server_is_refused(fresh, tmp_path):
     client = fill(fresh)
     client.save()
     said, status = salvage(fresh.data, tmp_path / "out")
@@ -78,7 +78,7 @@ def test_salvage_of_a_backup_is_complete_and_of_a_running_server_is_refused(fres
     assert status == 2, said
 
 
-def test_salvage_ignores_a_copy_and_a_directory_that_have_names_of_log_segments(fresh, tmp_path):
+def test_salvage_ignores_a_copied_log_segment_and_a_directory_named_like_one(fresh, tmp_path):
     client = fill(fresh)
     alive = set(client.keys())
     fresh.stop()
@@ -90,7 +90,7 @@ def test_salvage_ignores_a_copy_and_a_directory_that_have_names_of_log_segments(
     assert keys_of(tmp_path / "out", tmp_path / "whole") == alive
 
 
-def test_damage_to_a_part_of_the_log_that_tables_have_is_skipped(fresh):
+def test_server_starts_and_skips_log_damage_whose_operations_are_already_in_tables(fresh):
     client = fill(fresh)
     client.set("later", "1")
     fresh.kill()

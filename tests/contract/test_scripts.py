@@ -86,13 +86,13 @@ def kill(client):
     wait_until(killed, 30, "a script runs off its loop")
 
 
-def test_increments_of_undeclared_keys_by_two_loops_are_not_lost(loops, client):
+def test_increments_by_scripts_with_undeclared_keys_on_two_loops_are_not_lost(loops, client):
     script = "local v = tonumber(redis.call('get', 'count') or '0') redis.call('set', 'count', v + 1)"
     in_parallel(8, lambda _: [loops.client().eval(script, 0) for _ in range(60)])
     assert client.get("count") in ("480", b"480")
 
 
-def test_increments_of_a_key_by_scripts_that_declare_it_or_not_are_not_lost(loops, client):
+def test_increments_by_scripts_that_declare_the_key_and_scripts_that_do_not_are_not_lost(loops, client):
     declared = "local v = tonumber(redis.call('get', KEYS[1]) or '0') redis.call('set', KEYS[1], v + 1)"
     undeclared = declared.replace("KEYS[1]", "'count'")
 
@@ -105,7 +105,7 @@ def test_increments_of_a_key_by_scripts_that_declare_it_or_not_are_not_lost(loop
     assert int(client.get("count")) == 600
 
 
-def test_increments_off_the_loop_are_not_lost(loops, client):
+def test_increments_by_long_scripts_off_the_event_loop_are_not_lost(loops, client):
     script = SLOW % 600_000 + "local v = tonumber(redis.call('get', %s) or '0') redis.call('set', %s, v + 1)"
 
     def work(number):
@@ -122,7 +122,7 @@ def test_increments_off_the_loop_are_not_lost(loops, client):
     assert int(client.get("count")) == 16
 
 
-def test_transfers_keep_the_sum_visible_to_every_reader(loops, client):
+def test_readers_see_the_same_sum_while_scripts_transfer_between_two_keys(loops, client):
     client.mset({"a": 500, "b": 500})
     move = "redis.call('decrby', KEYS[1], ARGV[1]) redis.call('incrby', KEYS[2], ARGV[1])"
     sums = set()
@@ -139,7 +139,7 @@ def test_transfers_keep_the_sum_visible_to_every_reader(loops, client):
     assert sums == {1000}
 
 
-def test_killed_server_has_all_writes_of_a_script_or_none(tmp_path):
+def test_after_kill_9_the_server_has_all_writes_of_a_script_or_none(tmp_path):
     running = Server({**SETTINGS, "server.threads": 2}, tmp_path, config=None).start()
     try:
         script = "for i = 1, 50 do redis.call('set', 'k' .. i, ARGV[1]) end return ARGV[1]"
@@ -166,7 +166,7 @@ def test_killed_server_has_all_writes_of_a_script_or_none(tmp_path):
         running.close()
 
 
-def test_endless_script_leaves_other_clients_alone_and_can_be_killed(loops, client):
+def test_endless_script_delays_no_other_client_and_script_kill_ends_it(loops, client):
     thread, outcome = in_background(loops, "redis.call('set', 'k', 'v') " + SPIN, 1, "k")
     time.sleep(0.1)
     slowest = 0.0
@@ -236,7 +236,7 @@ def test_heavy_script_delays_no_other_client_of_its_loop(loops, client, script):
         "while true do struct.unpack('i', struct.pack('i', 1)) end",
     ],
 )
-def test_script_cannot_escape_from_script_kill(loops, client, script):
+def test_endless_script_of_any_kind_is_ended_by_script_kill(loops, client, script):
     thread, outcome = in_background(loops, script, 0)
     kill(client)
     thread.join(30)
@@ -257,7 +257,7 @@ def test_server_stops_while_an_endless_script_runs(fresh, rest):
     assert fresh.client().get("k") is None
 
 
-def test_script_of_a_client_that_has_gone_ends(loops, client):
+def test_endless_script_ends_when_its_client_disconnects(loops, client):
     link = loops.connect()
     link.sendall(b"EVAL 'while true do end' 0\r\n")
     time.sleep(0.5)
@@ -350,7 +350,7 @@ def test_script_that_needs_more_than_the_budget_gets_an_error(loops, client, scr
         "local t = {} for i = 1, 7000 do t[i] = 'a' end return #redis.call('mget', unpack(t))",
     ],
 )
-def test_odd_script_gets_a_reply_and_leaves_the_server_usable(client, script):
+def test_invalid_or_unusual_script_gets_a_reply_and_leaves_the_server_usable(client, script):
     error_of(client.eval, script, 0)
     assert client.eval("return {KEYS[1], ARGV[1]}", 1, "k", "v") in (["k", "v"], [b"k", b"v"])
 
@@ -378,13 +378,13 @@ def test_odd_script_gets_a_reply_and_leaves_the_server_usable(client, script):
         ("coroutine.wrap(function() getmetatable('').__index = nil end)()", "return ('x'):upper()", "X"),
     ],
 )
-def test_change_of_one_script_is_not_seen_by_the_next(client, change, look, clean):
+def test_global_state_that_a_script_changes_is_reset_before_the_next_script(client, change, look, clean):
     error_of(client.eval, change, 0)
     reply = client.eval(look, 0)
     assert (reply.decode() if isinstance(reply, bytes) else reply) == clean
 
 
-def test_reply_nested_too_deep_ends_with_an_error_inside(loops):
+def test_script_reply_nested_too_deep_contains_an_error_at_the_limit(loops):
     link = loops.connect()
     link.sendall(encode("EVAL", "local t = {} for i = 1, 100000 do t = {t} end return t", 0))
     assert b"reached lua stack limit" in receive_until(link, b"limit\r\n")
@@ -393,7 +393,7 @@ def test_reply_nested_too_deep_ends_with_an_error_inside(loops):
     link.close()
 
 
-def test_random_numbers_are_the_same_in_each_run(client):
+def test_random_numbers_of_a_script_are_the_same_in_each_run(client):
     script = "return tostring(math.random()) .. ' ' .. math.random(100)"
     assert client.eval(script, 0) == client.eval(script, 0)
 
@@ -411,7 +411,7 @@ def test_script_cache_keeps_loaded_scripts_and_drops_old_evaluated_ones(client):
     assert client.info("memory")["number_of_cached_scripts"] == 0
 
 
-def test_registered_script_and_lock_of_redis_py_work(loops, client):
+def test_scripts_and_locks_of_redis_py_work(loops, client):
     limiter = client.register_script("local n = redis.call('incr', KEYS[1]) if n == 1 then redis.call('expire', KEYS[1], ARGV[1]) end return n")
     assert [limiter(keys=["limit"], args=[60]) for _ in range(3)] == [1, 2, 3]
     client.script_flush()
@@ -448,7 +448,7 @@ def test_user_without_rights_to_a_command_gets_noperm_inside_a_script(loops, cli
     client.execute_command("ACL", "DELUSER", "scripted")
 
 
-def test_commands_of_a_script_are_counted_and_notified(loops, client):
+def test_commands_of_a_script_are_counted_and_publish_their_events(loops, client):
     client.config_set("notify-keyspace-events", "KEA")
     client.config_resetstat()
     listener = loops.client().pubsub()
@@ -464,7 +464,7 @@ def test_commands_of_a_script_are_counted_and_notified(loops, client):
     listener.close()
 
 
-def test_script_inside_multi_sees_earlier_commands_and_is_seen_by_later_ones(client):
+def test_script_in_multi_sees_writes_of_earlier_commands_and_later_commands_see_its_writes(client):
     pipe = client.pipeline(transaction=True)
     pipe.set("m", 5)
     pipe.eval("return redis.call('incr', KEYS[1])", 1, "m")
@@ -478,27 +478,27 @@ def test_script_inside_multi_sees_earlier_commands_and_is_seen_by_later_ones(cli
     assert replies[4] == 7
 
 
-def test_long_script_inside_multi_runs_off_the_loop(loops, client):
+def test_long_script_in_multi_runs_off_the_event_loop(loops, client):
     pipe = client.pipeline(transaction=True)
     pipe.eval(SLOW % 5_000_000 + "redis.call('set', 'x', 1) return 'done'", 0)
     pipe.incr("x")
     assert pipe.execute()[1] == 2
 
 
-def test_script_with_many_keys_and_arguments_runs(client):
+def test_script_with_thousands_of_keys_and_arguments_runs(client):
     keys = [f"k{i}" for i in range(3000)]
     script = "for i, key in ipairs(KEYS) do redis.call('set', key, ARGV[i]) end return #KEYS"
     assert client.eval(script, len(keys), *keys, *range(3000)) == 3000
     assert int(client.get("k2999")) == 2999
 
 
-def test_script_with_a_large_value_writes_it(client):
+def test_script_writes_and_reads_a_value_of_3_mb(client):
     value = "v" * 3_000_000
     assert client.eval("redis.call('set', KEYS[1], ARGV[1]) return #redis.call('get', KEYS[1])", 1, "big", value) == 3_000_000
     assert len(client.get("big")) == 3_000_000
 
 
-def test_flush_in_a_long_script_leaves_only_later_writes(client):
+def test_flushdb_in_a_long_script_removes_all_but_the_later_writes_of_the_script(client):
     client.mset({f"old{i}": 1 for i in range(20)})
     client.eval(SLOW % 5_000_000 + "redis.call('flushdb') redis.call('set', 'new', 1)", 0)
     assert client.keys("*") in (["new"], [b"new"])

@@ -122,7 +122,7 @@ OUTCOMES = HELPERS.replace("\n", " ") + (
 
 @pytest.mark.parametrize("pair", [2], indirect=True)
 @pytest.mark.parametrize("script", RANDOM_SCRIPTS)
-def test_packed_data_at_random_gives_the_same_values_and_errors(pair, script):
+def test_random_msgpack_and_json_data_gives_the_same_values_and_errors_as_in_redis(pair, script):
     random = Random(script)
     for _ in range(10):
         arguments = [RANDOM_SCRIPTS[script](random) for _ in range(500)]
@@ -147,7 +147,7 @@ def test_commands_about_scripts_reply_as_in_redis(pair):
 
 
 @pytest.mark.parametrize("pair", [2], indirect=True)
-def test_commands_that_scripts_ran_have_the_same_effects(pair):
+def test_commands_run_by_scripts_have_the_same_effects_as_in_redis(pair):
     compare(pair, snippets("conversions") + snippets("errors"))
     for key in ["s", "n", "l", "h", "z", "t", "kept"]:
         ours, redis = pair.call("GET" if key in "snt" else "TYPE", key)

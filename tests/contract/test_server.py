@@ -42,7 +42,7 @@ def test_restart_keeps_all_keys(fresh):
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
-def test_kill_loses_no_acknowledged_write(fresh, fsync):
+def test_kill_9_loses_no_acknowledged_write(fresh, fsync):
     fresh.set(f"storage.fsync={fsync}").start()
     client = fresh.client()
     acknowledged = 0
@@ -71,7 +71,7 @@ def test_kill_loses_no_acknowledged_write(fresh, fsync):
         assert client.get(f"k{i}") == str(i).encode(), (i, acknowledged)
 
 
-def test_sigterm_closes_idle_clients_and_stops_cleanly(fresh):
+def test_sigterm_stops_the_server_cleanly_and_disconnects_idle_clients(fresh):
     fresh.start()
     client = fresh.client()
     client.set("before", "x")
@@ -94,7 +94,7 @@ def test_shutdown_command_stops_the_server(fresh):
     assert fresh.wait(30) == 0
 
 
-def test_server_that_replays_a_long_log_replies_loading_and_is_alive_but_not_ready(fresh):
+def test_server_that_replays_a_long_log_replies_loading_and_is_healthy_but_not_ready(fresh):
     # The memtable has all keys, so that the log does. Its replay must take longer than a client waits for a quick start (0.25 s).
     fresh.set("storage.fsync=no", "storage.memory_budget=1GiB", "tree.memtable_size=256MiB").start()
     n = 1_400_000
@@ -140,7 +140,7 @@ def test_server_that_replays_a_long_log_replies_loading_and_is_alive_but_not_rea
     assert fresh.client().get("loading1399999") == b"%020d" % 1_399_999
 
 
-def test_client_that_connects_during_a_quick_start_waits_and_sees_no_loading(fresh):
+def test_client_that_connects_during_a_quick_start_waits_and_gets_no_loading_error(fresh):
     fresh.start()
     fresh.client().set("k", "v")
     for _ in range(5):
@@ -169,7 +169,7 @@ def test_second_server_on_the_same_directory_is_refused(fresh):
     assert fresh.client().ping()
 
 
-def test_occupied_port_is_reported_and_ends_the_start(fresh):
+def test_start_fails_and_names_the_port_if_the_port_is_in_use(fresh):
     fresh.start()
     other = subprocess.run(
         [str(binary()), "--port", str(fresh.port), "--dir", str(fresh.home / "other"), "--set", "metrics.port=0"],
@@ -183,7 +183,7 @@ def health(server, *arguments):
     return subprocess.run([*server.command_line(), "--health", *arguments], capture_output=True, text=True, timeout=60)
 
 
-def test_health_is_0_for_a_ready_server_and_1_with_the_reason_otherwise(fresh):
+def test_health_option_exits_with_0_for_a_ready_server_and_otherwise_with_1_and_the_reason(fresh):
     before = health(fresh)
     assert (before.returncode, before.stdout) == (1, f"not ready: 127.0.0.1:{fresh.metrics_port}: Connection refused\n")
     fresh.start()
@@ -195,7 +195,7 @@ def test_health_is_0_for_a_ready_server_and_1_with_the_reason_otherwise(fresh):
     assert (health(fresh).returncode, health(fresh).stdout) == (0, "ready\n")
 
 
-def test_start_without_a_password_says_which_clients_are_served(fresh):
+def test_start_without_a_password_logs_which_clients_are_served(fresh):
     fresh.set("server.bind=*").start()
     assert f" W no password is set: port {fresh.port} is open to every user of this machine" in fresh.log_path.read_text()
     fresh.stop()
@@ -204,7 +204,7 @@ def test_start_without_a_password_says_which_clients_are_served(fresh):
     assert "no password" not in fresh.log_path.read_text()
 
 
-def test_data_directory_of_another_user_is_refused_with_the_remedy():
+def test_start_in_a_data_directory_of_another_user_is_refused_with_the_remedy():
     with tempfile.TemporaryDirectory(prefix="ebbtide-test-", dir="/tmp") as home:  # pytest's directories are private to root
         home = Path(home)
         home.chmod(0o755)
@@ -225,7 +225,7 @@ def test_data_directory_of_another_user_is_refused_with_the_remedy():
     assert f"chown -R {user}:{group} {data}\n" in done.stdout
 
 
-def test_data_files_are_private_to_the_user(fresh):
+def test_data_directory_and_its_files_are_accessible_only_to_their_owner(fresh):
     fresh.start()
     fresh.client().set("a", "b")
     data = fresh.data
@@ -235,7 +235,7 @@ def test_data_files_are_private_to_the_user(fresh):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
-def test_command_line_and_environment_errors_name_key_and_value():
+def test_errors_of_the_command_line_and_the_environment_name_key_and_value():
     def run(*args, environment=None):
         return subprocess.run([str(binary()), *args], capture_output=True, text=True, timeout=60, env=environment)
 
@@ -262,7 +262,7 @@ def test_command_line_and_environment_errors_name_key_and_value():
     assert run("--chekc").returncode == 2
 
 
-def test_signal_ends_neither_debug_sleep_nor_the_server(fresh):
+def test_sighup_during_debug_sleep_ends_neither_the_sleep_nor_the_server(fresh):
     """The signal is sent to every thread, since the kernel may choose the thread that sleeps."""
     fresh.set("server.debug_commands=local").start()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -285,7 +285,7 @@ def test_invalid_address_of_the_service_manager_is_logged_once(fresh):
     assert len(lines) == 1 and " W " in lines[0]
 
 
-def test_config_set_and_rewrite_keep_comments_and_survive_a_restart(fresh):
+def test_config_rewrite_keeps_comments_and_the_changed_values_survive_a_restart(fresh):
     config = fresh.home / "server.yaml"
     fresh.config = config
     config.write_text("# mine\nserver:\n  max_clients: 500  # enough\n")
@@ -366,7 +366,7 @@ def test_metrics_count_scan_steps_and_expired_events(fresh):
     assert metric("expired_keys_total") == client.info("stats")["expired_keys"] == 2
 
 
-def test_info_shows_pending_deletes_of_a_database(fresh):
+def test_info_shows_the_pending_deletes_of_each_database(fresh):
     fresh.start()
     client = fresh.client()
     client.mset({f"k{i}": "v" for i in range(100)})
@@ -422,7 +422,7 @@ def test_json_log_has_one_object_per_line(fresh):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", lines[0]["time"])
 
 
-def test_unix_socket_serves_redis_cli_counts_as_local_and_survives_a_kill(fresh):
+def test_unix_socket_clients_count_as_local_and_the_socket_is_replaced_after_a_kill(fresh):
     path = fresh.home / "s.sock"
     fresh.set(f"server.unixsocket={path}", "server.unixsocket_mode=750", "server.bind=*", "server.debug_commands=local").start()
 
@@ -446,7 +446,7 @@ def test_unix_socket_serves_redis_cli_counts_as_local_and_survives_a_kill(fresh)
     assert path.read_text() == "a file"
 
 
-def test_redis_conf_is_translated_into_a_valid_file_with_nothing_unknown(tmp_path):
+def test_translated_redis_conf_is_a_valid_configuration_file_without_unknown_directives(tmp_path):
     conf = tmp_path / "redis.conf"
     conf.write_text(
         "bind 127.0.0.1 -::1\nprotected-mode yes\nport 7000\ntcp-backlog 511\ntimeout 0\ntcp-keepalive 300\ndaemonize yes\n"
@@ -466,7 +466,7 @@ def test_redis_conf_is_translated_into_a_valid_file_with_nothing_unknown(tmp_pat
     assert (missing.returncode, missing.stderr) == (2, "/none: cannot be read: No such file or directory\n")
 
 
-def test_client_list_shows_an_open_transaction_and_its_length(server):
+def test_client_list_shows_the_number_of_commands_in_an_open_transaction(server):
     with Link(server.port) as link:
         own = str(link.call("CLIENT", "ID"))
 
@@ -483,7 +483,7 @@ def test_client_list_shows_an_open_transaction_and_its_length(server):
         assert told() == ("N", "-1")
 
 
-def test_client_kill_closes_the_listed_client_and_its_own_after_the_reply(server):
+def test_client_kill_closes_the_named_client_and_the_caller_only_after_the_reply(server):
     a = server.client(client_name="alpha")
     a.ping()
     b = server.client(client_name="beta")
@@ -501,7 +501,7 @@ def test_client_kill_closes_the_listed_client_and_its_own_after_the_reply(server
         assert receive_all(s) == b""
 
 
-def test_tree_policy_changes_one_database_while_running(fresh):
+def test_tree_policy_changes_the_merge_policy_of_one_database_while_running(fresh):
     fresh.start()
     client = fresh.client()
 
@@ -571,7 +571,7 @@ def client_id(link):
     return int(link.recv(100)[1:-2])
 
 
-def test_client_list_shows_sizes_of_buffers_and_incomplete_arguments(fresh):
+def test_client_list_shows_the_sizes_of_buffers_and_of_incomplete_arguments(fresh):
     fresh.start()
     client = fresh.client()
     client.set("value", b"v" * 60_000)
@@ -608,7 +608,7 @@ def test_paused_client_counts_as_blocked(fresh):
         assert client.info("clients")["blocked_clients"] == 0
 
 
-def test_info_shows_chosen_percentiles_and_rates(fresh):
+def test_info_shows_the_configured_latency_percentiles_and_the_rates(fresh):
     fresh.start()
     client = fresh.client()
     for i in range(100):
@@ -646,7 +646,7 @@ def test_acl_genpass_returns_the_requested_bits(fresh):
     assert re.fullmatch(rb"[0-9a-f]{2}", client.execute_command("ACL", "GENPASS", 5))
 
 
-def test_debug_error_is_sent_unchanged_except_for_line_breaks(fresh):
+def test_debug_error_replies_with_its_text_unchanged_except_for_line_breaks(fresh):
     fresh.set("server.debug_commands=local").start()
     with fresh.connect() as s:
         s.sendall(b"DEBUG ERROR WRONGPASS\r\n")
@@ -655,7 +655,7 @@ def test_debug_error_is_sent_unchanged_except_for_line_breaks(fresh):
         assert s.recv(100) == b"-a  b\r\n"
 
 
-def test_command_list_has_subcommands(fresh):
+def test_command_list_includes_subcommands(fresh):
     fresh.start()
     with Link(fresh.port) as link:
         names = link.call("COMMAND", "LIST")

@@ -149,7 +149,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name, protocol", [(name, protocol) for name, (_, protocols) in SCRIPTS.items() for protocol in protocols])
-def test_script_gets_the_same_bytes_from_both_servers(name, protocol, redis_port, two_loops):  # noqa: F811
+def test_session_of_several_connections_gets_the_same_bytes_as_from_redis(name, protocol, redis_port, two_loops):  # noqa: F811
     script, _ = SCRIPTS[name]
     assert play(two_loops.port, script, protocol) == play(redis_port, script, protocol)
 
@@ -190,7 +190,7 @@ def test_subscribers_get_messages_of_each_publisher_in_order(two_loops):
         assert list(published) == [[16] * messages] * 2
 
 
-def test_slow_subscriber_is_closed_and_other_clients_are_served(two_loops):
+def test_subscriber_that_does_not_read_is_closed_and_other_clients_are_served(two_loops):
     slow = RawLink(two_loops.port)
     slow.send("SUBSCRIBE flood")
     slow.value()
@@ -206,7 +206,7 @@ def test_slow_subscriber_is_closed_and_other_clients_are_served(two_loops):
     slow.close()
 
 
-def test_invalidations_reach_a_redirect_on_another_loop(two_loops):
+def test_invalidations_reach_a_redirect_connection_on_another_event_loop(two_loops):
     """In RESP2 the tracking and the listening connection may be on different loops."""
     writer = two_loops.client()
     for round_number in range(6):
@@ -223,7 +223,7 @@ def test_invalidations_reach_a_redirect_on_another_loop(two_loops):
         listener.close()
 
 
-def test_reader_gets_tracking_redir_broken_once_the_redirect_has_quit(two_loops):
+def test_tracking_client_gets_tracking_redir_broken_once_its_redirect_client_has_quit(two_loops):
     """QUIT is enough; the client may keep its socket open."""
     for round_number in range(4):  # readers and redirects are on either loop
         writer, listener, reader = two_loops.client(), RawLink(two_loops.port), RawLink(two_loops.port)
@@ -241,7 +241,7 @@ def test_reader_gets_tracking_redir_broken_once_the_redirect_has_quit(two_loops)
         listener.close()
 
 
-def test_transaction_with_swapdb_and_flushdb_survives_a_kill_in_order(fresh):
+def test_transaction_with_swapdb_and_flushdb_is_replayed_in_order_after_kill_9(fresh):
     fresh.start()
     client = fresh.client()
     with client.pipeline() as pipe:
@@ -264,7 +264,7 @@ def test_transaction_with_swapdb_and_flushdb_survives_a_kill_in_order(fresh):
     assert values == [("(nil)", "(nil)")] * 3 + [("(nil)", '"2"')]
 
 
-def test_monitors_see_commands_of_every_loop(redis_port, two_loops):  # noqa: F811
+def test_monitors_see_commands_of_every_event_loop(redis_port, two_loops):  # noqa: F811
     def watch(port):
         watcher, other = RawLink(port), RawLink(port)
         watcher.send("MONITOR")

@@ -21,7 +21,7 @@ def rows_of(text):
     return list(reader)
 
 
-def test_csv_has_one_row_per_requested_moment():
+def test_simulate_prints_one_csv_row_per_requested_number_of_flushes():
     rows = rows_of(simulate("--policy", "binomial", "--k", 6, "--flushes", 20000, "--at", "1000,3000,5000", "--format", "csv"))
     assert [(row["policy"], row["flushes"]) for row in rows] == [("binomial", "1000"), ("binomial", "3000"), ("binomial", "5000")]
     for row in rows:
@@ -30,7 +30,7 @@ def test_csv_has_one_row_per_requested_moment():
         assert float(row["space_amp"]) == 1 and 1 < float(row["transient_space_amp"]) <= 2
 
 
-def test_policies_and_a_configuration_are_compared_in_one_table():
+def test_simulate_compares_policies_and_a_configuration_file_in_one_table():
     config = ROOT / "config" / "ebbtide.yaml"
     common = ("--config", config, "--policy", "tiered:T=3,minlatency:k=5", "--flushes", 500, "--at", 500, "--updates", 0.3, "--deletes", 0.1)
     rows = rows_of(simulate(*common, "--sizes", "random", "--format", "csv"))
@@ -43,7 +43,7 @@ def test_policies_and_a_configuration_are_compared_in_one_table():
     assert "write amp" in table and len(table.splitlines()) == 4
 
 
-def test_plot_and_svg_show_one_line_per_policy():
+def test_simulate_draws_one_line_per_policy_as_text_and_svg():
     common = ("--policy", "bigtable,constant", "--k", 4, "--flushes", 300, "--metric", "avg_runs")
     plot = simulate(*common, "--format", "plot")
     assert plot.startswith("sorted runs, average over flushes") and "  a  bigtable\n  b  constant\n" in plot
@@ -51,7 +51,7 @@ def test_plot_and_svg_show_one_line_per_policy():
     assert svg.startswith("<svg ") and svg.count("<polyline") == 2
 
 
-def test_refused_arguments_are_named(tmp_path):
+def test_simulate_refuses_wrong_arguments_and_names_them(tmp_path):
     assert "no policy" in simulate("--flushes", 10, status=2)
     assert "allowed: a whole number from 1 to 64" in simulate("--policy", "binomial", "--k", 65, status=2)
     assert "none of the named policies has this parameter" in simulate("--policy", "tiering", "--lambda", 2, status=2)

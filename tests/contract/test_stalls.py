@@ -91,7 +91,7 @@ def pairs(count):
     return [word for i in range(count) for word in (f"key:{i}", f"value:{i}")]
 
 
-def test_setbit_and_setrange_at_a_large_offset_delay_no_ping(big):
+def test_setbit_and_setrange_at_an_offset_of_256_mb_delay_no_ping(big):
     client = big.client()
     assert worst_ping(big, lambda: (client.setbit("far", 2**31 - 1, 1), client.delete("far"))) < BOUND
     client.setbit("far", 2**31 - 1, 1)
@@ -133,7 +133,7 @@ def test_transaction_of_200000_commands_delays_no_ping(big):
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec"])
-def test_small_write_does_not_wait_for_the_log_of_large_ones(big, fsync):
+def test_small_write_does_not_wait_until_the_log_has_large_writes_of_others(big, fsync):
     big.stop()
     big.set(f"storage.fsync={fsync}").start()
     queue = encode("MULTI") + b"".join(encode("SET", f"key:{i}", b"v" * 1000) for i in range(200_000)) + encode("EXEC")
@@ -228,7 +228,7 @@ def test_pipelines_of_40000_short_commands_delay_no_ping(big):
     assert worst_ping(big, lambda: send(big, parts)) < BOUND
 
 
-def test_tracking_of_20000_prefixes_delays_no_ping(big):
+def test_client_tracking_of_20000_prefixes_delays_no_ping(big):
     prefixes = [word for i in range(20_000) for word in ("PREFIX", f"prefix:{i:06}")]
     assert worst_ping(big, lambda: send(big, encode("CLIENT", "TRACKING", "ON", "BCAST", *prefixes))) < BOUND
     with big.connect() as s:
@@ -236,7 +236,7 @@ def test_tracking_of_20000_prefixes_delays_no_ping(big):
         assert receive_all(s) == b"-ERR Prefixes for a single client must not overlap.\r\n+OK\r\n"
 
 
-def test_writes_beside_100000_prefixes_of_other_clients_delay_no_ping(big):
+def test_writes_while_other_clients_track_100000_prefixes_delay_no_ping(big):
     with contextlib.ExitStack() as stack:
         for client in range(5):
             link = stack.enter_context(big.connect())
@@ -249,7 +249,7 @@ def test_writes_beside_100000_prefixes_of_other_clients_delay_no_ping(big):
         assert link.recv(100) == b"-ERR A client can have at most 32768 prefixes\r\n"
 
 
-def test_long_keys_of_1000_nested_prefixes_delay_no_ping_and_are_stored_once(big):
+def test_long_keys_broadcast_to_1000_nested_prefixes_delay_no_ping_and_are_stored_once(big):
     """The keys begin with the prefixes of 1,000 clients, so each is a part of 1,000 invalidations."""
     with contextlib.ExitStack() as stack:
         links = [stack.enter_context(big.connect()) for _ in range(1000)]
@@ -263,7 +263,7 @@ def test_long_keys_of_1000_nested_prefixes_delay_no_ping_and_are_stored_once(big
     assert big.peak_resident_bytes() < before + (256 << 20)
 
 
-def test_transaction_of_100000_keys_with_flushdb_and_observers_delays_no_ping(big):
+def test_transaction_of_100000_keys_with_flushdb_and_subscribers_delays_no_ping(big):
     client = big.client()
     client.config_set("notify-keyspace-events", "KEA")
     words = [word for i in range(100_000) for word in (f"key:{i}", "v")]
@@ -295,7 +295,7 @@ def test_messages_to_5000_subscribers_in_a_transaction_delay_no_ping_and_arrive(
 
 
 @pytest.mark.parametrize("request_words", [("SUBSCRIBE", "channel"), ("CLIENT", "TRACKING", "ON", "BCAST")])
-def test_texts_that_3000_slow_readers_share_are_charged_once(fresh, request_words):
+def test_messages_that_3000_slow_subscribers_share_are_charged_once(fresh, request_words):
     fresh.set("storage.memory_budget=512MiB").start()
     client = fresh.client()
     with contextlib.ExitStack() as stack:
@@ -367,7 +367,7 @@ def as_app(server, *commands):
 
 # Patterns of which only the whole is compared: the first is searched in a key, the other is tried at each place.
 @pytest.mark.parametrize("pattern", ["*:tenant%d:*", "*x*y%d?*z*"])
-def test_keys_compared_with_8192_patterns_of_a_user_delay_no_ping(big, pattern):
+def test_rights_checks_of_keys_against_8192_patterns_of_a_user_delay_no_ping(big, pattern):
     user_with_patterns(big, pattern)
     good = pattern.replace("*", "x" * 20) % 4095 + "z" if "?" not in pattern else "x" * 20 + "y4095?zz"
     long = "x" * 300_000
@@ -390,7 +390,7 @@ def test_keys_compared_with_8192_patterns_of_a_user_delay_no_ping(big, pattern):
         assert all(reply in each for each in replies), name
 
 
-def test_checks_of_rights_of_40_clients_delay_no_ping_and_no_administrator(big):
+def test_rights_checks_of_40_clients_delay_no_ping_and_no_command_of_an_administrator(big):
     """Each check takes a second or more. Nearly all of them wait for a thread, and none of them is done before its client is killed."""
     user_with_patterns(big, "*:tenant%d:*")
     client = big.client()
@@ -423,7 +423,7 @@ def test_checks_of_rights_of_40_clients_delay_no_ping_and_no_administrator(big):
     assert best_of_tries(measure) < BOUND
 
 
-def test_subscriptions_compared_with_a_changed_users_patterns_delay_no_ping(big):
+def test_acl_setuser_that_checks_20000_subscriptions_of_the_user_delays_no_ping(big):
     user_with_patterns(big, "*:tenant%d:*", 512)
     client = big.client()
     with big.connect() as link:
@@ -436,7 +436,7 @@ def test_subscriptions_compared_with_a_changed_users_patterns_delay_no_ping(big)
         wait_until(lambda: client.execute_command("PUBSUB", "NUMSUB", names[-1])[1] == 0, 20, "the client is closed")
 
 
-def test_transaction_that_cannot_leave_its_loop_is_refused_if_it_takes_long(big):
+def test_long_transaction_that_must_stay_on_its_event_loop_is_refused(big):
     client = big.client()
     client.setrange("large", 40 << 20, "x")
     many = transaction_of(*[("SUBSCRIBE", f"channel:{i}") for i in range(300_000)])
@@ -457,7 +457,7 @@ def test_transaction_that_cannot_leave_its_loop_is_refused_if_it_takes_long(big)
 
 
 @pytest.mark.parametrize("size, most, too_many", [(10, 1500, 20_000), (60_000, 30, 300)], ids=["short", "long"])
-def test_range_deletes_of_a_transaction_delay_no_ping_and_too_many_are_refused(big, size, most, too_many):
+def test_transaction_of_range_deletes_delays_no_ping_and_is_refused_if_there_are_too_many(big, size, most, too_many):
     client = big.client()
     client.set("key", "v")
 
@@ -476,7 +476,7 @@ def test_range_deletes_of_a_transaction_delay_no_ping_and_too_many_are_refused(b
     assert b"-EXECABORT Transaction discarded because of: a transaction with a command that cannot leave" in stamps
 
 
-def test_walks_of_a_transaction_that_cannot_leave_its_loop_delay_no_ping(big):
+def test_keys_and_scan_in_a_transaction_that_must_stay_on_its_event_loop_delay_no_ping(big):
     send(big, encode("MSET", *pairs(100_000)))
     walks = [("SCAN", "0", "COUNT", "100000"), ("KEYS", "*none*"), ("DBSIZE",), ("RANDOMKEY",), ("COUNTRANGE", "-", "+", "EXACT")]
     queue = transaction_of(("CLIENT", "ID"), *walks[:2] * 100, *walks[3:] * 100, *walks[2:3] * 10, ("SCAN", "0", "COUNT", "1"))
@@ -486,7 +486,7 @@ def test_walks_of_a_transaction_that_cannot_leave_its_loop_delay_no_ping(big):
         assert replies.endswith(b"\r\n*1\r\n$5\r\nkey:0\r\n+OK\r\n")
 
 
-def test_descriptions_of_half_a_million_names_delay_no_ping(big):
+def test_command_info_and_config_get_of_half_a_million_names_delay_no_ping(big):
     def ask(request):
         with big.connect() as s:
             s.sendall(request + encode("QUIT"))
@@ -498,7 +498,7 @@ def test_descriptions_of_half_a_million_names_delay_no_ping(big):
     assert big.client().config_get("timeout") == {"timeout": "0"}
 
 
-def test_lists_of_7000_clients_with_long_names_delay_no_ping(big):
+def test_client_list_of_7000_clients_with_long_names_delays_no_ping(big):
     texts = (("SETNAME",), ("SETINFO", "lib-name"), ("SETINFO", "lib-ver"))
     request = b"".join(encode("CLIENT", *words, "n" * 1024) for words in texts)
     with contextlib.ExitStack() as stack:
@@ -518,7 +518,7 @@ def test_lists_of_7000_clients_with_long_names_delay_no_ping(big):
         assert worst_ping(big, list_all) < BOUND / 2
 
 
-def test_list_of_users_with_75_mb_of_patterns_delays_no_ping(big):
+def test_acl_list_of_users_with_75_mb_of_patterns_delays_no_ping(big):
     client = big.client()
     patterns = [f"~{i:05}" + "k" * 250 for i in range(1000)]
     for user in range(300):
@@ -527,7 +527,7 @@ def test_list_of_users_with_75_mb_of_patterns_delays_no_ping(big):
     assert len(client.execute_command("ACL", "USERS")) == 301
 
 
-def test_list_of_900000_channels_delays_no_ping(big):
+def test_pubsub_channels_of_900000_channels_delays_no_ping(big):
     client = big.client()
     with big.connect() as link:
         reader = threading.Thread(target=receive_all, args=(link,))
@@ -549,7 +549,7 @@ def test_arguments_of_20_mb_shown_to_20_monitors_delay_no_ping(big):
         assert worst_ping(big, lambda: send(big, commands)) < BOUND / 2
 
 
-def test_transaction_of_100000_keys_broadcast_to_50_caches_delays_no_ping(big):
+def test_transaction_of_100000_keys_broadcast_to_50_tracking_clients_delays_no_ping(big):
     queue = encode("MULTI") + b"".join(encode("SET", f"key:{i}", "v") for i in range(100_000)) + encode("EXEC")
     with contextlib.ExitStack() as stack:
         for _ in range(50):
@@ -569,7 +569,7 @@ def ask(server, data):
     return received
 
 
-def test_arguments_of_megabytes_that_commands_cannot_use_delay_no_ping(big):
+def test_commands_with_arguments_of_400_mb_that_they_refuse_delay_no_ping(big):
     client = big.client()
     client.setrange("sketch", 400_000_000, "x")
     client.setrange("sketch", 0, b"HYLL\x01" + bytes(10) + b"\x80")
@@ -595,7 +595,7 @@ def test_arguments_of_megabytes_that_commands_cannot_use_delay_no_ping(big):
         assert worst_ping(big, lambda request=request: ask(big, request)) < BOUND / 2, name
 
 
-def test_transactions_of_commands_that_always_leave_their_loop_delay_no_ping(big):
+def test_transactions_of_commands_that_always_leave_the_event_loop_delay_no_ping(big):
     client = big.client()
     client.mset({"a": "ab" * 2000, "b": "ba" * 2000})
     for command in (("LCS", "a", "b", "LEN"), ("PFSELFTEST",)):
@@ -603,7 +603,7 @@ def test_transactions_of_commands_that_always_leave_their_loop_delay_no_ping(big
         assert worst_ping(big, lambda queue=queue: send(big, queue)) < BOUND / 2, command
 
 
-def test_keys_of_500_prefixes_of_a_client_that_tracks_32768_delay_no_ping(big):
+def test_writes_of_500_keys_while_a_client_tracks_32768_prefixes_delay_no_ping(big):
     keys = [f"a prefix of more bytes than a short string has:{i:06}" for i in range(32_768)]
     with big.connect() as link:
         link.sendall(encode("HELLO", "3") + encode("CLIENT", "TRACKING", "ON", "BCAST", *[word for key in keys for word in ("PREFIX", key)]))
@@ -613,7 +613,7 @@ def test_keys_of_500_prefixes_of_a_client_that_tracks_32768_delay_no_ping(big):
         receive_until(link, keys[-1 - 32_767 % 66].encode())
 
 
-def test_pipelines_of_3000_slow_readers_delay_no_ping(big):
+def test_pipelines_of_3000_clients_that_do_not_read_delay_no_ping(big):
     big.client().set("k", b"v" * 60_000)
     pipeline = encode("GET", "k") * 100
 
@@ -701,7 +701,7 @@ def test_invalidations_of_300000_keys_delay_no_ping(big, mode):
         assert best_of_tries(beside_new_caches) < BOUND / 2, command[:20]
 
 
-def test_client_that_disconnects_during_its_long_command_blocks_no_other(big):
+def test_client_that_disconnects_during_its_long_command_blocks_no_other_client(big):
     client = big.client()
     client.set("account", "1")
     for i in range(20):
@@ -714,7 +714,7 @@ def test_client_that_disconnects_during_its_long_command_blocks_no_other(big):
     assert client.setbit("far", 7, 1) in (0, 1)
 
 
-def test_unions_of_4000_large_sorted_sets_end_when_their_clients_have_gone(big):
+def test_unions_of_4000_large_sorted_sets_end_when_their_clients_disconnect(big):
     """Each would take ten seconds or more, and there are more of them than threads."""
     client = big.client()
     client.zadd("z", {f"member:{i}": i for i in range(16_000)})

@@ -40,7 +40,7 @@ def scan_stamps(client, lo, hi, count=100):
     return every_page(lambda cursor: client.execute_command("STAMP.SCAN", lo, hi, cursor, "COUNT", count))
 
 
-def test_sliding_window_of_deletes_survives_flushes_merges_kills_and_restarts(stamped):
+def test_deletes_by_stamp_stay_in_effect_after_flushes_merges_kills_and_restarts(stamped):
     client = stamped.client()
     model = {}
     choose = random.Random(7)
@@ -83,7 +83,7 @@ def test_sliding_window_of_deletes_survives_flushes_merges_kills_and_restarts(st
     assert verified[b"files"] > 0 and verified[b"errors"] == []
 
 
-def test_scan_returns_every_key_that_exists_throughout(stamped):
+def test_scan_during_other_writes_returns_every_key_that_exists_throughout(stamped):
     """Other keys are added and deleted and these keys overwritten meanwhile, with a flush and a merge between two pages of each
     scan."""
     client = stamped.client()
@@ -133,7 +133,7 @@ def test_scan_returns_every_key_that_exists_throughout(stamped):
             assert not any(key.startswith(b"other:") for key in found)
 
 
-def test_increment_beside_a_delete_by_stamp_keeps_no_deleted_stamp(stamped):
+def test_incr_during_a_delete_by_stamp_leaves_no_key_with_a_deleted_stamp(stamped):
     """INCR keeps the stamp of the value that it read. If the delete comes in between, no key with that stamp may remain."""
     client = stamped.client()
     others = stamped.client()
@@ -151,7 +151,7 @@ def test_increment_beside_a_delete_by_stamp_keeps_no_deleted_stamp(stamped):
             assert [client.execute_command("STAMP.GET", f"counter:{number}") for number in range(8)] == [None] * 8
 
 
-def test_stamp_mode_of_a_database_stays_until_flushdb(stamped):
+def test_database_keeps_its_stamp_mode_until_flushdb_although_the_configuration_changes(stamped):
     client = stamped.client()
     client.execute_command("STAMP.SET", "k", 5, "v")
     assert stamped.stop() == 0

@@ -39,7 +39,7 @@ def ping(link):
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_commands_work_over_tls_and_the_plain_port_stays_plain(tls, authority, version):
+def test_commands_work_over_tls_and_the_other_port_still_serves_plain_clients(tls, authority, version):
     tls.start()
     with connect(tls, context_of(authority, minimum_version=version, maximum_version=version)) as link:
         assert link.version() == {ssl.TLSVersion.TLSv1_2: "TLSv1.2", ssl.TLSVersion.TLSv1_3: "TLSv1.3"}[version]
@@ -55,7 +55,7 @@ def test_redis_cli_works_over_tls(tls, authority):
     assert tls.client().get("k") == b"over tls"
 
 
-def test_large_values_and_pipelines_come_back_whole(tls, authority):
+def test_large_values_and_long_pipelines_over_tls_get_whole_replies(tls, authority):
     tls.start()
     big = bytes(range(256)) * (5 << 12)  # 5 MiB
     with connect(tls, context_of(authority)) as link:
@@ -77,7 +77,7 @@ def test_large_values_and_pipelines_come_back_whole(tls, authority):
         assert bytes(received) == (b"+OK\r\n$50\r\n" + b"x" * 50 + b"\r\n") * count
 
 
-def test_client_without_a_certificate_is_refused_unless_it_is_optional(tls, authority, tmp_path):
+def test_client_without_a_certificate_is_refused_unless_client_certificates_are_optional(tls, authority, tmp_path):
     client = authority.issue("client")
     stranger = Authority(tmp_path).issue("stranger")
     tls.set("server.tls.auth_clients=yes", f"server.tls.ca_cert_file={authority.cert}").start()
@@ -94,7 +94,7 @@ def test_client_without_a_certificate_is_refused_unless_it_is_optional(tls, auth
         ping(link)
 
 
-def test_certificates_are_reloaded_for_new_connections(tls, authority, tmp_path):
+def test_new_connections_get_the_reloaded_certificate(tls, authority, tmp_path):
     cert, key = authority.issue("reloaded")
     files = tmp_path / "s.crt", tmp_path / "s.key"
     for source, target in zip(authority.issue("first"), files):
@@ -122,7 +122,7 @@ def test_certificates_are_reloaded_for_new_connections(tls, authority, tmp_path)
         assert ping(old)
 
 
-def test_wrong_files_are_refused_at_the_start(authority, tmp_path):
+def test_start_with_missing_or_wrong_tls_files_is_refused_with_the_reason(authority, tmp_path):
     cert, key = authority.issue("server")
 
     def refusal(*settings):
@@ -151,7 +151,7 @@ def test_wrong_files_are_refused_at_the_start(authority, tmp_path):
     assert subprocess.run(list(map(str, line)), capture_output=True, check=False).returncode == 0
 
 
-def test_peers_that_do_not_speak_tls_are_closed(tls, authority):
+def test_connections_that_do_not_speak_tls_are_closed(tls, authority):
     tls.set("limits.authentication_timeout=1s", "limits.unauthenticated_clients=5").start()
     with socket.create_connection(("127.0.0.1", tls.tls_port), timeout=20) as plain:  # plain text at the TLS port
         plain.sendall(b"PING\r\n" * 100)
@@ -180,7 +180,7 @@ def test_peers_that_do_not_speak_tls_are_closed(tls, authority):
     assert 'ebbtide_tls_handshakes_total{result="failed"}' in text
 
 
-def test_slow_handshake_succeeds_byte_by_byte(tls, authority):
+def test_tls_handshake_that_arrives_byte_by_byte_succeeds(tls, authority):
     tls.start()
     context = context_of(authority)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -208,7 +208,7 @@ def test_slow_handshake_succeeds_byte_by_byte(tls, authority):
             incoming.write(link.recv(1 << 16))
 
 
-def test_many_handshakes_at_once_delay_no_other_client(tls, authority, tmp_path):
+def test_250_tls_handshakes_at_once_delay_no_other_client(tls, authority, tmp_path):
     """A signature with this key takes milliseconds. 250 of them in one round of the loop would take a second and more."""
     cert, key = tmp_path / "rsa.crt", tmp_path / "rsa.key"
     openssl("req", "-x509", "-newkey", "rsa:4096", "-nodes", "-subj", "/CN=localhost", "-keyout", key, "-out", cert)
@@ -235,7 +235,7 @@ def test_many_handshakes_at_once_delay_no_other_client(tls, authority, tmp_path)
     assert min(worst_ping() for _ in range(3)) < 0.3
 
 
-def test_renegotiation_is_refused(tls):
+def test_tls_renegotiation_is_refused(tls):
     tls.start()
     line = [OPENSSL, "s_client", "-connect", f"127.0.0.1:{tls.tls_port}", "-tls1_2"]
     client = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -250,7 +250,7 @@ def test_renegotiation_is_refused(tls):
     assert tls.client().ping()
 
 
-def test_client_that_ends_its_side_gets_all_replies(tls, authority):
+def test_tls_client_that_closes_its_sending_side_gets_all_replies(tls, authority):
     tls.start()
     context = context_of(authority)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -276,7 +276,7 @@ def test_client_that_ends_its_side_gets_all_replies(tls, authority):
         assert received == b"+PONG\r\n" * 1000
 
 
-def test_password_and_users_apply_over_tls_too(tls, authority):
+def test_password_is_required_over_tls(tls, authority):
     tls.set("server.password=secret").start()
     with connect(tls, context_of(authority)) as link:
         link.sendall(b"PING\r\n")
@@ -286,7 +286,7 @@ def test_password_and_users_apply_over_tls_too(tls, authority):
         assert ping(link)
 
 
-def test_expired_certificate_is_refused_by_clients_and_reported(tls, authority):
+def test_server_with_an_expired_certificate_logs_a_warning_and_clients_refuse_it(tls, authority):
     cert, key = authority.issue("expired", days=-1)
     tls.set(f"server.tls.cert_file={cert}", f"server.tls.key_file={key}").start()
     with pytest.raises(ssl.SSLCertVerificationError):

@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.parametrize("protocol", ["-2", "-3"])
-def test_redis_cli_sets_gets_and_deletes(server, protocol):
+def test_redis_cli_sets_gets_and_deletes_a_key(server, protocol):
     key = f"cli{protocol}"
     assert server.cli(protocol, "SET", key, "a value with blanks") == b"OK\n"
     assert server.cli(protocol, "GET", key) == b"a value with blanks\n"
@@ -24,7 +24,7 @@ def test_redis_cli_prints_info(server):
     assert int(fields["tcp_port"]) == server.port
 
 
-def test_command_docs_describe_commands_that_redis_does_not_have(server):
+def test_command_docs_describe_the_commands_that_redis_lacks(server):
     """redis-cli makes its hints from these descriptions."""
     wanted = {
         "delrange": ["start", "end"],

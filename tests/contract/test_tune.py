@@ -19,7 +19,7 @@ def tune(*arguments, status=0):
     return done.stdout if status == 0 else done.stderr
 
 
-def test_help_explains_the_subcommands_and_their_units():
+def test_tune_help_explains_the_subcommands_and_their_units():
     text = tune("--help")
     assert "ebbtide-tune advise --entries" in text and "Costs are page reads" in text
     for command in ("explain", "advise", "yaml", "compare", "what-if", "monkey"):
@@ -27,12 +27,12 @@ def test_help_explains_the_subcommands_and_their_units():
         assert "powers of 1000" in text and f"ebbtide-tune {command} " in text
 
 
-def test_explain_prints_costs_and_levels():
+def test_tune_explain_prints_costs_and_levels():
     text = tune("explain", *WORKLOAD, *MIX, "--layout", "tiering", "--size-ratio", 4)
     assert text.startswith("tiering, T = 4, buffer 64 MiB") and "write amplification" in text
 
 
-def test_advise_takes_a_file_and_flags_replace_its_values(tmp_path):
+def test_tune_advise_reads_a_workload_file_and_flags_replace_values_of_the_file(tmp_path):
     file = tmp_path / "workload.yaml"
     file.write_text("entries: 100M\nentry_size: 200\nmemory: 512MiB\nworkload: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n")
     text = tune("advise", "--file", file)
@@ -42,7 +42,7 @@ def test_advise_takes_a_file_and_flags_replace_its_values(tmp_path):
     assert "worst" in other and "lazy_leveling" not in other
 
 
-def test_advise_as_json_has_the_tuning_its_cost_and_the_settings_of_the_engine():
+def test_tune_advise_as_json_has_the_tuning_with_its_cost_and_the_engine_settings():
     arguments = ("--rho", 0.5, "--entries", 10_000_000, "--entry-size", 1024, "--memory-bits-per-entry", 10, "--page-size", 4096, "--format", "json")
     advice = json.loads(tune("advise", "--workload", "0.25,0.25,0.25,0.25", *arguments))
     assert advice["policy"] in LAYOUTS and 2 <= advice["size_ratio"] <= 100
@@ -56,20 +56,20 @@ def test_advise_as_json_has_the_tuning_its_cost_and_the_settings_of_the_engine()
     assert advice == json.loads(tune("advise", "--workload", "w0", *arguments))
 
 
-def test_layouts_restrict_the_search():
+def test_tune_advise_with_layouts_advises_only_these_layouts():
     for layout in LAYOUTS:
         advice = json.loads(tune("advise", *WORKLOAD, *MIX, "--layouts", layout, "--format", "json"))
         assert advice["policy"] == layout and advice["alternatives"] == []
 
 
-def test_explain_as_json_has_a_list_of_levels():
+def test_tune_explain_as_json_has_a_list_of_levels():
     found = json.loads(tune("explain", *WORKLOAD, *MIX, "--layout", "tiering", "--size-ratio", 4, "--format", "json"))
     assert [level["level"] for level in found["levels"]] == list(range(1, len(found["runs_per_level"]) + 1))
     assert found["runs_per_level"] == [3] * len(found["levels"])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_server_accepts_printed_yaml(layout, tmp_path):
+def test_server_accepts_the_yaml_that_tune_prints(layout, tmp_path):
     file = tmp_path / "tuned.yaml"
     file.write_text(tune("yaml", *WORKLOAD, *MIX, "--rho", 0.5, "--layouts", layout, "--page-size", "16KiB"))
     assert "page_size: 16384B" in file.read_text()
@@ -77,7 +77,7 @@ def test_server_accepts_printed_yaml(layout, tmp_path):
     assert done.returncode == 0, done.stderr + file.read_text()
 
 
-def test_server_starts_with_printed_yaml(tmp_path):
+def test_server_starts_with_the_yaml_that_tune_prints(tmp_path):
     file = tmp_path / "tuned.yaml"
     file.write_text(tune("yaml", *WORKLOAD, "--workload", "w7", "--rho", 0.5, "--layouts", "klsm"))
     with Server(config=file) as server:
@@ -86,7 +86,7 @@ def test_server_starts_with_printed_yaml(tmp_path):
         assert client.set("k", "v") and client.get("k") in ("v", b"v")
 
 
-def test_compare_judges_nominal_robust_and_given_tunings():
+def test_tune_compare_judges_nominal_robust_and_given_tunings_by_sampled_workloads():
     text = tune("compare", *WORKLOAD, "--workloads", "w7,w11", "--rhos", "0.5,1", "--samples", 200, "--layouts", "leveling,tiering", "--layout", "tiering")
     assert "Judged by 200 sampled workloads" in text
     assert [line.split()[0] for line in text.splitlines() if line.startswith("w7 ")] == ["w7"] * 4
@@ -99,7 +99,7 @@ def test_compare_judges_nominal_robust_and_given_tunings():
     assert "w0 to w14" in tune("compare", *WORKLOAD, "--workloads", "w99", status=2)
 
 
-def test_device_prints_a_file_for_the_other_subcommands_and_leaves_none(tmp_path):
+def test_tune_device_prints_values_for_other_subcommands_and_removes_its_test_file(tmp_path):
     directory = tmp_path / "disk"
     directory.mkdir()
     file = tmp_path / "device.yaml"
@@ -118,7 +118,7 @@ def test_device_prints_a_file_for_the_other_subcommands_and_leaves_none(tmp_path
     assert "ebbtide-tune device " in tune("device", "--help")
 
 
-def test_interrupted_device_test_leaves_no_file(tmp_path):
+def test_interrupted_tune_device_removes_its_test_file(tmp_path):
     process = subprocess.Popen([str(binary("ebbtide-tune")), "device", str(tmp_path), "--size", "256MiB"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         while process.poll() is None and not list(tmp_path.iterdir()):
@@ -131,19 +131,19 @@ def test_interrupted_device_test_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_mix_and_rho_are_computed_from_a_history(tmp_path):
+def test_tune_advise_computes_mix_and_rho_from_a_history_file(tmp_path):
     file = tmp_path / "windows.csv"
     file.write_text("empty,read,range,write\n4000,4000,1000,1000\n1000,1000,4000,4000\n")
     text = tune("advise", *WORKLOAD, "--history", file, "--layouts", "leveling,tiering")
     assert "Expected: 25.0 % empty reads" in text and "Uncertain by rho = 0.193" in text
 
 
-def test_what_if_replies_to_each_question():
+def test_tune_what_if_prints_one_row_per_change():
     text = tune("what-if", *WORKLOAD, *MIX, "--change", "memory=1GiB", "--change", "workload=0,0,0,1")
     assert [line.split()[0] for line in text.splitlines() if line.startswith(("now", "memory", "workload"))][:3] == ["now", "memory=1GiB", "workload=0,0,0,1"]
 
 
-def test_wrong_use_is_explained(tmp_path):
+def test_tune_with_wrong_arguments_prints_the_reason(tmp_path):
     assert "workload is missing" in tune("advise", *WORKLOAD, status=2)
     assert "allowed: four shares" in tune("advise", *WORKLOAD, "--workload", "w15", status=2)
     assert "exclude each other" in tune("advise", *WORKLOAD, *MIX, "--memory-bits-per-entry", 10, status=2)
@@ -158,7 +158,7 @@ def test_wrong_use_is_explained(tmp_path):
     assert "No such file" in tune("advise", "--file", tmp_path / "missing.yaml", status=1)
 
 
-def test_monkey_keeps_bounds():
+def test_tune_monkey_keeps_the_given_bounds_of_costs():
     free = tune("monkey", *WORKLOAD, *MIX).splitlines()
     columns = dict(zip(free[2].replace("filter bits", "bits").replace("point read", "read").split(), free[3].replace(" MiB", "").split(), strict=True))
     write = float(columns["write"])
@@ -167,7 +167,7 @@ def test_monkey_keeps_bounds():
     assert "no design keeps the bounds" in tune("monkey", *WORKLOAD, *MIX, "--max-write", 1e-9, status=2)
 
 
-def test_monkey_divides_the_memory_by_algorithm_5_within_bounds_and_ranges():
+def test_tune_monkey_divides_the_memory_by_algorithm_5_of_the_paper():
     def design(*arguments):
         lines = tune("monkey", *WORKLOAD, *MIX, *arguments).splitlines()
         policy, ratio, _, buffer, _, bits, *costs = lines[lines.index("With a whole T, and the memory divided by Algorithm 5:") + 2].split()
@@ -182,7 +182,7 @@ def test_monkey_divides_the_memory_by_algorithm_5_within_bounds_and_ranges():
     assert "neither is among them" in tune("monkey", *WORKLOAD, *MIX, "--layouts", "klsm", status=2)
 
 
-def test_stack_policies_are_simulated():
+def test_tune_explain_simulates_stack_based_policies():
     text = tune("explain", *WORKLOAD, *MIX, "--policy", "binomial:k=6")
     assert text.startswith("binomial, k = 6, buffer 64 MiB") and "Simulated" in text
     assert "exclude each other" in tune("explain", *WORKLOAD, *MIX, "--policy", "binomial", "--layout", "tiering", status=2)

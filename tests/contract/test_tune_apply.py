@@ -44,7 +44,7 @@ def start_with_file(server, file, text):
     return client
 
 
-def test_last_advice_takes_effect_and_the_reply_says_what_changed(loaded):
+def test_tune_apply_sets_the_last_advice_and_replies_with_the_changed_settings(loaded):
     client = loaded.client()
     before = settings(client)
     advice = advise(client, *WRITES)
@@ -63,7 +63,7 @@ def test_last_advice_takes_effect_and_the_reply_says_what_changed(loaded):
     assert client.get("key:77") == VALUE
 
 
-def test_reply_is_ok_and_no_second_change_follows(loaded):
+def test_tune_apply_replies_ok_and_a_second_one_changes_nothing(loaded):
     client = loaded.client()
     advise(client)
     assert client.execute_command("TUNE.APPLY") == b"OK"
@@ -73,14 +73,14 @@ def test_reply_is_ok_and_no_second_change_follows(loaded):
     assert settings(client) == before
 
 
-def test_without_an_advice_a_new_one_is_made(loaded):
+def test_tune_apply_without_an_earlier_advice_applies_a_new_one(loaded):
     """The history has writes alone, as WRITES has."""
     client = loaded.client()
     assert client.execute_command("TUNE.APPLY", "DB", "0") == b"OK"
     assert settings(client)["policy.size_ratio"] != "20"
 
 
-def test_advice_for_settings_that_have_changed_since_is_not_applied(loaded):
+def test_tune_apply_ignores_an_advice_that_is_older_than_a_change_of_settings(loaded):
     """The old advice is for scans. A new one is for the history, which has writes alone."""
     client = loaded.client()
     client.execute_command("TREE.POLICY", "tiering", "size_ratio", 20)
@@ -109,20 +109,20 @@ def test_tune_apply_with_db_argument_changes_that_database_only(loaded):
     [(("DB",), "syntax error"), (("DB", "x"), "not an integer"), (("DB", "16"), "DB index is out of range"), (("DB", "-1"), "DB index is out of range"),
      (("FORCE",), "syntax error"), (("CHANGES", "CHANGES", "x"), "syntax error")],
 )  # fmt: skip
-def test_wrong_arguments_are_refused(loaded, arguments, error):
+def test_tune_apply_with_wrong_arguments_is_refused(loaded, arguments, error):
     before = settings(loaded.client())
     with pytest.raises(redis.ResponseError, match=error):
         loaded.client().execute_command("TUNE.APPLY", *arguments)
     assert settings(loaded.client()) == before
 
 
-def test_without_history_the_error_says_so(fresh):
+def test_tune_apply_without_a_workload_history_is_refused_with_this_reason(fresh):
     fresh.start()
     with pytest.raises(redis.ResponseError, match="no advice: the history has 0 operations, and needs 1000"):
         fresh.client().execute_command("TUNE.APPLY")
 
 
-def test_refused_key_changes_nothing_and_is_named(loaded):
+def test_tune_apply_with_a_refused_setting_names_it_and_changes_nothing(loaded):
     client = loaded.client()
     before = settings(client)
     advise(client, *WRITES, "MEMORY", "12000")  # at most half for the memtable, below the smallest that is allowed
@@ -131,7 +131,7 @@ def test_refused_key_changes_nothing_and_is_named(loaded):
     assert settings(client) == before
 
 
-def test_rewrite_keeps_the_applied_settings_and_without_it_a_kill_restores_the_old_ones(fresh, tmp_path):
+def test_applied_settings_survive_a_kill_only_after_config_rewrite(fresh, tmp_path):
     client = start_with_file(fresh, tmp_path / "ebbtide.yaml", "databases:\n  0: { deletes: { deadline: 1h } }\n")
     fill(client)
     old = settings(client)
@@ -154,7 +154,7 @@ def test_rewrite_keeps_the_applied_settings_and_without_it_a_kill_restores_the_o
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_kill_during_apply_and_rewrite_leaves_old_or_new_settings_and_never_a_mix(fresh, tmp_path, seed):
+def test_kill_during_tune_apply_and_config_rewrite_leaves_all_old_or_all_new_settings(fresh, tmp_path, seed):
     client = start_with_file(fresh, tmp_path / "ebbtide.yaml", "")
     fill(client, 5000)
     old = settings(client)
@@ -176,7 +176,7 @@ def test_kill_during_apply_and_rewrite_leaves_old_or_new_settings_and_never_a_mi
     assert fresh.client().get("key:77") == VALUE
 
 
-def test_clients_see_no_error_and_right_values_while_settings_change(loaded):
+def test_clients_get_right_values_and_no_error_while_tune_apply_changes_settings(loaded):
     """Settings go there and back, while clients write and read their own keys."""
     failures, stop = [], threading.Event()
     written = [{} for _ in range(3)]
@@ -223,7 +223,7 @@ def test_clients_see_no_error_and_right_values_while_settings_change(loaded):
     assert report[report.index(b"errors") + 1] == []
 
 
-def test_cost_of_operations_falls_to_the_prediction(fresh):
+def test_measured_cost_of_operations_falls_to_the_predicted_cost_after_tune_apply(fresh):
     """Pages read, and pages written by flushes and merges, for each operation of the workload that the settings were chosen for."""
     uncompressed = {"storage.compression": "none", "storage.compression_last_level": "none", "storage.memtable_size": "128KiB"}
     fresh.set(*(f"{key}={value}" for key, value in {**POOR_FOR_WRITES, **uncompressed}.items())).start()
@@ -273,13 +273,13 @@ def test_cost_of_operations_falls_to_the_prediction(fresh):
     assert predicted / 1.5 < then < predicted * 1.5, f"{first:.2f} pages before, {predicted:.2f} predicted, {then:.2f} measured"
 
 
-def test_only_users_with_the_right_may_apply(fresh):
+def test_only_users_with_the_right_to_tune_apply_may_run_it(fresh):
     fresh.start()
     fresh.client().execute_command("ACL", "SETUSER", "tuner", "on", "nopass", "-@all", "+tune.workload", "+tune.advise")
     with pytest.raises(redis.exceptions.NoPermissionError):
         fresh.client(username="tuner", password="x").execute_command("TUNE.APPLY")
 
 
-def test_metrics_count_the_changes(loaded):
+def test_metrics_count_the_changes_of_tune_apply(loaded):
     loaded.client().execute_command("TUNE.APPLY")
     assert 'ebbtide_tuning_changes_total{db="0",by="command"} 1' in loaded.http("/metrics")[1]

@@ -64,7 +64,7 @@ def tuned():
         yield server
 
 
-def test_commands_count_as_the_kinds_that_the_documentation_names(fresh):
+def test_commands_count_in_the_workload_as_the_table_in_tuner_md_says(fresh):
     """The table "Which command counts as what" of engine/docs/tuner.md."""
     fresh.start()
     client = fresh.client()
@@ -105,7 +105,7 @@ def test_each_database_has_a_workload_of_its_own(fresh):
     assert set(info) == {"workload_db0", "workload_db5"}
 
 
-def test_history_outlives_a_restart(fresh):
+def test_workload_history_is_kept_over_a_restart(fresh):
     fresh.start()
     client = fresh.client()
     for i in range(2000):
@@ -120,7 +120,7 @@ def test_history_outlives_a_restart(fresh):
 
 
 @pytest.mark.parametrize("harm", ["other bytes", "emptied", "a directory"])
-def test_damaged_history_is_a_warning_and_an_empty_history(fresh, harm):
+def test_damaged_workload_history_is_logged_as_a_warning_and_starts_empty(fresh, harm):
     fresh.start()
     fresh.client().set("k", "v")
     fresh.stop()
@@ -137,7 +137,7 @@ def test_damaged_history_is_a_warning_and_an_empty_history(fresh, harm):
     assert fresh.stop() == 0
 
 
-def test_number_of_windows_is_an_argument(tuned):
+def test_tune_workload_returns_the_requested_number_of_windows(tuned):
     client = tuned.client()
     assert workload(client, 0)["windows"] == []
     assert len(workload(client, 1)["windows"]) == 1
@@ -148,7 +148,7 @@ def test_number_of_windows_is_an_argument(tuned):
         client.execute_command("TUNE.WORKLOAD", 1, 2)
 
 
-def test_advice_has_the_costs_now_and_then_and_a_verdict(tuned):
+def test_tune_advise_replies_with_present_and_advised_costs_and_a_verdict(tuned):
     advice = advise(tuned.client(), "RHO", "0.5", "WORKLOAD", "0.1", "0.1", "0", "0.8")
     verdict = advice["verdict"].decode()
     assert verdict.startswith(("worth a change: ", "keep the settings: "))
@@ -160,7 +160,7 @@ def test_advice_has_the_costs_now_and_then_and_a_verdict(tuned):
     assert float(advice["robust"]["worst-cost"]) <= 1.1 * float(advice["today"]["worst-cost"])
 
 
-def test_advised_settings_are_accepted_by_config_set(fresh):
+def test_config_set_accepts_the_advised_settings(fresh):
     """A policy of stacks has no formula, so advice is given without a comparison."""
     fresh.set(*(f"{key}={value}" for key, value in SMALL.items())).start()
     client = fresh.client()
@@ -175,7 +175,7 @@ def test_advised_settings_are_accepted_by_config_set(fresh):
     assert found["databases.0.policy.name"] == config["databases.0.policy.name"] != "binomial"
 
 
-def test_too_few_operations_or_too_little_data_give_no_advice(fresh):
+def test_tune_advise_with_too_few_operations_or_too_little_data_replies_no_advice(fresh):
     fresh.start()
     client = fresh.client()
     assert advise(client)["verdict"] == b"no advice: the history has 0 operations, and needs 1000"
@@ -191,12 +191,12 @@ def test_too_few_operations_or_too_little_data_give_no_advice(fresh):
     [("RHO",), ("RHO", "x"), ("RHO", "-1"), ("RHO", "inf"), ("WORKLOAD", "1", "0", "0"), ("WORKLOAD", "1", "1", "0", "0"), ("MEMORY", "0"), ("FAST",),
      ("WORKLOAD", "nan", "0", "0", "1")],
 )  # fmt: skip
-def test_wrong_arguments_of_advice_are_refused(tuned, wrong):
+def test_tune_advise_with_wrong_arguments_is_refused(tuned, wrong):
     with pytest.raises(redis.exceptions.ResponseError):
         tuned.client().execute_command("TUNE.ADVISE", *wrong)
 
 
-def test_metrics_have_operations_mix_and_costs(tuned):
+def test_metrics_have_the_operations_mix_and_costs_of_a_workload(tuned):
     text = tuned.http("/metrics")[1]
     metrics = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))}
     assert metrics['ebbtide_operations_total{db="0",kind="read"}'] >= 3000
@@ -215,7 +215,7 @@ def tune(*arguments, status=0, **environment):
     return done.stdout if status == 0 else done.stderr
 
 
-def test_tool_gives_the_advice_of_the_server(tuned):
+def test_ebbtide_tune_advise_prints_the_advice_of_the_server(tuned):
     options = ("RHO", "0.5", "WORKLOAD", "0.1", "0.1", "0", "0.8", "MEMORY", "1000000")
     flags = ("--rho", "0.5", "--workload", "0.1,0.1,0,0.8", "--memory", "1000000")
     served = advise(tuned.client(), *options)
@@ -230,7 +230,7 @@ def test_tool_gives_the_advice_of_the_server(tuned):
     assert "Nominal: " in text and "Robust: " in text and "\ntoday" in text
 
 
-def test_tool_logs_in_and_names_what_is_wrong(fresh):
+def test_ebbtide_tune_logs_in_to_the_server_and_names_wrong_arguments(fresh):
     fresh.set("server.password=secret").start()
     address = f"127.0.0.1:{fresh.port}"
     assert "no advice" in tune("advise", "--server", address, REDISCLI_AUTH="secret")
@@ -244,7 +244,7 @@ def test_tool_logs_in_and_names_what_is_wrong(fresh):
     assert "connection to" in tune("advise", "--server", address, status=1)
 
 
-def test_only_users_with_the_right_may_ask(fresh):
+def test_only_users_with_the_right_to_tune_commands_may_run_them(fresh):
     fresh.start()
     fresh.client().execute_command("ACL", "SETUSER", "reader", "on", "nopass", "~*", "+@all", "-@admin")
     fresh.client().execute_command("ACL", "SETUSER", "tuner", "on", "nopass", "-@all", "+tune.workload", "+tune.advise")
@@ -254,7 +254,7 @@ def test_only_users_with_the_right_may_ask(fresh):
         fresh.client(username="tuner", password="x").execute_command(command)
 
 
-def test_deletes_by_stamp_make_the_advice_measure_its_tiles(fresh):
+def test_advice_after_deletes_by_stamp_includes_measured_pages_per_tile(fresh):
     fresh.set(*(f"{key}={value}" for key, value in {**SMALL, **POOR_FOR_WRITES}.items())).start()
     client = fresh.client()
     fill(client)
@@ -274,7 +274,7 @@ def test_deletes_by_stamp_make_the_advice_measure_its_tiles(fresh):
     assert workload(client)["pages-per-tile"] == 0
 
 
-def test_deletes_with_a_deadline_are_a_part_of_the_costs(fresh):
+def test_advised_costs_include_the_work_of_deletes_with_a_deadline(fresh):
     fresh.set(*(f"{key}={value}" for key, value in SMALL.items()), "tree.policy.name=tiering", "tree.policy.size_ratio=20").start()
     client = fresh.client()
     fill(client)
@@ -289,7 +289,7 @@ def test_deletes_with_a_deadline_are_a_part_of_the_costs(fresh):
     assert float(advise(client, "RHO", "0")["today"]["delete-work"]) == 0
 
 
-def test_measured_device_is_an_input_of_all_advice(tuned, tmp_path):
+def test_advice_uses_the_measured_costs_of_the_device(tuned, tmp_path):
     """The line that `ebbtide-tune device` prints for a server is taken by it, and the tool reads the values from the server."""
     client = tuned.client()
     printed = subprocess.run([str(binary("ebbtide-tune")), "device", str(tmp_path), "--size", "4MiB"], capture_output=True, text=True, check=True).stdout

@@ -54,7 +54,7 @@ def state(client):
     return client.info("workload").get("tuning_db0")
 
 
-def test_apply_changes_poor_settings_under_load_and_counts_it(loaded):
+def test_tuning_auto_apply_changes_poor_settings_under_load_and_counts_the_change(loaded):
     loaded.set("tuning.auto=apply").start()
     client = loaded.client()
     before = settings(client)
@@ -70,7 +70,7 @@ def test_apply_changes_poor_settings_under_load_and_counts_it(loaded):
     assert report[report.index(b"errors") + 1] == []
 
 
-def test_advise_logs_and_shows_advice_that_tune_apply_takes(loaded):
+def test_tuning_auto_advise_logs_an_advice_that_tune_apply_applies(loaded):
     loaded.start()
     client = loaded.client()
     assert state(client) is None
@@ -90,7 +90,7 @@ def test_advise_logs_and_shows_advice_that_tune_apply_takes(loaded):
     assert settings(client) != before
 
 
-def test_off_hides_the_advice_and_changes_nothing(loaded):
+def test_tuning_auto_off_hides_the_advice_and_changes_no_setting(loaded):
     loaded.set("tuning.auto=advise").start()
     client = loaded.client()
     with Load(loaded):
@@ -100,7 +100,7 @@ def test_off_hides_the_advice_and_changes_nothing(loaded):
     assert "ebbtide_tuning_auto 0" in loaded.http("/metrics")[1]
 
 
-def test_values_that_are_not_allowed_are_refused(loaded):
+def test_wrong_values_of_tuning_settings_are_refused(loaded):
     loaded.start()
     client = loaded.client()
     for key, value, allowed in (

@@ -34,12 +34,12 @@ def packages(stage):
     return set(re.search(r"--no-install-recommends ([^&]*)", stages()[stage])[1].split())
 
 
-def test_first_stage_has_all_packages_that_a_build_needs():
+def test_build_stage_of_the_dockerfile_has_all_packages_that_a_build_needs():
     dev = re.search(r"server_packages=\((.*?)\)", (ROOT / "dev").read_text(), re.S)[1].split()
     assert packages("build") == set(dev) - {"ccache", "redis-tools"}
 
 
-def test_second_stage_has_the_package_of_every_library_of_the_programs():
+def test_run_stage_of_the_dockerfile_has_the_packages_of_the_libraries_of_all_programs():
     programs = [binary(), binary("ebbtide-inspect"), binary("ebbtide-import"), binary("ebbtide-export")]
     libraries = set(re.findall(r"=> (/\S+)", "".join(run("ldd", program) for program in programs)))
     owners = set()
@@ -52,7 +52,7 @@ def test_second_stage_has_the_package_of_every_library_of_the_programs():
     assert owners - {"libc6", "libgcc-s1"} == packages("run")
 
 
-def test_build_gets_every_file_that_the_dockerfile_copies():
+def test_dockerignore_admits_every_file_that_the_image_needs():
     patterns = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     for pattern in patterns:
         assert (ROOT / pattern).exists(), pattern
@@ -63,7 +63,7 @@ def test_build_gets_every_file_that_the_dockerfile_copies():
             assert any(named == pattern or named.startswith(pattern + "/") for pattern in patterns), named
 
 
-def test_image_of_prometheus_has_the_shipped_scrape_rules_and_alerts():
+def test_prometheus_image_has_the_shipped_scrape_configuration_rules_and_alerts():
     text = (DOCKER / "Dockerfile.prometheus").read_text()
     source, place = re.search(r"^COPY (\S+)/ (\S+)/$", text, re.M).groups()
     assert f"!{source}" in (ROOT / ".dockerignore").read_text().splitlines()
@@ -84,11 +84,11 @@ def test_image_runs_as_a_numeric_user_with_a_volume():
     assert yaml.safe_load((DOCKER / "ebbtide.yaml").read_text())["storage"]["dir"].startswith(volume + "/")
 
 
-def test_server_accepts_the_configuration_of_the_image():
+def test_server_accepts_the_configuration_file_of_the_image():
     assert "valid" in run(binary(), "--config", DOCKER / "ebbtide.yaml", "--check")
 
 
-def test_health_check_of_image_and_compose_file_is_the_server_itself():
+def test_image_and_compose_file_run_the_server_with_health_as_their_health_check():
     stage = stages()["run"]
     command = json.loads(re.search(r"^HEALTHCHECK .*CMD (\[.*\])$", stage, re.M)[1])
     assert command[:2] == json.loads(re.search(r"^ENTRYPOINT (.*)$", stage, re.M)[1]) + ["--health"]
@@ -99,7 +99,7 @@ def test_health_check_of_image_and_compose_file_is_the_server_itself():
     assert options == {name.replace("_", "-"): str(value) for name, value in health.items() if name != "test"}
 
 
-def test_compose_file_fits_its_schema():
+def test_compose_file_conforms_to_the_schema_of_docker_compose():
     schema = Path(next(line for line in run("dpkg-query", "-L", "docker-compose").splitlines() if line.endswith("/compose_spec.json")))
     schema = json.loads(schema.read_text())
     schema["properties"]["name"] = {"type": "string"}  # Debian's schema is older than this field
@@ -114,7 +114,7 @@ def compose_config(tmp_path, text):
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_compose_tool_accepts_the_file_and_keeps_every_setting(tmp_path):
+def test_docker_compose_accepts_the_compose_file_and_keeps_every_setting(tmp_path):
     done = compose_config(tmp_path, (DOCKER / "compose.yaml").read_text())
     assert done.returncode == 0, done.stderr
     resolved = yaml.safe_load(done.stdout)
@@ -129,13 +129,13 @@ def test_compose_tool_accepts_the_file_and_keeps_every_setting(tmp_path):
     assert mounted and all(Path(path).exists() for path in mounted), mounted
 
 
-def test_compose_tool_refuses_a_setting_that_does_not_exist(tmp_path):
+def test_docker_compose_refuses_an_unknown_setting_in_the_compose_file(tmp_path):
     done = compose_config(tmp_path, (DOCKER / "compose.yaml").read_text().replace("read_only: true", "read_onlyy: true", 1))
     assert done.returncode != 0 and "read_onlyy" in done.stderr
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_service_is_locked_down_and_listens_on_loopback(name):
+def test_compose_service_has_no_privileges_and_publishes_its_ports_on_loopback(name):
     service = SERVICES[name]
     assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"]
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
@@ -153,13 +153,13 @@ def mounts(name):
             assert source in COMPOSE["volumes"], mount
 
 
-def test_every_mounted_file_exists():
+def test_every_file_that_the_compose_file_mounts_exists():
     for name in SERVICES:
         for _, source in mounts(name):
             assert source.exists(), source
 
 
-def test_prometheus_accepts_its_files_as_they_are_mounted(tmp_path):
+def test_prometheus_accepts_the_mounted_configuration_and_rules(tmp_path):
     for place, source in mounts("prometheus"):
         (tmp_path / Path(place).name).write_text(source.read_text())
     run("promtool", "check", "config", tmp_path / "prometheus.yml")
@@ -172,12 +172,12 @@ def test_prometheus_accepts_its_files_as_they_are_mounted(tmp_path):
     assert config["scrape_configs"][0]["job_name"] == original["scrape_configs"][0]["job_name"]
 
 
-def test_alertmanager_accepts_its_file():
+def test_alertmanager_accepts_the_mounted_configuration():
     ((_, source),) = mounts("alertmanager")
     run("amtool", "check-config", source)
 
 
-def test_grafana_finds_the_dashboards_and_a_data_source_at_their_paths():
+def test_grafana_provisioning_finds_the_mounted_dashboards_and_data_source():
     places = dict(mounts("grafana"))
     provider = yaml.safe_load((places["/etc/grafana/provisioning/dashboards"] / "ebbtide.yaml").read_text())["providers"][0]
     assert len(list(places[provider["options"]["path"]].glob("*.json"))) == 5

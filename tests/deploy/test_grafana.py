@@ -89,7 +89,7 @@ def misfits(it, where="dashboard"):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_dashboard_fits_the_types_of_grafana(sdk, path):
+def test_dashboard_conforms_to_the_published_types_of_grafana(sdk, path):
     given = json.loads(path.read_text())
     made = sdk.dashboard.from_json(given)
     assert list(misfits(made)) == []
@@ -107,7 +107,7 @@ def test_dashboard_fits_the_types_of_grafana(sdk, path):
         (lambda panel: panel["options"]["legend"].update(shown=True), "shown"),
     ],
 )
-def test_types_refuse_a_wrong_name_or_value(sdk, change, where):
+def test_published_types_of_grafana_refuse_a_wrong_name_or_value(sdk, change, where):
     given = json.loads((GRAFANA / "dashboards/tuning.json").read_text())
     change(given["panels"][0])
     made = sdk.dashboard.from_json(given)
@@ -115,7 +115,7 @@ def test_types_refuse_a_wrong_name_or_value(sdk, change, where):
     assert any(where in one for one in found), found
 
 
-def test_every_query_uses_the_provisioned_data_source():
+def test_every_query_of_a_dashboard_uses_the_provisioned_data_source():
     (source,) = yaml.safe_load((GRAFANA / "provisioning/datasources/ebbtide.yaml").read_text())["datasources"]
     for path in FILES:
         for panel in json.loads(path.read_text())["panels"]:

@@ -76,19 +76,19 @@ def check(schemas, version, document):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_manifests_fit_the_schemas(schemas, version):
+def test_kubernetes_manifests_conform_to_the_schemas(schemas, version):
     checked = [document["kind"] for document in DOCUMENTS if document["kind"] != "ServiceMonitor" and check(schemas, version, document) is None]
     assert sorted(checked) == ["Service", "Service", "StatefulSet"]
 
 
-def test_schemas_refuse_a_field_that_does_not_exist(schemas):
+def test_kubernetes_schemas_refuse_an_unknown_field(schemas):
     wrong = json.loads(json.dumps(STATEFUL_SET))
     wrong["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["httpGet"]["pathh"] = "/"
     with pytest.raises(jsonschema.ValidationError, match="pathh"):
         check(schemas, VERSIONS[0], wrong)
 
 
-def test_service_monitor_fits_its_schema_and_finds_one_port():
+def test_service_monitor_conforms_to_its_schema_and_selects_one_port():
     (monitor,) = of_kind("ServiceMonitor")
     jsonschema.validate(monitor, SERVICE_MONITOR)
     wanted = monitor["spec"]["selector"]["matchLabels"].items()
@@ -104,7 +104,7 @@ def test_service_monitor_fits_its_schema_and_finds_one_port():
     assert found[0][monitor["spec"]["jobLabel"]] == "ebbtide"  # the job that alerts.yml expects
 
 
-def test_services_select_the_pod_and_have_its_ports():
+def test_services_select_the_pod_and_have_the_ports_of_the_pod():
     labels = STATEFUL_SET["spec"]["template"]["metadata"]["labels"]
     assert STATEFUL_SET["spec"]["selector"]["matchLabels"].items() <= labels.items()
     names = {port["name"] for port in CONTAINER["ports"]}
@@ -129,7 +129,7 @@ def test_pod_has_the_user_ports_volume_and_version_of_the_image():
     assert CONTAINER["image"].endswith(":" + re.search(r"^project\(ebbtide VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1])
 
 
-def test_pod_is_locked_down():
+def test_pod_has_no_privileges_and_a_read_only_root_file_system():
     assert POD["automountServiceAccountToken"] is False
     assert POD["securityContext"]["runAsNonRoot"] is True and POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert CONTAINER["securityContext"] == {
@@ -140,17 +140,17 @@ def test_pod_is_locked_down():
     assert "memory" in CONTAINER["resources"]["limits"] and "cpu" not in CONTAINER["resources"]["limits"]
 
 
-def test_probes_kill_no_server_that_starts_for_long_or_has_a_full_disk():
+def test_liveness_probe_asks_healthz_and_readiness_probe_asks_ready():
     assert CONTAINER["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert CONTAINER["readinessProbe"]["httpGet"]["path"] == "/ready"
 
 
-def test_nothing_blocks_the_drain_of_a_node():
+def test_no_disruption_budget_blocks_the_drain_of_a_node():
     assert STATEFUL_SET["spec"]["replicas"] == 1
     assert not of_kind("PodDisruptionBudget")
 
 
-def test_command_of_the_readme_makes_a_rule_object_for_the_prometheus_operator():
+def test_command_in_the_readme_prints_a_valid_prometheus_rule_object():
     readme = (ROOT / "deploy/README.md").read_text()
     command = re.search(r"^    (\{ printf .*?) \| kubectl apply -f -$", readme, re.M | re.S)[1]
     made = yaml.safe_load(subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True).stdout)

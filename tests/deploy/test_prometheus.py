@@ -38,7 +38,7 @@ def test_promtool_accepts_the_configuration_with_its_rules():
     }
 
 
-def test_rules_give_the_expected_alerts_and_series_for_the_cases():
+def test_promtool_cases_give_the_expected_alerts_and_series():
     promtool("test", "rules", "alerts_cases.yml", "recording_cases.yml")
 
 
@@ -55,7 +55,7 @@ def test_every_recording_rule_has_a_test_case():
 
 
 @pytest.mark.parametrize("rule", rules("alerts.yml"), ids=lambda rule: rule["alert"])
-def test_alert_has_severity_summary_and_runbook(rule):
+def test_every_alert_has_severity_summary_and_runbook(rule):
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert set(rule["annotations"]) == {"summary", "runbook"}
     assert rule["annotations"]["runbook"] == f"deploy/README.md#{rule['alert'].lower()}"

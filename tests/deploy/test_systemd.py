@@ -24,7 +24,7 @@ def settings(name):
     return re.findall(rf"^{name}=(.*)$", UNIT, re.M)
 
 
-def test_install_puts_every_file_at_the_path_that_the_unit_or_systemd_reads(tmp_path):
+def test_installed_files_have_the_paths_that_the_unit_and_systemd_read(tmp_path):
     run("cmake", "--install", str(ROOT / "build/release"), "--component", "server", "--prefix", str(tmp_path / "usr"))
     program, *arguments = settings("ExecStart")[0].split()
     assert "ebbtide-server" in run(str(tmp_path / program[1:]), "--version")
@@ -44,13 +44,13 @@ def test_install_puts_every_file_at_the_path_that_the_unit_or_systemd_reads(tmp_
     assert "valid" in run(str(tmp_path / program[1:]), *arguments, "--check")
 
 
-def test_systemd_accepts_the_unit(tmp_path):
+def test_systemd_analyze_accepts_the_unit(tmp_path):
     program = shutil.which("true")
     (tmp_path / "ebbtide.service").write_text(UNIT.replace("/usr/bin/ebbtide-server", program))
     assert run("systemd-analyze", "verify", "--man=no", str(tmp_path / "ebbtide.service")) == ""
 
 
-def test_exposure_of_the_unit_is_low():
+def test_systemd_analyze_rates_the_exposure_of_the_unit_as_low():
     run("systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={MOST_EXPOSURE}", str(SYSTEMD / "ebbtide.service"))
 
 
@@ -60,7 +60,7 @@ def test_unit_sets_limits_of_open_files_and_core_dumps_and_private_modes():
     assert settings("UMask") == ["0077"] and settings("StateDirectoryMode") == ["0700"]
 
 
-def test_configuration_is_readable_by_the_server_and_writable_by_root_alone(tmp_path):
+def test_configuration_file_is_readable_by_the_server_and_writable_only_by_root(tmp_path):
     (tmp_path / "usr/share/ebbtide").mkdir(parents=True)
     (tmp_path / "etc").mkdir()
     shutil.copy(ROOT / "config/ebbtide.yaml", tmp_path / "usr/share/ebbtide")
@@ -121,7 +121,7 @@ def allowed_system_calls():
 
 
 @pytest.mark.parametrize("io_uring", ["true", "false"])
-def test_filter_allows_every_system_call_of_the_server(tmp_path, io_uring):
+def test_system_call_filter_of_the_unit_allows_every_call_of_the_server(tmp_path, io_uring):
     trace = tmp_path / "trace"
     small = {"storage.io_uring": io_uring, "storage.memory_budget": "32MiB", "storage.memtable_size": "1MiB", "storage.block_cache": "1MiB"}
     with Server(small, prefix=["strace", "-D", "-f", "-qq", "-o", str(trace), "-e", "trace=all", "-e", "signal=none"]) as server:

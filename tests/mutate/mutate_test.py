@@ -17,7 +17,7 @@ def results(code):
 
 
 class Mutations(unittest.TestCase):
-    def test_line_of_each_kind_gets_its_mutations(self):
+    def test_line_of_each_kind_of_code_gets_the_expected_mutations(self):
         for code, changed in (
             ("  while (a < b) {", "  while (a <= b) {"),
             ("  return a + 1;", "  return a;"),
@@ -38,7 +38,7 @@ class Mutations(unittest.TestCase):
             with self.subTest(code):
                 self.assertEqual(results(code), ["  ;"] if "say" in code else [])
 
-    def test_declaration_is_never_dropped(self):
+    def test_line_with_a_declaration_or_return_is_never_removed(self):
         for code in ("  auto it = f(a);", "  return f(a);", "  Status status = f(a);", "  Foo foo(a);"):
             with self.subTest(code):
                 self.assertNotIn("  ;", results(code))
@@ -61,7 +61,7 @@ class Mutations(unittest.TestCase):
 
 
 class Resumed(unittest.TestCase):
-    def test_resumed_run_has_the_earlier_results_in_order(self):
+    def test_resumed_mutation_run_has_the_earlier_results_in_order(self):
         with tempfile.TemporaryDirectory() as folder:
             kept, mutate.STATE = mutate.STATE, Path(folder) / "torture/mutations.json"
             try:

@@ -33,17 +33,17 @@ def replies(protocol, middle):
 
 
 class Comparison(unittest.TestCase):
-    def test_pushes_are_found_between_and_inside_of_replies(self):
+    def test_push_messages_are_separated_from_replies_also_inside_of_arrays(self):
         data = b"+a\r\n" + PUSH + b"*2\r\n" + PUSH + b":1\r\n$3\r\n>1\r\r\n" + b"$-1\r\n" + PUSH
         rest, pushes = pushes_taken_out(data)
         self.assertEqual(rest, b"+a\r\n*2\r\n:1\r\n$3\r\n>1\r\r\n$-1\r\n")
         self.assertEqual(pushes, [PUSH] * 3)
 
-    def test_replies_are_cut_at_their_ends(self):
+    def test_bytes_of_several_replies_are_split_into_replies(self):
         parts = [b"+OK\r\n", b"$5\r\na\r\nb+\r\n", b"*2\r\n*1\r\n:1\r\n%1\r\n+k\r\n_\r\n", b"$-1\r\n", b"*-1\r\n", b"-ERR x\r\n", b"#t\r\n", b",1.5\r\n"]
         self.assertEqual(split_replies(b"".join(parts)), parts)
 
-    def test_different_reply_is_returned_with_its_command(self):
+    def test_compare_returns_the_first_different_reply_with_its_command(self):
         commands = [[b"SET", b"k", b"1"], [b"GET", b"k"]]
         mine = replies(2, [b"+OK\r\n", b"$1\r\n1\r\n"])
         self.assertIsNone(compare(0, commands, mine, mine))
@@ -53,33 +53,33 @@ class Comparison(unittest.TestCase):
         self.assertIsNotNone(compare(0, commands, mine, replies(2, [b"+OK\r\n"])))
         self.assertIsNotNone(compare(0, commands, mine, mine.replace(b":0\r\n", b":1\r\n", 1)))
 
-    def test_scores_of_seventeen_digits_agree_with_the_texts_of_newer_versions_only(self):
+    def test_score_printed_with_17_digits_equals_the_shortest_text_of_the_same_number(self):
         command = [b"ZSCORE", b"z", b"a"]
         for mine, theirs in [(b"0.1", b"0.10000000000000001"), (b"100000000000000000", b"1e+17"), (b"1e-7", b"9.9999999999999995e-08"), (b"-1.5e+20", b"-1.5000000000000000e+20")]:
             self.assertTrue(agree(command, b"$%d\r\n%s\r\n" % (len(mine), mine), b"$%d\r\n%s\r\n" % (len(theirs), theirs)), mine)
         for mine, theirs in [(b"1e+8", b"100000000"), (b"1.7e+12", b"1700000000000"), (b"0.100", b"0.10000000000000001"), (b"1", b"2")]:
             self.assertFalse(agree(command, b"$%d\r\n%s\r\n" % (len(mine), mine), b"$%d\r\n%s\r\n" % (len(theirs), theirs)), mine)
 
-    def test_reviewed_difference_is_accepted_also_in_a_transaction(self):
+    def test_accepted_difference_of_a_pttl_reply_is_accepted_also_in_exec(self):
         commands = [[b"MULTI"], [b"PTTL", b"k"], [b"GET", b"k"], [b"EXEC"]]
         answer = [b"+OK\r\n", b"+QUEUED\r\n", b"+QUEUED\r\n"]
         mine = replies(3, [*answer, b"*2\r\n:5000\r\n$1\r\n1\r\n"])
         self.assertIsNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n1\r\n"])))
         self.assertIsNotNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n2\r\n"])))
 
-    def test_replies_after_a_damaged_sketch_that_both_servers_refuse_are_not_compared(self):
+    def test_replies_after_both_servers_refused_a_corrupt_hyperloglog_are_not_compared(self):
         commands = [[b"PFADD", b"k", b"a"], [b"GET", b"k"]]
         refused = b"-INVALIDOBJ Corrupted HLL object detected\r\n"
         self.assertEqual(compare(0, commands, replies(2, [refused, b"$1\r\n1\r\n"]), replies(2, [refused, b"$1\r\n2\r\n"])), PARTED)
         self.assertIsInstance(compare(0, commands, replies(2, [refused, b"$-1\r\n"]), replies(2, [b":1\r\n", b"$-1\r\n"])), tuple)
 
-    def test_key_watched_before_a_swap_may_count_as_unchanged(self):
+    def test_exec_may_succeed_in_redis_or_fail_if_a_key_was_watched_before_swapdb(self):
         middle = [[b"INCR", b"k"], [b"SWAPDB", b"0", b"1"], [b"WATCH", b"b"], [b"MULTI"], [b"EXEC"]]
         mine, theirs = ([b"+OK\r\n", b":1\r\n", b"+OK\r\n", b"+OK\r\n", b"+OK\r\n", executed] for executed in (b"*0\r\n", b"*-1\r\n"))
         self.assertEqual(compare(0, [[b"WATCH", b"k"], *middle], replies(2, mine), replies(2, theirs)), PARTED)
         self.assertIsInstance(compare(0, [[b"SET", b"k", b"0"], *middle], replies(2, mine), replies(2, theirs)), tuple)
 
-    def test_pushes_of_a_transaction_may_follow_its_reply(self):
+    def test_push_messages_of_exec_may_come_inside_or_after_its_reply(self):
         own = b">3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n"
         commands = [[b"MULTI"], [b"PUBLISH", b"c", b"x"], [b"UNSUBSCRIBE", b"c"], [b"EXEC"]]
         here, there = b"*2\r\n:1\r\n" + own + PUSH, b"*2\r\n" + PUSH + b":1\r\n" + own
@@ -92,14 +92,14 @@ class Comparison(unittest.TestCase):
         self.assertFalse(pushes_agree(commands, here, there))
         self.assertTrue(pushes_agree(commands, as_pushes(here), as_pushes(there)))
 
-    def test_redis_may_invalidate_keys_from_before_tracking_was_off(self):
+    def test_redis_may_send_invalidations_after_client_tracking_off(self):
         told = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nc\r\n"
         off = [[b"CLIENT", b"TRACKING", b"off"], [b"GET", b"c"]]
         self.assertTrue(pushes_agree(off, b":1\r\n", b":1\r\n" + told))
         self.assertFalse(pushes_agree(off, b":1\r\n" + told, b":1\r\n"))
         self.assertFalse(pushes_agree(off[1:], b":1\r\n", b":1\r\n" + told))
 
-    def test_each_seed_makes_the_same_sequence_and_every_kind_occurs(self):
+    def test_seed_always_gives_the_same_command_sequence_and_every_kind_of_sequence_occurs(self):
         made = Sequences()
         first = {seed: made.make(seed) for seed in range(40)}
         self.assertEqual({seed: Sequences().make(seed) for seed in (0, 8, 9, 19, 39)}, {seed: first[seed] for seed in (0, 8, 9, 19, 39)})
@@ -107,7 +107,7 @@ class Comparison(unittest.TestCase):
         for commands, data, _ in first.values():
             self.assertEqual(data, b"".join(map(encoded, commands)))
 
-    def test_batch_removes_keys_that_the_sequence_before_may_have_left(self):
+    def test_batch_of_sequences_first_deletes_keys_that_the_batch_before_may_have_left(self):
         self.assertEqual(stray_keys([[b"SET", b"a", b"stray"], [b"DEL"]]), {b"stray"})
         batch = Batch(Sequences(), range(1), {b"left behind"})
         self.assertEqual(batch.data.count(b"$11\r\nleft behind\r\n"), 4)  # once in each database

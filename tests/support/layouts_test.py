@@ -26,7 +26,7 @@ def allowed():
 
 
 class Layouts(unittest.TestCase):
-    def test_every_policy_occurs_with_valid_parameters(self):
+    def test_layouts_have_valid_parameters_of_every_merge_policy(self):
         table = allowed()
         self.assertEqual(set(POLICIES), set(table))
         for policy, parameters in POLICIES.items():
@@ -34,17 +34,17 @@ class Layouts(unittest.TestCase):
                 least, most = table[policy][parameter]
                 self.assertTrue(all(least <= value <= most for value in values), f"{policy}: {parameter}")
 
-    def test_all_policies_occur_before_one_occurs_again(self):
+    def test_layouts_have_every_merge_policy_once_before_one_occurs_again(self):
         names = [layout["tree.policy.name"] for layout in itertools.islice(layouts(random.Random(7)), 2 * len(POLICIES))]
         self.assertEqual(set(names[: len(POLICIES)]), set(POLICIES))
         self.assertEqual(set(names[len(POLICIES) :]), set(POLICIES))
 
-    def test_same_seed_gives_the_same_layouts(self):
+    def test_layouts_of_the_same_seed_are_the_same(self):
         first, again, other = (list(itertools.islice(layouts(random.Random(seed)), 20)) for seed in (1, 1, 2))
         self.assertEqual(first, again)
         self.assertNotEqual(first, other)
 
-    def test_change_removes_parameters_of_the_previous_policy(self):
+    def test_change_of_a_layout_removes_parameters_of_the_previous_policy(self):
         server = SimpleNamespace(settings={"tree.policy.name": "leveling", "tree.policy.size_ratio": 4, "storage.fsync": "no"})
         change(server, {"tree.policy.name": "binomial", "tree.policy.k": 3, "tree.pages_per_tile": 8})
         self.assertEqual(

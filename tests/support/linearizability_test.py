@@ -31,36 +31,36 @@ class Checker(unittest.TestCase):
     def illegal(self, *rows):
         self.assertIsNotNone(violation(history(*rows), register, None))
 
-    def test_sequential_read_must_see_the_write(self):
+    def test_history_is_illegal_if_a_read_after_a_write_misses_it(self):
         self.legal((1, "set", [1], "OK", 0, 1), (1, "get", [], 1, 2, 3))
         self.illegal((1, "set", [1], "OK", 0, 1), (1, "get", [], None, 2, 3))
 
-    def test_overlapping_calls_may_be_in_either_order(self):
+    def test_history_with_overlapping_calls_is_legal_in_either_order(self):
         self.legal((1, "set", [1], "OK", 0, 10), (2, "get", [], None, 1, 2), (3, "get", [], 1, 3, 4))
         # A later read has an older value.
         self.illegal((1, "set", [1], "OK", 0, 10), (2, "get", [], 1, 1, 2), (3, "get", [], None, 3, 4))
 
-    def test_stale_read_is_illegal(self):
+    def test_history_with_a_stale_read_is_illegal(self):
         self.illegal((1, "set", [1], "OK", 0, 1), (1, "set", [2], "OK", 2, 3), (2, "get", [], 1, 4, 5))
 
-    def test_readers_that_see_different_orders_of_writes_are_illegal(self):
+    def test_history_is_illegal_if_readers_see_writes_in_different_orders(self):
         self.illegal(
             (1, "set", [1], "OK", 0, 10), (2, "set", [2], "OK", 0, 10),
             (3, "get", [], 1, 11, 12), (4, "get", [], 2, 13, 14),
         )  # fmt: skip
 
-    def test_lost_update_is_illegal(self):
+    def test_history_with_a_lost_update_is_illegal(self):
         self.illegal((1, "incr", [], 1, 0, 5), (2, "incr", [], 1, 0, 5))
         self.legal((1, "incr", [], 1, 0, 5), (2, "incr", [], 2, 0, 5))
 
-    def test_operation_without_a_reply_may_have_taken_effect_or_not(self):
+    def test_history_is_legal_whether_an_operation_without_a_reply_took_effect_or_not(self):
         self.legal((1, "set", [1], UNKNOWN, 0, NEVER), (2, "get", [], None, 5, 6))
         self.legal((1, "set", [1], UNKNOWN, 0, NEVER), (2, "get", [], 1, 5, 6))
         # The value was read before the call of its write.
         self.illegal((1, "set", [1], UNKNOWN, 4, NEVER), (2, "get", [], 1, 1, 2))
         self.illegal((1, "set", [1], UNKNOWN, 0, NEVER), (2, "get", [], 1, 1, 2), (2, "get", [], None, 3, 4))
 
-    def test_random_histories_of_a_register_are_legal_and_illegal_with_one_wrong_reply(self):
+    def test_random_history_of_a_register_is_legal_until_one_reply_is_changed(self):
         for seed in range(40):
             choose = random.Random(seed)
             rows, state, moment = [], None, 0.0

@@ -11,13 +11,13 @@ from support.meanwhile import meanwhile  # noqa: E402
 
 
 class Meanwhile(unittest.TestCase):
-    def test_every_function_is_called_before_the_block_ends(self):
+    def test_meanwhile_calls_every_function_before_its_block_ends(self):
         done = []
         with meanwhile(lambda: done.append("a"), lambda: done.append("b")):
             pass
         self.assertEqual(set(done), {"a", "b"})
 
-    def test_exception_of_a_thread_is_raised_at_the_end(self):
+    def test_meanwhile_raises_the_exception_of_a_thread_at_its_end(self):
         def fail():
             raise ValueError("seen")
 
@@ -25,7 +25,7 @@ class Meanwhile(unittest.TestCase):
             with meanwhile(fail, lambda: None):
                 pass
 
-    def test_exception_of_the_block_ends_the_threads(self):
+    def test_meanwhile_ends_its_threads_if_its_block_raises_an_exception(self):
         before = threading.active_count()
         with self.assertRaises(KeyError):
             with meanwhile(lambda: None):

@@ -67,19 +67,19 @@ class Rules(unittest.TestCase):
         self.assertIn(part, found[0])
 
     # layers
-    def test_downward_includes_are_accepted(self):
+    def test_include_of_a_lower_layer_is_accepted(self):
         self.assert_clean("layers", "engine/table/a.cc", '#include "table/a.h"\n#include "base/b.h"\n#include <engine/db.h>\n#include <vector>\n')
 
-    def test_upward_include_is_refused_with_its_line(self):
+    def test_include_of_a_higher_layer_is_refused_with_its_line(self):
         self.assert_one("layers", "engine/base/a.h", '#include <vector>\n#include "table/x.h"\n', "engine/base/a.h:2")
 
-    def test_sideways_include_is_refused(self):
+    def test_include_of_a_layer_that_is_not_in_the_table_row_is_refused(self):
         self.assert_one("layers", "engine/tree/a.h", '#include "table/x.h"\n', "(table)")
 
-    def test_server_sees_no_private_engine_header(self):
+    def test_server_must_not_include_a_private_header_of_the_engine(self):
         self.assert_one("layers", "server/store/a.cc", '#include "base/coding.h"\n', "base/coding.h")
 
-    def test_resp_sees_no_engine_at_all(self):
+    def test_server_resp_must_not_include_any_header_of_the_engine(self):
         self.assert_one("layers", "server/resp/a.cc", "#include <engine/db.h>\n", "include/engine")
 
     def test_library_outside_its_layer_is_refused(self):
@@ -90,17 +90,17 @@ class Rules(unittest.TestCase):
     def test_file_in_an_unknown_layer_is_refused(self):
         self.assert_one("layers", "engine/misc/a.cc", "\n", "no layer 'misc'")
 
-    def test_subdirectory_with_a_row_includes_itself_and_the_layers_of_its_row(self):
+    def test_subdirectory_with_a_table_row_may_include_itself_and_the_layers_of_the_row(self):
         self.assert_clean("layers", "engine/db/purge/a.cc", '#include "db/purge/a.h"\n#include "base/b.h"\n')
         self.assert_clean("layers", "engine/db/a.cc", '#include "db/purge/a.h"\n#include "db/db_impl.h"\n')
 
-    def test_subdirectory_with_a_row_must_not_include_headers_of_its_layer(self):
+    def test_subdirectory_with_a_table_row_must_not_include_headers_of_its_parent_directory(self):
         self.assert_one("layers", "engine/db/purge/a.cc", '#include "db/db_impl.h"\n', "engine/db/purge may not include db/db_impl.h (db)")
 
-    def test_other_layer_must_not_include_a_subdirectory_that_its_row_lacks(self):
+    def test_layer_must_not_include_a_subdirectory_that_its_table_row_does_not_name(self):
         self.assert_one("layers", "engine/table/a.cc", '#include "db/purge/a.h"\n', "(db/purge)")
 
-    def test_one_subdirectory_has_a_row_another_without_a_row_is_refused(self):
+    def test_subdirectory_without_a_table_row_is_refused_if_another_one_has_a_row(self):
         self.assert_one("layers", "engine/db/misc/a.cc", "\n", "no layer 'db/misc'")
 
     # raw calls
@@ -116,15 +116,15 @@ class Rules(unittest.TestCase):
         self.assert_clean("raw_calls", "engine/io/a.cc", "#include <fcntl.h>\nint f = ::open(p, 0);\n")
         self.assert_clean("raw_calls", "server/net/a.cc", "#include <sys/epoll.h>\nepoll_wait(a);\n::close(fd);\n")
 
-    def test_our_own_functions_with_names_of_raw_calls_are_accepted(self):
+    def test_functions_of_the_project_named_like_raw_calls_are_accepted(self):
         code = "file->read(0, 4, b);\nDb::open(s, c);\nfs.rename(a, b);\nfs_.unlink(p);\nrandom_.next();\nclock->mono_ns();\n"
         self.assert_clean("raw_calls", "engine/table/a.cc", code + "Status open(const std::string& p);\nmerge.sleeping(2);\n")
 
-    def test_raw_calls_in_comments_and_strings_do_not_count(self):
+    def test_raw_calls_in_comments_and_strings_are_accepted(self):
         self.assert_clean("raw_calls", "engine/table/a.cc", '// pread(fd) and std::thread\nlog("fsync(x)");\n/* usleep(3) */\n')
 
     # planted bugs
-    def test_planted_bug_without_a_place_or_a_test_is_refused(self):
+    def test_planted_bug_without_a_row_a_place_or_a_test_is_refused(self):
         self.write("engine/a.cc", "if (planted(PlantedBug::kOne)) return;\n")
         self.write("tests/a_test.cc", "must_catch(PlantedBug::kOne, proof);\n")
         row = "| `kOne`: what | `engine/a.cc` | `tests/a_test.cc`, so |\n"
@@ -171,7 +171,7 @@ class Rules(unittest.TestCase):
         self.assert_clean("mirror", "tests/engine/io/scenarios/power_test.cc", "")
 
     # hygiene
-    def test_each_breach_of_hygiene_is_found(self):
+    def test_hygiene_rule_finds_a_breach_of_each_kind(self):
         left_over = "TO" + "DO"
         for name, text, part in (
             ("engine/base/a.h", "int x;\n", "#pragma once"),
@@ -195,7 +195,7 @@ class Rules(unittest.TestCase):
 class Summary(unittest.TestCase):
     """tests/tools/summary.py counts cases, and counts a crash as a failure."""
 
-    def test_output_of_a_binary_gives_the_counts_of_cases(self):
+    def test_output_of_a_test_binary_gives_the_numbers_of_passed_and_failed_cases(self):
         passed = "0.001 s: a\n0.002 s: b\n====\nAll tests passed (5 assertions in 2 test cases)\n"
         failed = "0.001 s: a\n===\ntest cases: 5 | 3 passed | 2 failed\nassertions: 9 | 7 passed | 2 failed\n"
         self.assertEqual(summary.catch_counts(passed, True), (2, 0))
@@ -210,7 +210,7 @@ class Summary(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()):
             return summary.main(folder)
 
-    def test_step_without_a_result_fails_the_whole_run(self):
+    def test_whole_run_fails_if_a_step_has_no_result(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.status(folder), 1)
             (Path(folder) / "contract.xml").write_text('<testsuites><testsuite><testcase classname="a" name="b" time="1"/></testsuite></testsuites>')
@@ -218,7 +218,7 @@ class Summary(unittest.TestCase):
             (Path(folder) / "broken").write_text("asan: does not build\n")
             self.assertEqual(self.status(folder), 1)
 
-    def test_truncated_result_file_fails_the_whole_run(self):
+    def test_whole_run_fails_if_a_result_file_is_truncated(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "contract.xml").write_text('<testsuites><testsuite><testcase classname="a" name="b" time="1"/></testsuite></testsuites>')
             (Path(folder) / "asan.xml").write_text('<testsuite name="x"><testcase name="engine.wal"')

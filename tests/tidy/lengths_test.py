@@ -21,30 +21,30 @@ def lengths_of(code):
 
 
 class Functions(unittest.TestCase):
-    def test_function_counts_from_brace_to_brace(self):
+    def test_length_of_a_function_is_counted_from_brace_to_brace(self):
         self.assertEqual(lengths_of("int f(int a,\n      int b) {\n  work();\n}\n"), {"f": 3})
 
-    def test_functions_of_namespaces_and_classes_have_a_name_each(self):
+    def test_functions_in_namespaces_and_classes_are_found_by_name(self):
         code = "namespace a {\nnamespace {\nclass C final : public B<int> {\n public:\n  void f() const {\n  }\n};\n}\nStatus C::g() && {\n\n}\n}\n"
         self.assertEqual(lengths_of(code), {"f": 2, "C::g": 3})
 
-    def test_initializers_of_a_constructor_do_not_count(self):
+    def test_constructor_initializers_do_not_count_as_lines_of_a_function(self):
         code = "C::C(int a)\n    : a_{a},\n      b_([this](int x) { return x; }, {.c = 1}),\n      d_(2) {\n  work();\n}\n"
         self.assertEqual(lengths_of(code), {"C::C": 3})
 
-    def test_lines_of_a_table_do_not_count(self):
+    def test_lines_of_a_constant_table_do_not_count_as_lines_of_a_function(self):
         code = "void f() {\n  static constexpr int kTable[][2] = {\n    {1, 2},\n    {3, 4},\n  };\n  work();\n}\n"
         self.assertEqual(lengths_of(code), {"f": 4})
 
-    def test_table_outside_of_functions_is_none(self):
+    def test_constant_table_outside_of_functions_is_not_a_function(self):
         code = "constexpr Row kRows[] = {\n" + "  {.run = f, .key = first(1)},\n" * 100 + "};\nstd::map<int, int> m{{1, f(2)}};\nvoid g() {}\n"
         self.assertEqual(lengths_of(code), {"g": 1})
 
-    def test_lambdas_and_loops_are_lines_of_their_function(self):
+    def test_lambdas_and_loops_count_as_lines_of_the_function_around_them(self):
         code = "void f() {\n  const auto g = [](int x) {\n    return x;\n  };\n  for (;;) {\n  }\n}\nvoid h() {}\n"
         self.assertEqual(lengths_of(code), {"f": 7, "h": 1})
 
-    def test_braces_of_text_and_preprocessor_are_skipped(self):
+    def test_braces_in_strings_comments_and_macros_are_ignored(self):
         code = '#define OPEN(x) \\\n  if (x) {\nvoid f() {\n  say("}");  // }\n  put(\'{\');\n}\n'
         self.assertEqual(lengths_of(code), {"f": 4})
 
@@ -71,7 +71,7 @@ class Rule(unittest.TestCase):
         found = self.breaches("\nvoid f() {\n" + lines(69) + "}\n", {})
         self.assertEqual(found, ["server/a.cc:2: f has 71 lines; no function has more than 70"])
 
-    def test_exception_is_accepted_and_refused_if_nothing_needs_it(self):
+    def test_listed_exception_for_a_long_function_is_accepted_and_an_unneeded_one_refused(self):
         exceptions = {("server/a.cc", "f"): "a reason"}
         self.assertEqual(self.breaches("void f() {\n" + lines(69) + "}\n", exceptions), [])
         found = self.breaches("void f() {\n}\n", exceptions)

@@ -31,21 +31,21 @@ class Words(unittest.TestCase):
         self.assertEqual(len(found), 1, found)
         self.assertIn(part, found[0])
 
-    def test_word_in_comment_is_reported_with_file_and_line(self):
+    def test_forbidden_word_in_a_comment_is_reported_with_file_and_line(self):
         self.assert_one("engine/base/a.h", "int x;\n\n/// The caller is told.\n", "engine/base/a.h:3: 'told'")
 
-    def test_word_in_second_line_of_paragraph_has_that_line(self):
+    def test_forbidden_word_in_the_second_line_of_a_comment_is_reported_with_the_second_line(self):
         self.assert_one("server/a.cc", "// A comment of two lines that\n// somebody wrote.\n", "server/a.cc:2: 'somebody'")
 
-    def test_phrase_across_two_lines_is_found(self):
+    def test_forbidden_phrase_across_two_lines_is_reported(self):
         self.assert_one("server/a.cc", "// reads a page in\n// vain\n", "server/a.cc:1: 'in vain'")
 
-    def test_words_in_messages_and_test_names_are_found(self):
+    def test_forbidden_words_in_messages_and_test_names_are_reported(self):
         self.assert_one("engine/a.cc", 'return "nobody reads it";\n', "engine/a.cc:1: 'nobody'")
         self.assert_one("tests/engine/a_test.cc", 'TEST_CASE("a client is told of it") {}\n', "tests/engine/a_test.cc:1")
         self.assert_one("tests/contract/test_a.py", "def test_nobody_waits():\n    pass\n", "tests/contract/test_a.py:1")
 
-    def test_words_in_code_and_backticks_are_not_read(self):
+    def test_words_in_code_and_backticks_are_not_checked(self):
         for text in ("int told = 0;\n", "// `told` is a field\n", "f('\"'); g(told);  // ok\n"):
             self.assertEqual(self.breaches("engine/a.cc", text), [])
         self.assertEqual(self.breaches("README.md", "    told nobody\n\n```\nwhoever\n```\n"), [])
@@ -58,10 +58,10 @@ class Words(unittest.TestCase):
         half = " ".join(["word"] * 20)
         self.assertEqual(self.breaches("README.md", f"- {half}\n- {half}\n\n| {half} | {half} |\n"), [])
 
-    def test_test_data_is_not_read(self):
+    def test_words_in_test_data_are_not_checked(self):
         self.assertEqual(self.breaches("tests/engine/testdata/a.yaml", "# told\n"), [])
 
-    def test_excused_place_without_breach_is_a_breach(self):
+    def test_excused_place_without_a_breach_is_reported(self):
         self.assertEqual(self.breaches("engine/db/a.h", "// told\n", ("engine/db",)), [])
         (found,) = self.breaches("engine/db/a.h", "// reported\n", ("engine/db",))
         self.assertIn("take it off NOT_YET", found)

@@ -40,13 +40,13 @@ class Rounds(Kept):
         program = run.Program("", commands, {}, {"tests": r"(\d+) passed"}, minutes)
         return (*run.run_round(program, state), state.figures["tests"])
 
-    def test_figures_of_all_commands_are_added_up(self):
+    def test_round_adds_up_the_tests_that_its_commands_passed(self):
         good, output, tests = self.round("3 passed, 4 passed")
         self.assertEqual((good, tests), (True, 7))
         self.assertIn("of seed 7\n", output)
         self.assertEqual(self.round("3 passed", "4 passed")[::2], (True, 7))
 
-    def test_largest_figure_is_kept_over_rounds(self):
+    def test_state_keeps_the_largest_measured_value_of_all_rounds(self):
         state = run.State("none", 7)
 
         def round_that_says(text):
@@ -59,11 +59,11 @@ class Rounds(Kept):
         self.assertTrue(state.summary().endswith(", 0.875 worst"))
         self.assertFalse(round_that_says("nowhere"))
 
-    def test_round_that_counted_nothing_has_failed(self):
+    def test_round_in_which_no_test_passed_fails(self):
         for printed in ("5 skipped", "No test cases matched", "0 passed"):
             self.assertFalse(self.round(printed)[0])
 
-    def test_error_status_is_a_failure_with_a_line_that_repeats_it(self):
+    def test_command_with_an_error_status_fails_the_round_and_the_line_that_repeats_it_is_printed(self):
         good, output, tests = self.round("3 passed", "4 passed", status=1)
         self.assertFalse(good)
         self.assertEqual(tests, 3)  # no command runs after a failed command
@@ -82,7 +82,7 @@ class Rounds(Kept):
         # The next round must start without this report.
         self.assertTrue(self.run_commands([["sh", "-c", "echo 3 passed"]], "tsan")[0])
 
-    def test_round_that_hangs_has_failed_and_its_output_is_kept(self):
+    def test_round_that_exceeds_its_time_fails_and_its_output_is_kept(self):
         began = time.monotonic()
         good, output, tests = self.run_commands([["sh", "-c", "echo 3 passed; sleep 1000 & wait"], ["echo", "4 passed"]], minutes=1 / 60)
         self.assertEqual((good, tests), (False, 3))
@@ -118,7 +118,7 @@ class Programs(unittest.TestCase):
         program = run.PROGRAMS[name]
         return [[word.format(seed=1, preset="release") for word in words] for words in program.commands]
 
-    def test_engine_programs_name_existing_tests_of_their_layers(self):
+    def test_torture_programs_of_the_engine_name_existing_tests(self):
         named = 0
         for program in run.PROGRAMS:
             for binary, *options, case in self.commands(program):
@@ -136,14 +136,14 @@ class Programs(unittest.TestCase):
                 named += 1
         self.assertGreater(named, 10)
 
-    def test_contract_programs_name_existing_files(self):
+    def test_torture_programs_of_the_contract_name_existing_files(self):
         for program in run.PROGRAMS:
             for words in self.commands(program):
                 for word in words:
                     if word.startswith("tests/contract/"):
                         self.assertTrue((run.ROOT / word).exists(), (program, word))
 
-    def test_presets_without_an_effect_are_refused(self):
+    def test_build_preset_that_a_program_does_not_use_is_refused(self):
         for name, preset in (("model", "tsan"), ("damage", "tsan"), ("fuzz-wal", "asan"), ("fuzz-wal", "tsan")):
             with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit) as ended:
                 run.main([name, "--preset", preset])
@@ -184,7 +184,7 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
             time.sleep(0.02)
         return path.read_text()
 
-    def test_resumed_run_continues_where_the_last_one_stopped(self):
+    def test_resumed_torture_run_continues_where_the_last_one_stopped(self):
         said, status = self.whole("echo 3 passed of $EBBTIDE_SEED", "--seed", "7")
         self.assertEqual(status, 0)
         self.assertRegex(said, r"\ntorture none: 1 round in \d+ s from seed 7, 3 tests\n$")
@@ -192,7 +192,7 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
         self.assertRegex(said, r"\ntorture none: 2 rounds in \d+ s from seed 7, 6 tests\n$")
         self.assertEqual((self.folder / "seed").read_text(), f"{7 + run.SEEDS_A_ROUND}\n")
 
-    def test_run_that_failed_in_its_first_round_can_be_resumed(self):
+    def test_torture_run_that_failed_in_its_first_round_can_be_resumed(self):
         self.whole("echo 3 passed", "--seed", "7")
         said, status = self.whole("echo 2 passed; echo no; exit 1", "--seed", "8")
         self.assertEqual(status, 1)
@@ -203,7 +203,7 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
         said, status = self.whole("echo 3 passed", "--resume")
         self.assertRegex(said, r"\ntorture none: 1 round in \d+ s from seed 8, 3 tests\n$")
 
-    def test_each_preset_has_its_own_state(self):
+    def test_torture_runs_of_each_build_preset_have_a_state_of_their_own(self):
         self.whole("echo 3 passed", "--seed", "7")
         said, status = self.whole("echo 4 passed", "--seed", "8", "--preset", "tsan")
         self.assertRegex(said, r"\ntorture none-tsan: 1 round in \d+ s from seed 8, 4 tests\n$")
@@ -212,7 +212,7 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
         self.assertEqual(status, 1)
         self.assertIn("nothing to resume", said)
 
-    def test_signal_ends_all_processes_and_keeps_the_state(self):
+    def test_signal_to_a_torture_run_ends_its_processes_and_keeps_its_state(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             pids = self.folder / f"pids-{number}"
             first = f"$HERE/first-{number}"

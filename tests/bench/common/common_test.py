@@ -45,16 +45,16 @@ class ParsesOutputOfPrograms(unittest.TestCase):
     def test_strace_table_gives_calls_by_name(self):
         self.assertEqual(proc.parse_strace_counts(STRACE), {"sendto": 50000, "recvfrom": 50001, "epoll_wait": 1203})
 
-    def test_info_reply_gives_fields_with_numbers(self):
+    def test_info_reply_is_parsed_to_fields_and_numbers_become_numbers(self):
         info = resp.parse_info("# Server\r\nredis_version:7.2.0\r\nport:6379\r\n\r\n# CPU\r\nused:1.50\r\nexecutable:/a:b\r\n")
         self.assertEqual(info, {"redis_version": "7.2.0", "port": 6379, "used": 1.5, "executable": "/a:b"})
 
-    def test_proc_stat_with_brackets_in_the_name_gives_cpu_seconds(self):
+    def test_cpu_seconds_are_read_from_proc_stat_if_the_process_name_has_brackets(self):
         # The name may contain blanks and brackets. utime, stime and the same two of the children are fields 14 to 17.
         fields = ["S", *map(str, range(4, 14)), "100", "20", "3", "4", *map(str, range(18, 53))]
         self.assertEqual(proc.stat_cpu_seconds("7 (a) b (c)) " + " ".join(fields)), (120 / proc.TICKS, 7 / proc.TICKS))
 
-    def test_proc_status_gives_bytes(self):
+    def test_sizes_in_proc_status_are_converted_to_bytes(self):
         text = "Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t5\nread_bytes: 4096\nSigQ:\t0/9\n"
         self.assertEqual(proc.numbers_of(text), {"VmRSS": 2048 << 10, "Threads": 5, "read_bytes": 4096})
 
@@ -95,7 +95,7 @@ class Computes(unittest.TestCase):
         runs = [{"a": 1, "b": None, "c": "x", "d": True}, {"a": 3, "b": 5, "c": "y", "d": False}, {"a": 8, "b": 7, "c": "z", "d": True}]
         self.assertEqual(report.median_of(runs), {"a": 3, "b": 6, "c": "z", "d": True})
 
-    def test_slope_of_a_line_is_found_by_keys_and_by_loops(self):
+    def test_slopes_are_computed_over_the_numbers_of_keys_and_of_loops(self):
         self.assertAlmostEqual(growth.slope([(0, 1), (1, 3), (2, 5)]), 2)
         self.assertIsNone(growth.slope([(1, 3), (1, 5)]))
         figures = [
@@ -118,14 +118,14 @@ class Computes(unittest.TestCase):
         self.assertEqual(programs.arguments_of(pages_per_tile=8, correlated=True, selectivity=[0.1, 0.5], ttl=None, quick=False),
                          ["--pages-per-tile", "8", "--correlated", "--selectivity", "0.1", "0.5"])  # fmt: skip
 
-    def test_program_lines_are_split_into_figures_text_and_status(self):
+    def test_output_lines_of_a_program_become_figures_text_and_exit_status(self):
         said = []
         script = "import sys; print('progress: half'); print('figure: {\"a\": 1}'); print('text'); sys.exit(3)"
         found = list(programs.lines([sys.executable, "-c", script], said.append))
         self.assertEqual(found, [("figure", {"a": 1}), ("text", "text"), ("status", 3)])
         self.assertEqual(said, ["half"])
 
-    def test_run_that_is_in_the_file_is_not_repeated(self):
+    def test_run_whose_figures_are_in_the_result_file_is_not_repeated(self):
         with tempfile.TemporaryDirectory() as folder, redirect_stderr(io.StringIO()):
             path = Path(folder) / "try.json"
             report.Result("try", path, {"n": 1}).add_run("one: bench_x --n 1", [{"a": 1}])
@@ -137,22 +137,22 @@ class Computes(unittest.TestCase):
             with self.assertRaises(SystemExit):
                 report.Result("try", path, {"n": 2}).resume()
 
-    def test_late_tombstones_are_those_older_than_the_age(self):
+    def test_late_after_counts_the_tombstones_that_are_older_than_an_age(self):
         figure = {"tombstones_by_age": [[0, 100], [1, 60], [2, 7], [3, 0]]}
         self.assertEqual([fade.late_after(figure, seconds) for seconds in (0, 1, 1.5, 3, 9)], [100, 60, 7, 0, 0])
 
-    def test_time_line_counts_as_clean_after_its_last_rise(self):
+    def test_clean_at_returns_the_time_from_which_the_value_stays_low(self):
         of = lambda *values: {"timeline": [[at, value] for at, value in enumerate(values)]}  # noqa: E731
         self.assertEqual([fade.clean_at(of(*values), 1) for values in ((5, 3, 0, 0), (5, 0, 2, 0), (0, 0), (5, 1))], [2, 3, 0, None])
 
-    def test_bytes_over_time_are_relative_to_the_other_run(self):
+    def test_relative_divides_the_bytes_of_one_run_by_those_of_the_other_over_time(self):
         run = lambda per_second: {"asked": {"seconds": 30}, "timeline": [[at / 2, per_second * at / 2] for at in range(1, 61)]}  # noqa: E731
         ratios = fade.relative(run(300), run(200))
         self.assertEqual(len(ratios), 15)
         for at, ratio in ratios:
             self.assertAlmostEqual(ratio, 1.5)
 
-    def test_best_way_of_rocksdb_is_the_one_with_the_least_io(self):
+    def test_best_of_rocksdb_is_the_run_with_the_fewest_bytes_read_and_written(self):
         figures = [{"engine": engine, "read_bytes": read, "written_bytes": 5} for engine, read in (("ebbtide", 1), ("rocksdb", 9), ("rocksdb", 7))]
         self.assertEqual(kiwi.best_of_rocksdb(figures)["read_bytes"], 7)
 
@@ -161,7 +161,7 @@ class Prints(unittest.TestCase):
     def test_table_aligns_its_columns(self):
         self.assertEqual(report.table([["a", "1"], ["bcd", 22]], ["x", "n"]), "x     n\n---  --\na     1\nbcd  22")
 
-    def test_bars_show_the_highest_of_values_that_share_a_bar(self):
+    def test_bar_of_several_values_shows_the_highest_value(self):
         self.assertEqual(plots.bars([0, 1, 4, 8, None], 8), "▁▁▄█ ")
         self.assertEqual(len(plots.bars(range(1000), 999)), math.ceil(1000 / math.ceil(1000 / plots.TEXT_WIDTH)))
         self.assertEqual(plots.bars([1] * 71 + [9] + [1] * 72, 9).count("█"), 1)
@@ -190,7 +190,7 @@ class Prints(unittest.TestCase):
 
 
 class ComparesTunings(unittest.TestCase):
-    def test_sessions_have_shares_that_sum_to_1_and_steady_ones_stay_near_the_expected_mix(self):
+    def test_shares_of_each_session_sum_to_1_and_steady_sessions_stay_near_the_expected_mix(self):
         for expected in tuning.EXPECTED.values():
             for name in ("drift", "steady"):
                 mixes = tuning.sequence(name, expected)
@@ -199,11 +199,11 @@ class ComparesTunings(unittest.TestCase):
                     self.assertAlmostEqual(sum(mix), 1)
             self.assertGreater(tuning.divergence(tuning.SESSIONS["writes"], tuning.EXPECTED["w11"]), 2)
 
-    def test_pairs_of_tunings_are_counted_if_they_differ_by_a_tenth(self):
+    def test_pairs_of_tunings_count_only_if_their_costs_differ_by_a_tenth(self):
         self.assertEqual(tuning.ordered_alike([(1, 1), (2, 2), (3, 2.1)]), (2, 2))  # 2 and 2.1 differ too little
         self.assertEqual(tuning.ordered_alike([(1, 2), (2, 1)]), (0, 1))
 
-    def test_rate_of_sessions_is_that_of_their_times_together(self):
+    def test_rate_of_several_sessions_is_weighted_by_their_times(self):
         self.assertAlmostEqual(tuning.rate_of([{"per_second": 100}, {"per_second": 300}]), 150)
 
 
