@@ -1,5 +1,5 @@
-"""Tests of users and their rights: replies as from redis-server, connections of changed users, the users file, the shipped
-example."""
+"""Tests of users and their rights: replies as from redis-server, connections of changed users, the users file, and the shipped
+users file."""
 
 import os
 import re

@@ -1,5 +1,5 @@
 """Tests of commands that wait for an element, with real clients. Each element goes to exactly one client. No client waits while its
-key has an element. A client that has gone gets no element.
+key has an element. A disconnected client gets no element.
 
 EBBTIDE_BLOCKED_POPS=1000000 pytest tests/contract/test_blocking.py     # 20000 otherwise
 """
@@ -112,7 +112,7 @@ def test_each_element_goes_to_one_client_and_no_client_waits_while_an_element_is
 
 
 def test_element_pushed_just_before_a_client_begins_to_wait_is_not_missed(fresh):
-    """Pairs of clients pass an element back and forth without a timeout. So each lost wake-up would stop a pair for good."""
+    """Pairs of clients pass an element back and forth without a timeout. A missed element would stop its pair for ever."""
     fresh.settings["server.threads"] = "4"
     fresh.start()
     rounds, passed = POPS // 20, []
@@ -175,7 +175,7 @@ def test_client_that_closed_its_sending_side_is_closed_instead_of_waiting(fresh)
 
 
 def test_element_moved_by_a_waiting_blmove_survives_kill_9(fresh):
-    """A worker takes a job into a list of its own. After a crash the job is in one of both lists."""
+    """A worker moves a job to a list of its own. After a crash the job is in one of the two lists."""
     fresh.settings["storage.fsync"] = "always"
     fresh.start()
     with Link(fresh.port) as link:
@@ -201,7 +201,7 @@ def test_commands_pipelined_after_a_waiting_blpop_run_when_it_ends(fresh):
 
 
 def test_2000_waiting_clients_delay_no_other_client(fresh):
-    """One push wakes one client. A client that waits costs no time."""
+    """A push wakes only one of the clients, and waiting clients use no processor time."""
     fresh.settings["server.max_clients"] = "3000"
     fresh.start()
     client = fresh.client()

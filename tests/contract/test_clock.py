@@ -1,5 +1,5 @@
-"""Tests with a wall clock that steps under a running server, or is wrong when it starts. libfaketime fakes the clock for the
-server only."""
+"""Tests with a wall clock that is set while the server runs, or is wrong when the server starts. libfaketime fakes the clock for
+the server only."""
 
 import os
 import re

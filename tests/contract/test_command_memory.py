@@ -1,6 +1,6 @@
 """Tests that the memory budget includes the values that commands build: a command without room gets -OOM before it allocates.
 
-Each test checks the peak of the process, so memory that was taken and freed again counts, too.
+Each test checks the peak memory of the server process, so memory that was allocated and freed again counts, too.
 """
 
 import contextlib
@@ -215,7 +215,7 @@ def test_long_writes_are_charged_while_their_notifications_are_delivered(fresh, 
 
 
 def test_names_that_the_server_keeps_after_a_command_are_limited_in_length(fresh, client):
-    """Names of clients, and of users that could not authenticate, outlive their commands and are not charged."""
+    """The server keeps names of clients, and of users that failed to authenticate, without charging them to the memory budget."""
     large = b"n" * 40_000_000
     with contextlib.ExitStack() as stack:
         for command in (("CLIENT", "SETNAME"), ("CLIENT", "SETINFO", "lib-name"), ("CLIENT", "SETINFO", "lib-ver"), ("HELLO", "3", "SETNAME")):
@@ -282,7 +282,7 @@ def test_range_deletes_with_long_bounds_stay_within_the_budget(fresh, client):
 
 
 def test_cursors_and_replies_of_killed_scans_stay_within_the_budget(fresh, client):
-    """Each cursor of SCAN has a key of 60 kB. A killed client's reply is free at once, and the next clients use its memory."""
+    """Each cursor of SCAN has a key of 60 kB. The reply to a killed client is freed at once, for the next clients."""
     for i in range(0, 600, 20):
         client.mset({b"%05d" % (i + j) + b"x" * 60_000: "" for j in range(20)})
     end = time.monotonic() + 8
@@ -329,7 +329,7 @@ def test_sort_by_values_of_128_mb_by_60_clients_stays_within_the_budget(fresh):
 
 
 def test_writes_of_keys_of_1_mb_by_40_clients_stay_within_the_budget(fresh):
-    """Each flush and merge copies such keys as well: into pages, bounds of files and the manifest."""
+    """Flushes and merges also copy these keys: into pages, into the bounds of files, and into the manifest."""
     client = fresh.set("storage.memory_budget=256MiB").start().client()
     end = time.monotonic() + 15
 

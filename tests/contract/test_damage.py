@@ -26,7 +26,7 @@ def value_of(i):
 
 
 def test_flipped_byte_under_a_running_server_is_reported_and_never_returned(fresh):
-    """TREE.VERIFY names file and offset. A read returns the right value, or an error that names file and offset, too."""
+    """TREE.VERIFY names file and offset. A read returns the right value, or an error that also names file and offset."""
     layout = chosen("damage", but=("storage.compression", "storage.compression_last_level"))
     change(fresh, layout)
     fresh.set("storage.compression=none", "storage.compression_last_level=none", "storage.block_cache=8MiB").start()
@@ -207,8 +207,8 @@ def test_unreadable_table_affects_no_other_database_and_works_again_once_readabl
 
 
 def test_start_with_a_manifest_older_than_the_tables_keeps_them_for_salvage(fresh):
-    """A manifest that lost its last edits, those of a merge, names the merge's inputs, which are missing. The merge's output
-    stays."""
+    """The manifest has lost the edits of the last merge, so it names the inputs of the merge, which are missing. The start must
+    not remove the output of the merge."""
     fresh.start()
     client = fresh.client()
     for _ in range(2):
@@ -267,8 +267,8 @@ def inspect(*arguments):
 
 
 def test_backup_with_a_damaged_table_is_reported_and_cannot_be_restored_until_repaired(fresh, tmp_path):
-    """The backup has the mark of the quarantine. Once the table is mended, the backup can be restored, opens with the mark, and
-    loses it."""
+    """The manifest of the backup marks the table as quarantined. Once the table is repaired, the backup can be restored, and the
+    restored server ends the quarantine."""
     fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
     client = fresh.client()
     client.mset({f"k{i}": value_of(i) for i in range(KEYS)})

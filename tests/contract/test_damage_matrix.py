@@ -1,9 +1,9 @@
 """Tests each kind of damage to each kind of file in the data directory, while the server is stopped and while it runs.
 
 After the damage the server either starts or refuses to start:
- - It starts: each key has its value, or its read is refused with an error that names a file. FLUSHDB of the damaged databases is
-   a way out, and the other databases have all of their data.
- - It refuses: one line of the log names the file and a remedy, and salvage saves what is left.
+ - It starts: each key has its value, or its read is refused with an error that names a file. FLUSHDB makes the damaged databases
+   usable again, and the other databases have all of their data.
+ - It refuses: one line of the log names the file and a remedy, and salvage saves the readable keys.
 In no case does a key have a wrong value, does a deleted key come back, or is a key absent without an error. The cases of a test run
 side by side, since each of them mostly waits for its server.
 """

@@ -1,6 +1,6 @@
 """Tests that the dashboards and alerts of deploy/ use existing metrics. A real Prometheus scrapes real servers while each cause
-is provoked on one of them, and every panel must move with its own cause. The pictures of the panels are in build/dashboards, for a
-person to look at: each panel of the server on which its cause is provoked.
+is provoked on one of them, and every panel must change when its own cause is provoked. Pictures of the panels are written to
+build/dashboards, for a person to look at: each panel shows the server on which its cause is provoked.
 """
 
 import concurrent.futures

@@ -288,8 +288,8 @@ def test_kill_at_half_of_the_deadline_makes_no_delete_late(fresh):
 
 @pytest.mark.parametrize("tree", ["leveling, h=1", "tiering, h=8"])
 def test_scans_that_always_hold_a_read_view_make_no_delete_late(fresh, tree):
-    """Several walks hold views, so that one view is always open when another ends. One of the walks runs TREE.VERIFY: it must find no
-    error at any moment."""
+    """Several scans hold read views, so that one view is always open when another ends. One client runs TREE.VERIFY, which must
+    find no error at any moment."""
     client, emptied = fill(fresh, "none", "views", *TREES[tree])
     for i in range(0, 20_000, 500):
         client.mset({f"walked{n}": "x" * 50 for n in range(i, i + 500)})

@@ -1,4 +1,4 @@
-"""Tests of ./dev demo, shortened: it proves its claim, or says that it could not and exits with another status."""
+"""Tests of ./dev demo with a short deadline: the demo proves that deletes are on time, or reports NOT PROVED and exits with 1."""
 
 import os
 import signal

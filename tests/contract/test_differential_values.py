@@ -1,7 +1,7 @@
 """Compares random sequences of every command to redis-server and to this server, byte by byte (tests/support/differential).
 
     EBBTIDE_DIFFERENTIAL_ROUNDS=100000 pytest tests/contract/test_differential_values.py     # 2000 otherwise
-    EBBTIDE_DIFFERENTIAL_SEED=4711 EBBTIDE_DIFFERENTIAL_ROUNDS=1 ...                         # that one alone
+    EBBTIDE_DIFFERENTIAL_SEED=4711 EBBTIDE_DIFFERENTIAL_ROUNDS=1 ...                         # only the sequence of seed 4711
 
 For hours: PYTHONPATH=tests python3 -m support.differential --sequences 1000000
 """

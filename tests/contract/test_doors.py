@@ -1,4 +1,4 @@
-"""Tests that clients without a password and clients of the HTTP port do not lock others out."""
+"""Tests that clients without a password and clients of the HTTP port do not keep other clients from connecting."""
 
 import contextlib
 import os

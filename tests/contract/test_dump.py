@@ -1,6 +1,6 @@
 """Tests of DUMP and RESTORE of collections: each server reads what the other wrote, and what older Redis versions wrote.
 
-Redis checks payloads as thoroughly as it can here (sanitize-dump-payload), so that both servers refuse the same.
+Redis runs with sanitize-dump-payload, its most thorough checks, so that both servers refuse the same payloads.
 """
 
 import os

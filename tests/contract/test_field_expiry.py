@@ -1,6 +1,6 @@
 """Tests of hash fields that expire: random commands against a model in Python, crashes, payloads, events.
 
-Debian's Redis has no such commands, so the model says what they reply. EBBTIDE_SEED repeats the random commands.
+Debian's Redis does not have these commands, so replies are compared with the model. EBBTIDE_SEED repeats the random commands.
 """
 
 import os

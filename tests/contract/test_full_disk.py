@@ -177,7 +177,7 @@ def test_server_on_a_disk_filled_by_another_program_serves_reads_and_deletes(ser
 
 
 def test_running_server_accepts_writes_again_after_each_full_disk(server, small_disk):
-    """There is no restart, so the server's memory must be right about the failed log and the unwritten tables."""
+    """The server is not restarted, so its state in memory must stay right after failed writes of the log and of tables."""
     client, born = server.client(), server.client().info("server")["run_id"]
     kept = {}  # key -> acknowledged value, or None
     open_keys = set()  # keys of writes with an unknown outcome

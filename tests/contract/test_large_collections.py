@@ -430,7 +430,7 @@ def test_elements_removed_from_the_middle_of_a_large_list_are_in_no_file_after_t
 
 
 def test_names_of_removed_members_of_a_busy_sorted_set_are_in_no_file_after_the_deadline(server):
-    """The header names the first and the last member, so its older versions must go, too."""
+    """The header of the sorted set names its first and last member, so older versions of the header must be purged, too."""
     client = server.client()
     rng = random.Random(12)
     waiting = [b"secret-%06d" % i for i in range(400)]

@@ -1,5 +1,5 @@
-"""Tests of values larger than the free memory: commands that need none of their bytes read none, and commands that need a part
-read only that part.
+"""Tests of values larger than the free memory: commands that need no bytes of a value read none, and commands that need a part
+read only this part.
 
 The values are written under a large budget. Under a small budget they can still be inspected, read in parts, and deleted.
 """

@@ -1,5 +1,5 @@
-"""Tests that an administrator's errors with files of a running server are noticed and cost no acknowledged write. If a start fails
-for a missing right or a limit, the error names it and a remedy."""
+"""Tests that a running server notices files that an administrator has damaged or removed, and loses no acknowledged write. If a
+start fails for a missing right or a limit, the error names the right or limit, and a remedy."""
 
 import os
 import shutil
@@ -111,7 +111,7 @@ def test_removed_lock_file_is_created_and_locked_again(filled):
 
 
 def test_removed_or_changed_database_id_file_is_written_again(filled):
-    """Otherwise the next start would make another id, and not know older backups as its own."""
+    """Otherwise the next start would write a new id, and the server would not remove backups made under the old id."""
     file = filled.data / "DATABASE_ID"
     before = file.read_bytes()
     file.unlink()
@@ -137,7 +137,7 @@ def contents(directory):
 
 
 def test_start_refused_for_missing_log_segments_changes_no_file(fresh):
-    """A manifest that lost its last edits names log segments that are missing. A salvage needs it as it is."""
+    """The manifest has lost its last edits, and names log segments that are missing. A salvage needs the unchanged manifest."""
     fresh.set("storage.wal_segment_size=1MiB").start()
     client = fresh.client()
     manifest = manifest_of(fresh)

@@ -1,4 +1,4 @@
-"""Tests of the modes of redis-cli: samplers, counters, mass insertion, and hints from COMMAND DOCS."""
+"""Tests of modes of redis-cli: --bigkeys, --memkeys, --scan, --pipe, --stat, --latency, and its hints from COMMAND DOCS."""
 
 import re
 import subprocess

@@ -172,7 +172,7 @@ def test_expired_keys_get_one_event_and_persisted_or_deleted_keys_none(server):
 
 def test_keys_written_before_a_restart_get_expired_events(fresh):
     """The sweep over page expiries finds keys in tables and in the log of an earlier run. After a kill, engine time may be up to
-    ten seconds ahead, so keys that expire within these get no event."""
+    ten seconds ahead, so keys that expire within these ten seconds get no event."""
     fresh.start()
     client = fresh.client()
     client.mset({f"filler:{i}": "x" * 100 for i in range(3000)})

@@ -1,4 +1,4 @@
-"""Tests of the kept files of each release: this version opens them, reads everything, and refuses files of a newer version."""
+"""Tests of the files kept from each release: this version opens them and reads every key, and refuses files of a newer version."""
 
 import ctypes
 import json

@@ -1,4 +1,4 @@
-"""Tests that ebbtide-inspect salvage makes a database of the readable parts of a damaged directory."""
+"""Tests that ebbtide-inspect salvage copies the readable keys of a damaged data directory to a new database."""
 
 import json
 import shutil

@@ -250,7 +250,7 @@ def test_writes_while_other_clients_track_100000_prefixes_delay_no_ping(big):
 
 
 def test_long_keys_broadcast_to_1000_nested_prefixes_delay_no_ping_and_are_stored_once(big):
-    """The keys begin with the prefixes of 1,000 clients, so each is a part of 1,000 invalidations."""
+    """Each key begins with the prefixes of 1,000 clients, so 1,000 invalidations contain the key."""
     with contextlib.ExitStack() as stack:
         links = [stack.enter_context(big.connect()) for _ in range(1000)]
         for i, link in enumerate(links):
@@ -391,7 +391,7 @@ def test_rights_checks_of_keys_against_8192_patterns_of_a_user_delay_no_ping(big
 
 
 def test_rights_checks_of_40_clients_delay_no_ping_and_no_command_of_an_administrator(big):
-    """Each check takes a second or more. Nearly all of them wait for a thread, and none of them is done before its client is killed."""
+    """Each check takes a second or more. Nearly all checks wait for a thread, and no check is done before its client is killed."""
     user_with_patterns(big, "*:tenant%d:*")
     client = big.client()
     request = encode("AUTH", "app", "pw") + encode("MGET", *["x" * 62_900 + f":tenant0:{i}" for i in range(40)])
@@ -715,7 +715,7 @@ def test_client_that_disconnects_during_its_long_command_blocks_no_other_client(
 
 
 def test_unions_of_4000_large_sorted_sets_end_when_their_clients_disconnect(big):
-    """Each would take ten seconds or more, and there are more of them than threads."""
+    """Each union would take ten seconds or more, and there are more unions than threads."""
     client = big.client()
     client.zadd("z", {f"member:{i}": i for i in range(16_000)})
     for command in (("ZUNION", "4000", *["z"] * 4000), ("ZUNIONSTORE", "to", "4000", *["z"] * 4000)):

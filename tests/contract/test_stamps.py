@@ -84,8 +84,8 @@ def test_deletes_by_stamp_stay_in_effect_after_flushes_merges_kills_and_restarts
 
 
 def test_scan_during_other_writes_returns_every_key_that_exists_throughout(stamped):
-    """Other keys are added and deleted and these keys overwritten meanwhile, with a flush and a merge between two pages of each
-    scan."""
+    """During each scan, these keys are overwritten, other keys are added and deleted, and a flush and a merge run between two
+    pages of the scan."""
     client = stamped.client()
     pipeline = client.pipeline(transaction=False)
     for number in range(2000):

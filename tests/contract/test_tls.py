@@ -1,4 +1,4 @@
-"""Tests of TLS: clients of its own port, certificates of both sides, reload, and peers that break the protocol."""
+"""Tests of TLS: clients of the TLS port, certificates of server and clients, reload, and peers that break the protocol."""
 
 import contextlib
 import shutil
@@ -209,7 +209,7 @@ def test_tls_handshake_that_arrives_byte_by_byte_succeeds(tls, authority):
 
 
 def test_250_tls_handshakes_at_once_delay_no_other_client(tls, authority, tmp_path):
-    """A signature with this key takes milliseconds. 250 of them in one round of the loop would take a second and more."""
+    """A signature with this key takes milliseconds. 250 signatures in one round of the event loop would take more than a second."""
     cert, key = tmp_path / "rsa.crt", tmp_path / "rsa.key"
     openssl("req", "-x509", "-newkey", "rsa:4096", "-nodes", "-subj", "/CN=localhost", "-keyout", key, "-out", cert)
     tls.set("server.threads=1", f"server.tls.cert_file={cert}", f"server.tls.key_file={key}").start()

@@ -74,14 +74,14 @@ def test_tune_apply_replies_ok_and_a_second_one_changes_nothing(loaded):
 
 
 def test_tune_apply_without_an_earlier_advice_applies_a_new_one(loaded):
-    """The history has writes alone, as WRITES has."""
+    """The workload history has only writes, so the new advice is for writes."""
     client = loaded.client()
     assert client.execute_command("TUNE.APPLY", "DB", "0") == b"OK"
     assert settings(client)["policy.size_ratio"] != "20"
 
 
 def test_tune_apply_ignores_an_advice_that_is_older_than_a_change_of_settings(loaded):
-    """The old advice is for scans. A new one is for the history, which has writes alone."""
+    """The old advice is for scans. The new advice is for the workload history, which has only writes."""
     client = loaded.client()
     client.execute_command("TREE.POLICY", "tiering", "size_ratio", 20)
     advice = advise(client, "WORKLOAD", "0.01", "0.01", "0.97", "0.01", "RHO", "0")
@@ -177,7 +177,7 @@ def test_kill_during_tune_apply_and_config_rewrite_leaves_all_old_or_all_new_set
 
 
 def test_clients_get_right_values_and_no_error_while_tune_apply_changes_settings(loaded):
-    """Settings go there and back, while clients write and read their own keys."""
+    """TUNE.APPLY alternates between two settings, while clients write and read their own keys."""
     failures, stop = [], threading.Event()
     written = [{} for _ in range(3)]
 
@@ -224,7 +224,7 @@ def test_clients_get_right_values_and_no_error_while_tune_apply_changes_settings
 
 
 def test_measured_cost_of_operations_falls_to_the_predicted_cost_after_tune_apply(fresh):
-    """Pages read, and pages written by flushes and merges, for each operation of the workload that the settings were chosen for."""
+    """The cost of an operation is the number of pages that reads, flushes and merges read and write for it."""
     uncompressed = {"storage.compression": "none", "storage.compression_last_level": "none", "storage.memtable_size": "128KiB"}
     fresh.set(*(f"{key}={value}" for key, value in {**POOR_FOR_WRITES, **uncompressed}.items())).start()
     client, dice, keys = fresh.client(), random.Random(1), 50_000

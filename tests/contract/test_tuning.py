@@ -1,4 +1,4 @@
-"""Tests of TUNE.WORKLOAD, TUNE.ADVISE and `ebbtide-tune advise --server`: a server counts its workload and advises settings for it."""
+"""Tests of TUNE.WORKLOAD, TUNE.ADVISE and `ebbtide-tune advise --server`: a server counts its workload and advises settings."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def tuned():
 
 
 def test_commands_count_in_the_workload_as_the_table_in_tuner_md_says(fresh):
-    """The table "Which command counts as what" of engine/docs/tuner.md."""
+    """engine/docs/tuner.md has the table "Which command counts as what"."""
     fresh.start()
     client = fresh.client()
     client.set("k", "v")
@@ -161,7 +161,7 @@ def test_tune_advise_replies_with_present_and_advised_costs_and_a_verdict(tuned)
 
 
 def test_config_set_accepts_the_advised_settings(fresh):
-    """A policy of stacks has no formula, so advice is given without a comparison."""
+    """A stack-based policy has no cost formula, so its advice has no comparison with the present cost."""
     fresh.set(*(f"{key}={value}" for key, value in SMALL.items())).start()
     client = fresh.client()
     fill(client)
@@ -290,7 +290,7 @@ def test_advised_costs_include_the_work_of_deletes_with_a_deadline(fresh):
 
 
 def test_advice_uses_the_measured_costs_of_the_device(tuned, tmp_path):
-    """The line that `ebbtide-tune device` prints for a server is taken by it, and the tool reads the values from the server."""
+    """The server accepts the CONFIG SET that `ebbtide-tune device` prints, and ebbtide-tune reads these values from the server."""
     client = tuned.client()
     printed = subprocess.run([str(binary("ebbtide-tune")), "device", str(tmp_path), "--size", "4MiB"], capture_output=True, text=True, check=True).stdout
     (line,) = [line for line in printed.splitlines() if "CONFIG SET" in line]

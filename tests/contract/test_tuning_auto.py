@@ -1,4 +1,4 @@
-"""Tests of tuning.auto: the server watches its own workload, and advises or applies other settings. Windows have a second."""
+"""Tests of tuning.auto: the server watches its own workload, and advises or applies other settings. A window is one second long."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Tests the comparison with redis-server without servers."""
+"""Tests the comparison of replies with those of redis-server, on given bytes, without a server."""
 
 import sys
 import unittest

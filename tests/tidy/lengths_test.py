@@ -1,4 +1,4 @@
-"""Tests that long functions are found, and what counts as their length."""
+"""Tests that long functions are found, and which lines count."""
 
 import sys
 import tempfile

@@ -1,5 +1,5 @@
-"""Tests that words with a plainer word and long sentences are found with their line, and that code, backticks and data are not
-read."""
+"""Tests that forbidden words and long sentences are reported with their line, and that code, backticks and test data are not
+checked."""
 
 import sys
 import tempfile

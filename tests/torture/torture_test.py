@@ -1,5 +1,5 @@
-"""Tests that a torture round succeeds only if it counted something, ends all processes that it started, and leaves a state to
-resume from."""
+"""Tests that a torture round succeeds only if tests passed, that it ends all processes that it started, and that an interrupted
+run can be resumed."""
 
 import contextlib
 import fnmatch

@@ -1,4 +1,4 @@
-"""Tests the parsers and calculations of the benchmarks, where a bug would give a wrong figure."""
+"""Tests parsers and calculations of the benchmarks, where a bug would print a wrong measurement."""
 
 import argparse
 import io
