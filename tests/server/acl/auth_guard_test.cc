@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("auth guard: network fails more often than is free: its delay doubles up to the limit; other networks have no delay") {
+TEST_CASE("auth guard: network has spent its free failed attempts: its delay doubles up to a limit; others have none") {
   AuthGuard guard;
   std::vector<std::uint32_t> delays;
   for (int i = 0; i < 11; ++i) {

@@ -7,7 +7,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("name is in upper or lower case: the command or category is found", "[acl]") {
+TEST_CASE("ACL command or category is given in upper or lower case: it is found", "[acl]") {
   CHECK(some_commands().find("GET") == kGet);
   CHECK(some_commands().find("Config|Set") == kConfigSet);
   CHECK_FALSE(some_commands().find("config|").has_value());

@@ -47,7 +47,7 @@ std::string random_text(Random& random, const std::string& letters, std::uint64_
 
 }  // namespace
 
-TEST_CASE("set has patterns of every kind: the set matches a text if and only if one of the patterns does") {
+TEST_CASE("ACL pattern set: it matches a text if and only if one of its patterns does") {
   Random random(7);
   for (int round = 0; round < 300; ++round) {
     AclPatternSet set;
@@ -67,7 +67,7 @@ TEST_CASE("set has patterns of every kind: the set matches a text if and only if
   }
 }
 
-TEST_CASE("pattern is added twice with different access: the set has one pattern, with the access of both") {
+TEST_CASE("ACL pattern is added twice with different access: the set has one pattern, with the access of both") {
   for (const char* pattern : {"a*", "a", "[ab]*", "a\\*"}) {
     AclPatternSet set;
     set.add(pattern, 1);
@@ -79,7 +79,7 @@ TEST_CASE("pattern is added twice with different access: the set has one pattern
   }
 }
 
-TEST_CASE("text matches many patterns, and only one grants an access: the access is granted") {
+TEST_CASE("key matches many ACL patterns, and only one grants an access: the access is granted") {
   AclPatternSet set;
   std::string text;
   for (int i = 0; i < 50; ++i) {
@@ -90,7 +90,7 @@ TEST_CASE("text matches many patterns, and only one grants an access: the access
   CHECK(matches(set, "", 2));
 }
 
-TEST_CASE("set covers a range: each text of the range matches a pattern of the set") {
+TEST_CASE("ACL pattern set covers a range of keys: each key of the range matches a pattern of the set") {
   Random random(8);
   const auto texts = [] {  // all of at most three letters
     std::vector<std::string> all{""};
@@ -120,7 +120,7 @@ TEST_CASE("set covers a range: each text of the range matches a pattern of the s
   CHECK(covered > 500);
 }
 
-TEST_CASE("set has 16384 patterns with literal prefixes: a text is compared only with patterns whose prefix it begins with") {
+TEST_CASE("ACL pattern set has 16384 literal prefixes: a key is compared only with patterns whose prefix it begins with") {
   const std::string key = "tenant12345:" + std::string(1 << 20, 'x');
   CHECK(steps_of(set_of(16'384, "tenant", ":*"), key) < 200);
   CHECK(steps_of(set_of(16'384, "tenant", ":*:b"), key) < 200);
@@ -129,14 +129,14 @@ TEST_CASE("set has 16384 patterns with literal prefixes: a text is compared only
   CHECK(matches(set_of(16'384, "tenant", ":*:b"), key + ":b", 1));
 }
 
-TEST_CASE("text has another end or length than the patterns require: the text is rejected without a search") {
+TEST_CASE("key has another end or length than the ACL patterns require: the key is rejected without a search") {
   const std::string key(1 << 20, 'x');
   CHECK(steps_of(set_of(1000, "*:tenant", ""), key) < 5000);
   CHECK(steps_of(set_of(1000, "???", "???"), key) < 5000);
   CHECK(steps_of(set_of(1000, "*" + std::string(2000, '?'), ""), std::string(1000, '0')) < 5000);
 }
 
-TEST_CASE("text is compared with many long patterns: the counted steps grow with the compared bytes") {
+TEST_CASE("key is compared with many long ACL patterns: the counted steps grow with the compared bytes") {
   const std::string key(1 << 20, 'x');
   CHECK(steps_of(set_of(100, "*:tenant", ":*"), key) > 100 * (key.size() / 32));
   CHECK(steps_of(set_of(100, "*[" + std::string(1000, 'a') + "]", ""), std::string(1000, '0')) > 100'000);

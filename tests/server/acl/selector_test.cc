@@ -87,7 +87,7 @@ TEST_CASE("several ACL rules concern one command: the rules apply in their order
   CHECK_FALSE(runs(selector({"+set", "nocommands"}), kSet));
 }
 
-TEST_CASE("rule names a container command: it applies to all subcommands; rule names a subcommand: it applies to that one",
+TEST_CASE("ACL rule names a container command: it applies to all its subcommands; it names a subcommand: only to that one",
           "[acl]") {
   CHECK(runs(selector({"+config"}), kConfigSet));
   CHECK(runs(selector({"+config|get"}), kConfigGet));
@@ -99,7 +99,7 @@ TEST_CASE("rule names a container command: it applies to all subcommands; rule n
   CHECK(selector({"+Config|GET", "-config|set"}).commands_text() == "-@all +config|get -config|set");
 }
 
-TEST_CASE("rule is +select|0: SELECT 0 is allowed, and SELECT with any other argument is denied", "[acl]") {
+TEST_CASE("ACL rule is +select|0: SELECT 0 is allowed, and SELECT with any other argument is denied", "[acl]") {
   const AclSelector zero = selector({"+SELECT|0"});
   CHECK(runs(zero, kSelect, {"select", "0"}));
   CHECK_FALSE(runs(zero, kSelect, {"select", "1"}));
@@ -109,7 +109,7 @@ TEST_CASE("rule is +select|0: SELECT 0 is allowed, and SELECT with any other arg
   CHECK(selector({"+select|0", "-select"}).commands_text() == "-@all -select");
 }
 
-TEST_CASE("two rules name the same command or category: the selector's text has only the later rule", "[acl]") {
+TEST_CASE("two ACL rules name the same command or category: the selector's text has only the later rule", "[acl]") {
   CHECK(selector({"+get", "+set", "-get"}).commands_text() == "-@all +set -get");
   CHECK(selector({"+@all", "-@DANGEROUS", "-@dangerous", "+config|get"}).commands_text() == "+@all -@dangerous +config|get");
   CHECK(selector({"-@all", "+@read", "+@all"}).commands_text() == "+@all");
@@ -117,7 +117,7 @@ TEST_CASE("two rules name the same command or category: the selector's text has 
   CHECK(selector({"&a", "&a", "&b*"}).channels_text() == "&a &b*");
 }
 
-TEST_CASE("key pattern is for reads or writes only: it allows no other access", "[acl]") {
+TEST_CASE("ACL key pattern is for reads or writes only: it allows no other access", "[acl]") {
   const AclSelector s = selector({"+@all", "%R~r:*", "%W~w:*", "~b:*"});
   CHECK(key_allowed(s, "r:1", kAclRead));
   CHECK_FALSE(key_allowed(s, "r:1", kAclWrite));
@@ -154,13 +154,13 @@ TEST_CASE("command uses a range of keys: it is allowed only if one pattern match
   CHECK_FALSE(range_allowed(selector({"+@all", "~a\xff*"}), "a\xff", "ba"));
 }
 
-TEST_CASE("range ends before its start, so it has no keys: a pattern must still match the start of the range", "[acl]") {
+TEST_CASE("range of keys ends before its start: an ACL pattern must still match the start of the range", "[acl]") {
   const AclSelector s = selector({"+@all", "~app:*"});
   CHECK(range_allowed(s, "app:2", "app:1"));
   CHECK_FALSE(range_allowed(s, "zebra", "app:1"));
 }
 
-TEST_CASE("rights check needs more steps than its limit: the check ends without a verdict", "[acl]") {
+TEST_CASE("ACL check needs more steps than its limit: the check ends without a verdict", "[acl]") {
   AclSelector s = selector({"+@all"});
   for (int i = 0; i < 1000; ++i) REQUIRE(s.apply(some_commands(), "~*:tenant" + std::to_string(i) + ":*") == "");
   const std::string key(100'000, 'x');
@@ -179,8 +179,7 @@ TEST_CASE("rights check needs more steps than its limit: the check ends without 
   CHECK_FALSE(s.check(request, unwanted));
 }
 
-TEST_CASE("client subscribes: a channel must match a channel pattern; a PSUBSCRIBE pattern must equal a channel pattern",
-          "[acl]") {
+TEST_CASE("ACL has a channel pattern: SUBSCRIBE needs a channel that matches it, and PSUBSCRIBE the same pattern", "[acl]") {
   const AclSelector s = selector({"+@all", "~*", "&news.*"});
   AclBudget no_limit;
   const auto allows_channel = [&](Bytes name, bool is_pattern) { return s.allows_channel(name, is_pattern, no_limit).value(); };
@@ -215,7 +214,7 @@ TEST_CASE("ACL rule is invalid: the error text is Redis's", "[acl]") {
   CHECK(fault({""}).empty());
 }
 
-TEST_CASE("selector is parsed from the text of another selector: both selectors are equal", "[acl]") {
+TEST_CASE("ACL selector is parsed from the text of another selector: both selectors are equal", "[acl]") {
   for (const AclSelector& s : {selector({"+@all", "-@dangerous", "+config|get", "~a*", "%R~b", "&c"}),
                                selector({"+select|0", "~*"}), selector({"+config|get", "+@read", "-get", "&*"}), AclSelector()}) {
     AclSelector again;

@@ -176,7 +176,7 @@ TEST_CASE("ACL SETUSER has a wrong rule: the error text is Redis's", "[acl]") {
   CHECK(refusal("a", {"~*", "~b"}).starts_with("ERR Error in ACL SETUSER modifier '~b': Adding a pattern after the * pattern"));
 }
 
-TEST_CASE("ACL DELUSER names unknown users: they are not counted; it names default: the command is refused", "[acl]") {
+TEST_CASE("ACL DELUSER names unknown users and default: unknown users are not counted, and default cannot be removed", "[acl]") {
   std::uint64_t removed = 0;
   const Users users = parsed("user a off\nuser b off");
   CHECK(users.without(std::vector<Bytes>{"a", "absent", "a"}, &removed).value().names() ==

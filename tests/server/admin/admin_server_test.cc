@@ -109,7 +109,7 @@ TEST_CASE("HTTP: HEAD gets only the header of GET, and other methods get 405 wit
   CHECK(ask(server.port(), "/other", "POST").find("HTTP/1.1 404") == 0);
 }
 
-TEST_CASE("HTTP/1.1 client sends several requests on one connection: it stays open until the client asks to close it") {
+TEST_CASE("HTTP/1.1 client sends several requests: the connection stays open until the client asks to close it") {
   AdminServer server(handlers());
   REQUIRE(server.start("127.0.0.1", 0).empty());
   Link link(server.port());

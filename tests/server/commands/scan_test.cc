@@ -55,7 +55,7 @@ std::vector<std::string> scan_all(CommandHarness& server, const std::vector<std:
 
 }  // namespace
 
-TEST_CASE("client scans until cursor 0: it gets every key once, in calls of COUNT keys") {
+TEST_CASE("client calls SCAN until the cursor is 0: it gets every key once, in pages of COUNT keys") {
   CommandHarness server(command_families());
   std::set<std::string> expected;
   for (int i = 0; i < 137; ++i) {

@@ -129,7 +129,7 @@ TEST_CASE("two transactions increment a key, one of them after SELECT: one runs 
   }
 }
 
-TEST_CASE("expiry passes during EXEC: all of EXEC runs again, in its first database") {
+TEST_CASE("key expires during EXEC: all of EXEC runs again, in the database in which it began") {
   CommandHarness server(families_and_own());
   server("SELECT 1");
   server("SET a 5 PX 50");
@@ -220,7 +220,7 @@ TEST_CASE("commands queued by MULTI do not fit into memory: EXEC is aborted, and
   CHECK(server("EXISTS key") == "(integer) 0");
 }
 
-TEST_CASE("transaction cannot leave its event loop: it is refused if it is long, and runs if it is short") {
+TEST_CASE("transaction must stay on its event loop: it is refused if it is long, and runs if it is short") {
   CommandHarness server(command_families());
   const std::string refused =
       "(error) EXECABORT Transaction discarded because of: a transaction with a command that cannot leave";
@@ -404,7 +404,7 @@ TEST_CASE("transaction is slow: the slow log shows its commands, without passwor
   CHECK(has("CONFIG SET maxmemory 1 requirepass (redacted) "));
 }
 
-TEST_CASE("slow log has arguments only if configured, and removes them when the setting changes") {
+TEST_CASE("slow log: arguments are kept only if configured, and removed when the setting changes") {
   CommandHarness server(command_families());
   server.observers.slow_log.configure(0, 100, false);
   const auto latest = [&server] {
@@ -445,7 +445,7 @@ TEST_CASE("WATCH names a key that is watched already: the version of the first W
   CHECK(server("EXEC") == "(nil)");
 }
 
-TEST_CASE("client has subscriptions and tracked prefixes: they count as its connection's memory until they end") {
+TEST_CASE("client has subscriptions and tracked prefixes: their memory is charged to its connection until they end") {
   CommandHarness server(command_families());
   const std::string name(10'000, 'n');
   server.raw({"SUBSCRIBE", name});

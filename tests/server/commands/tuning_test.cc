@@ -14,7 +14,7 @@ const std::span<const CommandSpec> kFamilies[] = {string_commands(), tuning_comm
 
 }  // namespace
 
-TEST_CASE("database is read-only: TUNE.APPLY is refused like a write, before anything is advised") {
+TEST_CASE("database is read-only: TUNE.APPLY is refused like a write, and computes no advice") {
   CommandHarness server(kFamilies);
   server("SET k v");
   CHECK(server("TUNE.APPLY") == "(error) ERR no advice: the history has 1 operations, and needs 1000");

@@ -37,7 +37,7 @@ KeySet put(const char* key, DatabaseId database = 0) {
 
 }  // namespace
 
-TEST_CASE("write of a marked key is committed: the marks are broken; a write of another key does not break them") {
+TEST_CASE("write of a key that a long write has marked commits: the marks are broken; writes of other keys break none") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -57,7 +57,7 @@ TEST_CASE("write of a marked key is committed: the marks are broken; a write of 
   CHECK_FALSE(intents.is_broken(*marks));
 }
 
-TEST_CASE("whole database is marked: a write of any key breaks the marks; firm marks: the write waits, FLUSHDB does not") {
+TEST_CASE("long write marks a whole database: a write of any key breaks the marks, or waits if the marks are firm") {
   Intents intents;
   Loop loop;
   const auto marks = std::make_shared<Intents::Marks>();
@@ -84,7 +84,7 @@ TEST_CASE("whole database is marked: a write of any key breaks the marks; firm m
   CHECK(loop.resumed == std::vector<std::uint64_t>{2, 3});
 }
 
-TEST_CASE("keys have firm marks: writes of these keys wait, and are resumed when the marks are removed") {
+TEST_CASE("long write has firm marks on keys: other writes of these keys wait until the marks are removed") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -101,7 +101,7 @@ TEST_CASE("keys have firm marks: writes of these keys wait, and are resumed when
   CHECK(loop.resumed.size() == 2);
 }
 
-TEST_CASE("range delete, FLUSHDB or SWAPDB: it waits for no marks, and breaks the marks in its databases") {
+TEST_CASE("range delete, FLUSHDB or SWAPDB: it does not wait for marks of long writes, and breaks those of its databases") {
   const bool firm = GENERATE(false, true);
   WriteBatch batch;
   const int kind = GENERATE(0, 1, 2, 3);
@@ -122,7 +122,7 @@ TEST_CASE("range delete, FLUSHDB or SWAPDB: it waits for no marks, and breaks th
   CHECK_FALSE(intents.must_wait(put("x", 1), nullptr, {&loop, 1}));  // writers do not wait for broken marks
 }
 
-TEST_CASE("two commands need firm marks on one key: one gets them, and the other waits and holds no marks") {
+TEST_CASE("two long writes need firm marks on one key: one gets its marks, and the other waits and holds none") {
   Intents intents;
   Loop loop;
   const auto first = marks_on({"a", "b"}), second = marks_on({"b", "c"}), soft = marks_on({"b"});
@@ -135,7 +135,7 @@ TEST_CASE("two commands need firm marks on one key: one gets them, and the other
   CHECK(intents.mark(second, true, {&loop, 2}));
 }
 
-TEST_CASE("key sets of 2 and 10,000 keys are compared: meets() returns whether they share a key") {
+TEST_CASE("key sets of 2 and 10,000 keys are compared: meets() returns true if they share a key") {
   KeySet few, many, others;
   few.add(0, 7);
   few.add(0, 70'007);

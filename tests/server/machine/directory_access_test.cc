@@ -63,7 +63,7 @@ TEST_CASE("data directory belongs to root: another user is refused, and the erro
                    std::to_string(::getegid()) + " " + directory.path());
 }
 
-TEST_CASE("data directory is missing in a parent of root: the error names the parent and a remedy for a volume") {
+TEST_CASE("data directory is missing, and its parent belongs to root: the error names the parent and a remedy") {
   if (!may_become_another()) return;
   const Directory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);

@@ -38,14 +38,14 @@ TEST_CASE("file_limit_for() returns a limit of open files with which all wanted 
   }
 }
 
-TEST_CASE("one or two cores: one event loop and one merge thread") {
+TEST_CASE("machine has one or two cores: the server has one event loop and one merge thread") {
   for (const unsigned cores : {1u, 2u}) {
     CHECK(event_loops_for(cores) == 1);
     CHECK(merge_threads_for(cores) == 1);
   }
 }
 
-TEST_CASE("many cores: half as many event loops, a quarter as many merge threads") {
+TEST_CASE("machine has many cores: half as many event loops, and a quarter as many merge threads") {
   CHECK(event_loops_for(3) == 1);
   CHECK(event_loops_for(16) == 8);
   CHECK(event_loops_for(64) == 16);

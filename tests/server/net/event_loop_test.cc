@@ -615,7 +615,7 @@ TEST_CASE("command waits: only its own client is delayed, and the replies are in
   h.expect(slow, "+OK\r\n" + bulk("last") + bulk("later still"));
 }
 
-TEST_CASE("command sink has a file descriptor: its events wake the loop") {
+TEST_CASE("command sink's file descriptor has an event: the event loop wakes") {
   Harness h;
   h.watch_event();
   const int fd = h.connect();
@@ -655,7 +655,7 @@ TEST_CASE("command is resumed on its event loop's own thread: the client is serv
   CHECK(h.sink.rerun_in == h.sink.resumed_in);
 }
 
-TEST_CASE("client that has disconnected or does not wait is resumed: nothing happens") {
+TEST_CASE("client to be resumed does not wait or has disconnected: nothing happens") {
   Harness h;
   const int fd = h.connect();
   h.loop->resume(999);
@@ -687,7 +687,7 @@ TEST_CASE("replies depend on the log: they are sent once the log has their data;
   h.expect(fd, "+SEEN\r\n");
 }
 
-TEST_CASE("several passes wait for the log: the wait is reported for one pass at a time") {
+TEST_CASE("several passes wait until the log has their writes: the end of this wait is reported for one pass at a time") {
   Harness h;
   const int fd = h.connect(), other = h.connect();
   const auto logged = [&] {
@@ -719,7 +719,7 @@ TEST_CASE("several passes wait for the log: the wait is reported for one pass at
   CHECK(logged() == 2);
 }
 
-TEST_CASE("log reaches a reply's seq while the socket is full: the reply leaves once there is room") {
+TEST_CASE("log has the data of a reply while the socket is full: the reply is sent once the socket has room") {
   Harness h;
   const int fd = h.connect();
   constexpr std::size_t kBig = 900'000;  // more than the socket takes, and less than the limit that stops the client's commands
@@ -960,7 +960,7 @@ TEST_CASE("output falls below the soft limit and exceeds it again: the configure
   CHECK(client.closes() == 1);
 }
 
-TEST_CASE("big values being received exceed the limit for all clients: the client gets -OOM and stays connected") {
+TEST_CASE("big values that clients are sending exceed the memory limit: a client gets -OOM and stays connected") {
   Harness h;
   h.memory.most_values = 3 << 20;
   const std::string head = "*2\r\n$4\r\nECHO\r\n$2000000\r\n", part(1'900'000, 'x'), rest(100'000, 'x');
@@ -1060,7 +1060,7 @@ TEST_CASE("client has a large unread reply that is charged to its command: the s
   CHECK(h.loop->counters().memory_closes.get() == 0);
 }
 
-TEST_CASE("memory is spent: the client with the largest buffers is closed, and clients with small buffers stay") {
+TEST_CASE("memory is spent: the client with the largest buffers is closed, and clients with small buffers stay connected") {
   Harness h;
   const int hoarder = h.connect(), modest = h.connect();
   std::string arguments = "*1000000\r\n";

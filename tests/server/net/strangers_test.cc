@@ -21,7 +21,7 @@ TEST_CASE("unauthenticated connections are too many: the network with the most o
   CHECK_FALSE(strangers.take_one_to_close());
 }
 
-TEST_CASE("peer of an unauthenticated connection sends no more: it is closed before the others of its host") {
+TEST_CASE("unauthenticated client has closed its sending side: it is disconnected before others of its host") {
   Strangers strangers;
   strangers.add({1, "a", "a", nullptr});
   strangers.add({2, "a", "a", nullptr});

@@ -42,7 +42,7 @@ std::size_t bytes_in_memory(const std::vector<char*>& blocks) {
   return static_cast<std::size_t>(std::count_if(blocks.begin(), blocks.end(), in_memory)) * kBlockBytes;
 }
 
-TEST_CASE("another thread frees blocks: they return to the system although the thread that took them is idle") {
+TEST_CASE("another thread frees reply memory: it returns to the system although the allocating thread is idle") {
   set_shared_block_bytes(kShared);
   with_blocks_of_idle_thread(4096, [](std::vector<char*>& blocks) {  // 64 MiB
     CHECK(bytes_in_memory(blocks) == 4096 * kBlockBytes);
@@ -53,7 +53,7 @@ TEST_CASE("another thread frees blocks: they return to the system although the t
   });
 }
 
-TEST_CASE("thread that gave back a block has ended: another thread gets this block") {
+TEST_CASE("thread has freed a block of reply memory and ended: another thread gets this block") {
   char* given = nullptr;
   std::thread([&] {
     given = take_block();
@@ -65,7 +65,7 @@ TEST_CASE("thread that gave back a block has ended: another thread gets this blo
   for (char* const block : taken) give_block(block);
 }
 
-TEST_CASE("blocks are taken: they are distinct and keep their bytes") {
+TEST_CASE("blocks of reply memory are allocated: they are distinct and keep their bytes") {
   set_shared_block_bytes(kShared);
   std::vector<char*> blocks;
   for (std::size_t round = 0; round < 3; ++round) {
@@ -82,7 +82,7 @@ TEST_CASE("blocks are taken: they are distinct and keep their bytes") {
   }
 }
 
-TEST_CASE("reply was sent: its memory is free although the thread that built it is idle") {
+TEST_CASE("reply was sent: its memory is freed although the thread that built the reply is idle") {
   set_shared_block_bytes(kShared);
   const std::string value(60'000, 'x');
   std::vector<char*> blocks;

@@ -23,7 +23,7 @@ std::shared_ptr<const std::string> value_of(std::size_t bytes) { return std::mak
 
 }  // namespace
 
-TEST_CASE("large shared value leaves an output buffer: the disposer frees it; a small value is freed at once") {
+TEST_CASE("large shared value leaves an output buffer: the disposer thread frees it; a small value is freed at once") {
   KeepingDisposer disposer;
   OutputBuffer out;
   auto large = value_of(kDisposedBytes), small = value_of(kDisposedBytes - 1);
@@ -45,7 +45,7 @@ TEST_CASE("large shared value leaves an output buffer: the disposer frees it; a 
   CHECK(watched_small.expired());
 }
 
-TEST_CASE("command has a large argument: the disposer frees the argument when the command ends in any way") {
+TEST_CASE("command has a large argument: the disposer thread frees the argument, however the command ends") {
   KeepingDisposer disposer;
   ParserLimits limits;
   const std::string bytes(kDisposedBytes, 'a');

@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("pieces have every size: they keep their bytes until all are released") {
+TEST_CASE("GatheredMemory allocates pieces of every size: they keep their bytes until all are released") {
   GatheredMemory memory;
   std::vector<std::pair<Bytes, std::string>> pieces;
   for (std::size_t i = 0; i < 3000; ++i) {
@@ -28,7 +28,7 @@ TEST_CASE("pieces have every size: they keep their bytes until all are released"
   CHECK(moved.copy("again") == "again");
 }
 
-TEST_CASE("few pieces are allocated: they take little memory; many pieces: their memory comes from the system") {
+TEST_CASE("GatheredMemory allocates few pieces: it takes little memory; many pieces: their memory comes from the system") {
   GatheredMemory memory;
   memory.allocate(100);
   CHECK(memory.memory_bytes() == GatheredMemory::kFirstBlockBytes);

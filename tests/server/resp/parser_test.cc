@@ -105,13 +105,13 @@ void same_however_split(const std::string& input, const ParserLimits& limits, un
 
 }  // namespace
 
-TEST_CASE("pipelined and inline commands are parsed") {
+TEST_CASE("pipelined and inline commands are received: the parser returns each command") {
   const Outcome got = whole("*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\nset a \"b\\x41\\n\" 'c d'\n*1\r\n$0\r\n\r\n");
   REQUIRE(got.commands == std::vector<std::vector<std::string>>{{"GET", "k"}, {"PING"}, {"set", "a", "bA\n", "c d"}, {""}});
   REQUIRE(got.failure == RequestParser::Failure::kNone);
 }
 
-TEST_CASE("valid and invalid requests of each kind: they give commands, a protocol error or another failure") {
+TEST_CASE("request is valid or invalid in any way: the parser returns commands, a protocol error or another failure") {
   const auto error = [](const std::string& input, const ParserLimits& limits = {}) {
     same_however_split(input, limits, 1);
     const Outcome got = whole(input, limits);
@@ -232,7 +232,7 @@ TEST_CASE("client announces a big bulk: the parser's memory grows with received 
   CHECK(parser.memory() < (2 << 20));
 }
 
-TEST_CASE("a million arguments are announced: they take no memory before they are received") {
+TEST_CASE("client announces a million arguments: they take no memory before they are received") {
   RequestParser parser;
   parser.feed("*1048576\r\n$1\r\na\r\n", {});
   REQUIRE(parser.parse({}, 10) == 0);
@@ -334,7 +334,7 @@ TEST_CASE("command has big arguments: they count in big_memory() until the comma
   CHECK(parser.big_memory() == 0);
 }
 
-TEST_CASE("big arguments are handed over: they stay valid, and the parser does not count their memory any more") {
+TEST_CASE("big arguments are handed over to a new owner: they stay valid, and the parser stops counting their memory") {
   RequestParser parser;
   parser.feed(resp({"SET", "a", std::string(100'000, 'x')}) + resp({"SET", "b", std::string(200'000, 'y')}) +
                   "*2\r\n$150000\r\n" + std::string(10, 'z'),
@@ -358,7 +358,7 @@ TEST_CASE("big arguments are handed over: they stay valid, and the parser does n
   CHECK(parser.big_memory() == 0);
 }
 
-TEST_CASE("buffer grows by megabytes: arguments of the incomplete command stay valid until the command is discarded") {
+TEST_CASE("parser's buffer grows by megabytes: arguments of the incomplete command stay valid until it is dropped") {
   constexpr int kCount = 100'000;
   std::string input = "*" + std::to_string(kCount + 1) + "\r\n$3\r\nDEL\r\n";
   const auto argument = [](int i) { return std::to_string(i) + std::string(40, 'a'); };

@@ -129,7 +129,7 @@ TEST_CASE("nested arrays get their lengths when they end: the reply has the righ
   golden(write, expected, expected);
 }
 
-TEST_CASE("rollback removes everything that a handler wrote") {
+TEST_CASE("handler's reply is rolled back: everything that the handler wrote is removed") {
   OutputBuffer out;
   Reply reply(&out);
   reply.bulk("kept");
@@ -156,7 +156,7 @@ TEST_CASE("rollback removes everything that a handler wrote") {
   CHECK(out.to_string() == "$4\r\nkept\r\n");
 }
 
-TEST_CASE("value is large: the output buffer refers to it without a copy, and releases it when it is sent") {
+TEST_CASE("reply has a large value: the output buffer refers to the value without a copy until it is sent") {
   OutputBuffer out;
   Reply reply(&out);
   const auto owner = std::make_shared<const std::string>(1 << 20, 'x');
@@ -193,7 +193,7 @@ TEST_CASE("reply exceeds the output limit: it is dropped, and writing to the buf
   CHECK(out.overflown());
 }
 
-TEST_CASE("writes, sends and rollbacks are random: the bytes stay in order") {
+TEST_CASE("random writes, sends and rollbacks of replies: the sent bytes are in order") {
   std::mt19937 random(7);
   OutputBuffer out;
   std::string expected, got;

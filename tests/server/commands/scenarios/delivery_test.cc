@@ -83,9 +83,7 @@ Lines events(int keys, const char* event) {
 
 }  // namespace
 
-TEST_CASE(
-    "command changes many keys: their notifications are sent in slices before the reply, and other clients are served in "
-    "between") {
+TEST_CASE("command changes many keys: its notifications are sent in slices before the reply, and other clients run in between") {
   SlicedServer server;
   server.notify("EA");
   Asked set = server.ask(1, many("MSET", 600, true));
@@ -307,7 +305,7 @@ TEST_CASE("MGET of 2,000 keys by a tracking client: its keys are tracked before 
   CHECK(server.published.size() == 1998);
 }
 
-TEST_CASE("long command writes new and old keys: only keys that did not exist before are published as new") {
+TEST_CASE("long command writes new and old keys: the event `new` is published only for keys that did not exist") {
   SlicedServer server;
   server.notify("En");
   CHECK(server.beside("SET k7 v") == "OK");

@@ -340,7 +340,7 @@ TEST_CASE("write is stalled: it waits, and delays neither other clients nor a FL
   CHECK(slow[0].arguments.back().starts_with("(waited: stall 1"));
 }
 
-TEST_CASE("database becomes read-only while a write waits for the end of a stop: the write is refused") {
+TEST_CASE("database becomes read-only while a write is stopped: the write is refused") {
   CommandHarness server(families());
   server.stop_writes();
   const std::vector<Bytes> set{"SET", "k", "new"};
@@ -403,7 +403,7 @@ TEST_CASE("handler sees newer data than its view: the reply waits until the log 
   CHECK(server.client(3).seen_seq == after_set);
 }
 
-TEST_CASE("commands run: calls, failures, rejections, hits and misses are counted") {
+TEST_CASE("commands succeed, fail or are refused: calls, failures, rejections, hits and misses are counted") {
   CommandHarness server(families());
   server("SET n x");
   server("INCR n");
@@ -428,7 +428,7 @@ TEST_CASE("commands run: calls, failures, rejections, hits and misses are counte
   CHECK(server.stats.commands()[server.table.find("get")->index].calls == 0);
 }
 
-TEST_CASE("command has waited: its time in the slow log includes the waits, and the entry names them") {
+TEST_CASE("command has waited: its time in the slow log includes the wait, and the entry names the kind of wait") {
   CommandHarness server(families());
   server.observers.slow_log.configure(10'000, 100, true);
   const auto latest = [&server] {
@@ -513,7 +513,7 @@ TEST_CASE("key is too long, where a zero byte counts as two bytes: the command i
   CHECK(show(server.raw({"GET", std::string(kMaxKeyBytes / 2 + 1, '\0')})).starts_with("(error) ERR a key of"));
 }
 
-TEST_CASE("each status code has its error reply") {
+TEST_CASE("handler returns a status: each status code has its own error reply") {
   CHECK(error_reply(wrong_type()).starts_with("WRONGTYPE Operation"));
   CHECK(error_reply(Status::invalid_argument("key is too long")) == "ERR key is too long");
   CHECK(error_reply(Status::out_of_memory("x")) == "OOM command not allowed when used memory > 'memory_budget'.");

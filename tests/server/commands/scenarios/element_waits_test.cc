@@ -223,7 +223,7 @@ TEST_CASE("blocking command has too many keys for its event loop: it runs on a t
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("command names more keys than it may wait for: it fails, unless one of them has an element") {
+TEST_CASE("blocking command names too many keys to wait for: it fails, unless one of the keys has an element") {
   Server server;
   std::vector<std::string> words{"BLPOP"};
   for (std::size_t i = 0; i <= KeyWaiters::kMaxKeys; ++i) words.push_back("k" + std::to_string(i));
@@ -259,7 +259,7 @@ TEST_CASE("writes are stopped when an element comes: the client gets it once wri
   CHECK(pop->reply() == "[\"q\", \"a\"]");
 }
 
-TEST_CASE("timeout is not a number, negative, or too large: the error is Redis's") {
+TEST_CASE("blocking timeout is not a number, negative, or too large: the error is Redis's") {
   Server server;
   CHECK(server("BLPOP q x") == "(error) ERR timeout is not a float or out of range");
   CHECK(server("BLPOP q nan") == "(error) ERR timeout is not a float or out of range");

@@ -61,7 +61,7 @@ TEST_CASE("database is being opened: every command with the loading flag replies
   CHECK(ran > 60);
 }
 
-TEST_CASE("database is being opened: INFO shows it") {
+TEST_CASE("database is being opened: INFO reports that it is loading") {
   Loading loading;
   const std::string info = loading("INFO persistence");
   CHECK(info.find("\\nloading:1") != std::string::npos);

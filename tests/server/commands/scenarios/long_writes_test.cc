@@ -344,7 +344,7 @@ TEST_CASE("long write fails: no marks on keys and no write remain") {
   CHECK(server.beside("GET k") == "\"a\"");
 }
 
-TEST_CASE("expiry passes before the commit of a long write: the long write runs again") {
+TEST_CASE("key expires before the commit of a long write: the long write runs again") {
   TwoLoops server;
   server.beside("SET k a PX 100");
   Asked asked = server.ask(1, {"LONGW", "k"});

@@ -181,7 +181,7 @@ TEST_CASE("several commands wait for memory at the same time: they do not wait f
   CHECK(server.client(4).out.to_string() == ":25165824\r\n");
 }
 
-TEST_CASE("no flush can make room for a command: it is refused at once") {
+TEST_CASE("no flush can make room for a command's value: the command is refused at once") {
   FullMemTables server;
   server.db->memory().charge(kCommands, 45 * kMiB);
   const std::string reply = server("EXPIRE old 50");
@@ -191,7 +191,7 @@ TEST_CASE("no flush can make room for a command: it is refused at once") {
   server.db->memory().release(kCommands, 45 * kMiB);
 }
 
-TEST_CASE("command adds 100,000 elements: it reserves memory for their index") {
+TEST_CASE("command adds 100,000 elements to a collection: memory is reserved for the index of the elements") {
   CommandHarness server(command_families());
   const std::uint64_t charged = server.db->memory().room() - 10 * kMiB;
   server.db->memory().charge(kCommands, charged);

@@ -45,7 +45,7 @@ TEST_CASE("user has all rights: its commands are not checked, and commands of ot
   CHECK((session_of(server.client(2)).modes & Session::kChecked) == 0);
 }
 
-TEST_CASE("command has keys: the user needs the right to the command's access to each key", "[acl]") {
+TEST_CASE("command has keys: the user needs the right to read or write each key as the command does", "[acl]") {
   Harness server;
   server.log_in("+@all %R~r:* %W~w:* ~b:*");
   CHECK(server.app("GET r:1") == "(nil)");
@@ -145,7 +145,7 @@ TEST_CASE("every command with keys states the access by which the rights to its 
   }
 }
 
-TEST_CASE("command has channels: the user needs the right to them", "[acl]") {
+TEST_CASE("PUBLISH or SUBSCRIBE has channels: the user needs the right to each of them", "[acl]") {
   Harness server;
   server.log_in("+@all ~* &news.*");
   const std::string no_channel = "(error) NOPERM No permissions to access a channel";
@@ -188,7 +188,7 @@ TEST_CASE("AUTH, HELLO, QUIT and RESET need no right, and after RESET the client
   CHECK(server.app("ACL WHOAMI") == "\"default\"");
 }
 
-TEST_CASE("rule allows a first argument: the otherwise denied command runs with that argument", "[acl]") {
+TEST_CASE("ACL rule allows a first argument: the otherwise denied command runs with that argument", "[acl]") {
   Harness server;
   server.log_in("+@all -select +select|1");
   CHECK(server.app("SELECT 1") == "OK");
@@ -210,7 +210,7 @@ TEST_CASE("command is denied: ACL LOG lists it beside failed authentications", "
         std::string::npos);
 }
 
-TEST_CASE("ACL GETUSER and DRYRUN have the right replies in both protocols", "[acl]") {
+TEST_CASE("ACL GETUSER and ACL DRYRUN reply as in Redis", "[acl]") {
   Harness server;
   server.log_in("~a* %R~b* &c +@read -get (~x +set)");
   CHECK(server("ACL GETUSER carol") == "(nil)");
@@ -230,7 +230,7 @@ TEST_CASE("ACL GETUSER and DRYRUN have the right replies in both protocols", "[a
   CHECK(server("ACL GETUSER carol") == "(nil)");
 }
 
-TEST_CASE("replies of ACL SETUSER and DELUSER report the change", "[acl]") {
+TEST_CASE("ACL SETUSER replies OK or the error in a rule, and ACL DELUSER the number of removed users", "[acl]") {
   Harness server;
   CHECK(server("ACL SETUSER a") == "OK");
   CHECK(server("ACL USERS") == "[\"a\", \"default\"]");

@@ -157,7 +157,7 @@ TEST_CASE("sorted set is deleted, created again, moved or stored: ZRANK returns 
   z.check();
 }
 
-TEST_CASE("ranks in a sorted set of 20,000 members: after one command that reads all members, the next read few") {
+TEST_CASE("ZRANK in a set of 20,000 members: the first command may read all members, later commands read few") {
   Ranked z(5);
   std::string command;
   for (std::uint64_t i = 0; i < 20'000; ++i) {

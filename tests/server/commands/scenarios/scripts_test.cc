@@ -8,7 +8,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("script writes: its batch has each operation once") {
+TEST_CASE("script writes keys: the committed batch has each operation once") {
   CommandHarness server(command_families());
   server("SET made 1");
   const auto operations = [&](const std::string& script) {

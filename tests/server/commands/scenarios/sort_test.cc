@@ -34,7 +34,7 @@ void send_to_disk(CommandHarness& server) {
 
 }  // namespace
 
-TEST_CASE("keys of BY and GET are on disk: their pages are read together") {
+TEST_CASE("SORT with BY and GET needs keys on disk: their pages are read together") {
   CommandHarness server(command_families());
   constexpr int kKeys = 500;
   push_numbers(server, kKeys);
@@ -51,7 +51,7 @@ TEST_CASE("keys of BY and GET are on disk: their pages are read together") {
   CHECK(server("LRANGE d 0 -1") == "[\"value 499" + std::string(200, '.') + "\"]");
 }
 
-TEST_CASE("values of BY do not fit into memory: SORT ALPHA fails, and SORT without ALPHA needs one value at a time") {
+TEST_CASE("values of BY do not fit into memory: SORT ALPHA fails; SORT without ALPHA reads one value at a time") {
   CommandHarness server(command_families());  // its budget is 64 MiB
   const std::string number = std::string(2 << 20, '0');
   push_numbers(server, 40);

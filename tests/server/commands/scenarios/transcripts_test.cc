@@ -19,7 +19,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("transcripts: each command gets the reply in the file") {
+TEST_CASE("transcript file has commands and replies: each command gets its reply from the server") {
   std::unique_ptr<CommandHarness> server;
   const auto start = [&server](const std::string&) {
     server.reset();

@@ -48,7 +48,7 @@ bool grouped(CommandHarness& server) { return server.client(1).seen_seq == serve
 
 }  // namespace
 
-TEST_CASE("overwrites of two clients are consecutive: they commit together, and each client gets its replies") {
+TEST_CASE("SETs of two clients are consecutive in a pass: they commit together, and each client gets its replies") {
   CommandHarness server(command_families());
   Pass pass(ready(server), {{1, "SET a 1"}, {1, "SETEX b 100 2"}, {2, "PSETEX c 100000 3"}, {2, "SET a 4"}, {1, "SET d 5"}});
   pass.run();
@@ -155,7 +155,7 @@ TEST_CASE("a client tracks keys: overwrites are not grouped, since each has inva
   CHECK(pass.replies(1) == "OK\nOK");
 }
 
-TEST_CASE("writes are stopped: overwrites of a group have no effect until they run again") {
+TEST_CASE("writes are stopped: grouped SETs have no effect, and wait until they can run again") {
   CommandHarness server(command_families());
   ready(server);
   server.stop_writes();
