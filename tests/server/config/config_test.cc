@@ -54,7 +54,7 @@ void set(Config& config, const std::string& name, const std::string& value) {
 
 }  // namespace
 
-TEST_CASE("sizes and durations are parsed and printed") {
+TEST_CASE("sizes and durations are parsed and printed with their units; texts without a unit are refused") {
   CHECK(*parse_size("64MiB") == 64u << 20);
   CHECK(*parse_size("0") == 0);
   CHECK(*parse_size("7B") == 7);
@@ -296,7 +296,7 @@ TEST_CASE("command line, environment and file have the same key: the command lin
   CHECK(policy.engine.tree.policy.parameters.empty());
 }
 
-TEST_CASE("key is given by its older name: its value counts unless the same source has the present name") {
+TEST_CASE("key is given by its older name: its value counts, unless the same source has its present name") {
   CHECK(loaded("storage: { memtable_size: 1MiB }").engine.tree.memtable_size == 1 << 20);
   CHECK(loaded("storage: { memtable_size: 1MiB }\ntree: { memtable_size: 2MiB }").engine.tree.memtable_size == 2 << 20);
   CHECK(loaded("tree: { memtable_size: 2MiB }\nstorage: { memtable_size: 1MiB }").engine.tree.memtable_size == 2 << 20);
@@ -331,7 +331,7 @@ TEST_CASE("shipped configuration file: it has every key with its default and a c
   }
 }
 
-TEST_CASE("text that a key prints is set again: the value is the same; a value beyond its bounds is refused") {
+TEST_CASE("value that a configuration key prints is set again: it is accepted; a value beyond the bounds is refused") {
   Config config;
   std::set<std::string> names, redis_names;
   for (const ConfigKey& key : config_keys()) {
@@ -365,7 +365,7 @@ TEST_CASE("text that a key prints is set again: the value is the same; a value b
   }
 }
 
-TEST_CASE("key is named as in Redis: its values are read and printed in Redis's form") {
+TEST_CASE("configuration key has a name in Redis: under this name, values are read and printed in Redis's form") {
   Config config;
   const auto get = [&](const char* name) {
     const ConfigKeyPtr key = find_redis_key(name);
@@ -416,12 +416,12 @@ TEST_CASE(
   CHECK(find_config_key("tree.page_size") == find_config_key("tree.page_size"));
 }
 
-TEST_CASE("no value has changed: CONFIG REWRITE leaves the file as it is") {
+TEST_CASE("no configuration value has changed: CONFIG REWRITE leaves the file as it is") {
   const std::string text = shipped();
   CHECK(rewritten(text, [](Config&) {}) == text);
 }
 
-TEST_CASE("values have changed: CONFIG REWRITE changes them in place, and comments and order stay") {
+TEST_CASE("configuration values have changed: CONFIG REWRITE changes them in place, and comments and order stay") {
   const std::string text =
       "# top\nserver:   # the server\n  port: 7000 # port\n  bind: [1.2.3.4, '::']   # list\n  password: \"x # y\"  # secret\n"
       "storage: { fsync: always, dir: ./d }  # flow\n# end\n";
@@ -464,7 +464,7 @@ TEST_CASE("merge policy has changed: CONFIG REWRITE removes the parameters of th
         "tree: { policy: { name: leveling }, page_size: 8KiB }\n");
 }
 
-TEST_CASE("file has both names of a key, or the older: CONFIG REWRITE leaves one, with the configured value") {
+TEST_CASE("file has the older name of a key: CONFIG REWRITE leaves one name, with the configured value") {
   const auto to_16 = [](Config& c) { set(c, "tree.memtable_size", "16MiB"); };
   const auto nothing = [](Config&) {};
   const std::string older = "storage:\n  dir: ./d\n  memtable_size: 8MiB\n";

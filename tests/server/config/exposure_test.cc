@@ -19,14 +19,14 @@ TEST_CASE("password is set and metrics are on loopback: no line about open ports
   CHECK(exposure_of(bound_to({"127.0.0.1", "::1"}), true, 6379).line.empty());
 }
 
-TEST_CASE("no password is set, and the port is on loopback: the start logs the port, not as a warning") {
+TEST_CASE("no password is set, and the port is on loopback: the start logs the port as information, not a warning") {
   const Exposure exposure = exposure_of(bound_to({"127.0.0.1", "::1"}), false, 7000);
   CHECK_FALSE(exposure.warning);
   CHECK(exposure.line ==
         "no password is set: port 7000 is open to every user of this machine, and to no other machine (server.bind)");
 }
 
-TEST_CASE("protected mode, and no password: a warning says that other machines are refused, and how to serve them") {
+TEST_CASE("protected mode is on without a password: a warning says that other machines are refused, and the remedy") {
   for (const char* address : {"*", "0.0.0.0", "::", "10.1.2.3"}) {
     const Exposure exposure = exposure_of(bound_to({"127.0.0.1", address}), false, 6379);
     CHECK(exposure.warning);
@@ -35,7 +35,7 @@ TEST_CASE("protected mode, and no password: a warning says that other machines a
   }
 }
 
-TEST_CASE("neither password nor protected mode: a warning says that every client is served, and how to change that") {
+TEST_CASE("neither password nor protected mode: a warning says that every client is served, and the remedy") {
   Config config = bound_to({"*"});
   config.protected_mode = false;
   const Exposure exposure = exposure_of(config, false, 6379);

@@ -87,7 +87,7 @@ TEST_CASE("threads are auto: the start logs their numbers and how these follow f
   CHECK(start.says("storage.background_threads 2: a quarter of 8 processors, at least 1"));
 }
 
-TEST_CASE("clients need no password: the last line says so, as a warning if other machines reach the port") {
+TEST_CASE("clients need no password: the last line of the start says so, as a warning if other machines reach the port") {
   Start start;
   start.facts.password_required = false;
   CHECK(start.lines().back().starts_with("no password is set"));

@@ -13,7 +13,7 @@ AclLogEntry entry(const std::string& user, std::int64_t ms) {
 
 }  // namespace
 
-TEST_CASE("failures are equal and within a minute: one entry counts them and moves to the front") {
+TEST_CASE("ACL LOG: equal failures come within a minute: one entry counts them and moves to the front") {
   AclLog log;
   log.add(entry("a", 1'000));
   log.add(entry("b", 2'000));
@@ -33,7 +33,7 @@ TEST_CASE("failures are equal and within a minute: one entry counts them and mov
   CHECK(log.newest(10).empty());
 }
 
-TEST_CASE("failures are of more kinds than the log has room for: the newest stay") {
+TEST_CASE("ACL LOG: failures are of more kinds than the log may keep: the newest entries stay") {
   AclLog log;
   for (int i = 0; i < 200; ++i) log.add(entry(std::to_string(i), 1'000));
   const auto entries = log.newest(1'000);
@@ -42,7 +42,7 @@ TEST_CASE("failures are of more kinds than the log has room for: the newest stay
   CHECK(entries.back().user == "72");
 }
 
-TEST_CASE("limit of the log becomes smaller: the oldest entries are removed, and a limit of 0 keeps none") {
+TEST_CASE("ACL LOG: its limit becomes smaller: the oldest entries are removed; a limit of 0 keeps none") {
   AclLog log;
   for (int i = 0; i < 5; ++i) log.add(entry(std::to_string(i), 1'000));
   log.set_limit(2);
@@ -53,7 +53,7 @@ TEST_CASE("limit of the log becomes smaller: the oldest entries are removed, and
   CHECK(log.newest(10).empty());
 }
 
-TEST_CASE("denials have different reasons: they have separate entries, and a long key is shortened") {
+TEST_CASE("ACL LOG: denials have different reasons: each reason has an entry, and a long key is shortened") {
   AclLog log;
   AclLogEntry denied = entry("a", 1'000);
   denied.object = std::string(5'000, 'k');
@@ -68,7 +68,7 @@ TEST_CASE("denials have different reasons: they have separate entries, and a lon
   CHECK(entries[1].object.size() == 1'024);
 }
 
-TEST_CASE("denials of any number and size: they take at most a part of the memory budget, to which they are charged") {
+TEST_CASE("ACL LOG: denials are many and large: entries are charged to the memory budget, up to a part of it") {
   AclLog log;
   std::size_t charged = 0;
   log.memory.charge = [&](std::size_t bytes) { charged += bytes; };
@@ -93,7 +93,7 @@ TEST_CASE("denials of any number and size: they take at most a part of the memor
   CHECK(log.memory_bytes() == 0);
 }
 
-TEST_CASE("failure of another client is counted in an older entry: the memory of that entry follows") {
+TEST_CASE("ACL LOG: entry gets a longer client description: the memory of the log grows") {
   AclLog log;
   log.add(entry("a", 1'000));
   const std::size_t before = log.memory_bytes();

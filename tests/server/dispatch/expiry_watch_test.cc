@@ -28,7 +28,7 @@ std::vector<std::string> due(ExpiryWatch& watch, Millis now) {
 
 using Keys = std::vector<std::string>;
 
-TEST_CASE("key with an expiry is written: it is reported once, at its expiry, unless it is written again") {
+TEST_CASE("expiry watch: key with an expiry is written: it is reported once, at its last expiry") {
   ExpiryWatch watch;
   watch.written(0, "before", 100, 0);  // the watch is off
   watch.set_mode(true, false, 0);
@@ -46,7 +46,7 @@ TEST_CASE("key with an expiry is written: it is reported once, at its expiry, un
   CHECK(due(watch, 1000).empty());
 }
 
-TEST_CASE("field of a hash expires: the watch reports its element, and the end of a hash with its last field comes later") {
+TEST_CASE("expiry watch: field of a hash expires: it is reported, and the end of a hash without fields 1 ms later") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
   ElementKeys elements("h", 7);
@@ -61,7 +61,7 @@ TEST_CASE("field of a hash expires: the watch reports its element, and the end o
   CHECK(due(watch, 101) == Keys{"0:" + ExpiryWatch::end_of_fields("h")});
 }
 
-TEST_CASE("key had expired when it was written: it is reported although no sweep finds it") {
+TEST_CASE("expiry watch: key had expired when it was written: it is reported although no sweep finds it") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 1000);
   watch.written(0, "dead", 1001, 1001);
@@ -74,7 +74,7 @@ TEST_CASE("key had expired when it was written: it is reported although no sweep
   CHECK(due(watch, 1100) == Keys{"0:alive"});
 }
 
-TEST_CASE("command meets an expired key: the key is reported then, and only once") {
+TEST_CASE("expiry watch: command accesses an expired key: the key is reported at this access, and only once") {
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);
   watch.written(0, "a", 100, 0);
@@ -87,7 +87,7 @@ TEST_CASE("command meets an expired key: the key is reported then, and only once
   CHECK(due(watch, 1000).empty());
 }
 
-TEST_CASE("range or database is deleted, or the watch ends: the keys are forgotten") {
+TEST_CASE("expiry watch: range or database is deleted, or the watch is switched off: the keys are not reported") {
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);
   for (const char* key : {"a", "b", "c", "d"}) watch.written(0, key, 100, 0);
@@ -106,7 +106,7 @@ TEST_CASE("range or database is deleted, or the watch ends: the keys are forgott
   CHECK(due(watch, 400).empty());
 }
 
-TEST_CASE("key is written during a sweep: the write takes precedence over the sweep, and the next sweep begins where it ended") {
+TEST_CASE("expiry watch: key is written during a sweep: the key's new expiry counts, not the one that the sweep finds") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 1000);
   const auto sweep = watch.begin_sweep(1000);
@@ -131,7 +131,7 @@ TEST_CASE("key is written during a sweep: the write takes precedence over the sw
   CHECK(watch.begin_sweep(later)->after == sweep->until);
 }
 
-TEST_CASE("keys exceed the limit of the watch: it keeps those that expire first, and a later sweep finds the others") {
+TEST_CASE("expiry watch: keys exceed its limit: it keeps those that expire first, and a later sweep finds the others") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
   const auto sweep = watch.begin_sweep(0);
@@ -149,7 +149,7 @@ TEST_CASE("keys exceed the limit of the watch: it keeps those that expire first,
   CHECK(next->after < 10'000 + static_cast<Millis>(ExpiryWatch::kMaxKeys + 10) / 10);
 }
 
-TEST_CASE("too many keys expire at one moment: some are reported, and the next sweep continues after them") {
+TEST_CASE("expiry watch: too many keys expire at one moment: some are reported, and the next sweep begins after them") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 1000);
   const auto sweep = watch.begin_sweep(1000);
@@ -162,7 +162,7 @@ TEST_CASE("too many keys expire at one moment: some are reported, and the next s
   CHECK(next->after == 5000);
 }
 
-TEST_CASE("range is deleted during a sweep: none of its keys is reported, and the sweep is repeated") {
+TEST_CASE("expiry watch: range is deleted during a sweep: its keys are not reported, and the sweep is repeated") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
   const auto sweep = watch.begin_sweep(0);
@@ -176,7 +176,7 @@ TEST_CASE("range is deleted during a sweep: none of its keys is reported, and th
   CHECK(again->after < 100);
 }
 
-TEST_CASE("keys are long: as many of the earliest are kept as fit into memory") {
+TEST_CASE("expiry watch: long keys exceed its memory: it keeps those that expire first") {
   constexpr std::size_t kKeyBytes = std::size_t{1} << 20, kFit = ExpiryWatch::kMaxBytes / kKeyBytes;
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);
@@ -191,7 +191,7 @@ TEST_CASE("keys are long: as many of the earliest are kept as fit into memory") 
   CHECK(told.front().key[0] == '\0');
 }
 
-TEST_CASE("too many keys are written during a sweep: its results are dropped, and it is repeated") {
+TEST_CASE("expiry watch: too many keys are written during a sweep: the sweep's results are dropped, and it is repeated") {
   constexpr std::size_t kKeyBytes = std::size_t{1} << 20;
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);

@@ -58,7 +58,7 @@ TEST_CASE("thread of one class of work is busy: work of every other class runs, 
   slow->release.set_value();
 }
 
-TEST_CASE("100,000 cancelled works wait behind slow work: the queue drops most of them") {
+TEST_CASE("100,000 cancelled jobs are queued behind a slow job: the queue drops most of them") {
   ThreadOffload offload(1, 1);
   auto slow = std::make_shared<Work>();
   offload.submit(OffloadClass::kLong, slow);

@@ -106,7 +106,7 @@ TEST_CASE("latency percentiles cover all dispatchers, and start again after a re
   CHECK(stats.percentiles(1, asked)[1] == Approx(7'000'000).epsilon(0.02));
 }
 
-TEST_CASE("rate is the mean of the last 16 samples: a sample after a reset of its counter counts as no change") {
+TEST_CASE("rate is the mean of the last 16 samples: a sample after a reset of its counter is skipped") {
   RateMeter meter;
   CHECK(meter.per_second() == 0);
   std::uint64_t now = 1'000'000'000, total = 500;

@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("memory of a table changes: its charge is adjusted in whole steps, and not for less than a step") {
+TEST_CASE("memory of a table changes: its charge changes in whole steps; by less than a step: the charge stays") {
   constexpr std::size_t kStep = SteppedCharge::kStep;
   std::size_t charged = 0, calls = 0;
   SteppedCharge memory;

@@ -49,7 +49,7 @@ TEST_CASE("copy pass is over: its keys and values are known; a key that the next
   CHECK(keys.has({3, 31}));
 }
 
-TEST_CASE("pass reads a key twice with different values: its value is unknown, and the key counts once") {
+TEST_CASE("copy pass reads a key twice with different values: its value is unknown, and the key counts once") {
   KnownKeys keys = opened(KnownKeys::create(""));
   note(keys, {{1, 10}, {2, 20}, {1, 11}, {2, 20}, {1, 10}});
   keys.end_notes();
@@ -59,7 +59,7 @@ TEST_CASE("pass reads a key twice with different values: its value is unknown, a
   CHECK(keys.has({2, 20}));
 }
 
-TEST_CASE("first pass is interrupted: keys before the saved position are known, later keys have an unknown value") {
+TEST_CASE("first copy pass is interrupted: keys before the saved position are known, later keys have an unknown value") {
   const File file;
   std::uint64_t recorded = 0;
   {
@@ -81,7 +81,7 @@ TEST_CASE("first pass is interrupted: keys before the saved position are known, 
   CHECK(keys.to() == 5 * sizeof(Hashes));
 }
 
-TEST_CASE("later pass is interrupted twice: keys of the previous pass and of all its attempts are known") {
+TEST_CASE("later copy pass is interrupted twice: keys of the previous pass and of all its attempts are known") {
   const File file;
   std::uint64_t from = 0, to = 0;
   {

@@ -73,7 +73,7 @@ TEST_CASE("dump: payloads that Redis wrote are read") {
                          12)) == "abc");
 }
 
-TEST_CASE("dump: damaged payloads and payloads of other types are refused") {
+TEST_CASE("dump: payload is damaged or of another type: it is refused") {
   CHECK(!dump_is_sound(""));
   CHECK(!dump_is_sound(std::string(9, '\0')));
   const std::string good = dump_string("hello");

@@ -58,14 +58,14 @@ double score(double longitude, double latitude) { return static_cast<double>(geo
 
 }  // namespace
 
-TEST_CASE("position is encoded as a score: the score is that of Redis's documentation", "[geo]") {
+TEST_CASE("geo position is encoded as a score: the score is that of Redis's documentation", "[geo]") {
   CHECK(geo_score(kPalermo) == 3479099956230698);
   CHECK(geo_score(kCatania) == 3479447370796909);
   CHECK(hash_of(kPalermo) == "sqc8b49rny0");
   CHECK(hash_of(kCatania) == "sqdtr74hyu0");
 }
 
-TEST_CASE("score is decoded to a position: it is within half a cell of the original position", "[geo]") {
+TEST_CASE("geo score is decoded to a position: it is within half a cell of the original position", "[geo]") {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> longitudes(-180, 180), latitudes(-kMaxLatitude, kMaxLatitude);
   for (int i = 0; i < 10'000; ++i) {
@@ -95,7 +95,7 @@ TEST_CASE("score encodes no position, for example infinity: it is decoded to a p
   CHECK(geo_hash_number(-1.9) == -1);
 }
 
-TEST_CASE("distance between two places is that of Redis's documentation", "[geo]") {
+TEST_CASE("geo distance between two places is that of Redis's documentation", "[geo]") {
   const GeoPoint a = geo_point(static_cast<double>(geo_score(kPalermo))), b = geo_point(static_cast<double>(geo_score(kCatania)));
   CHECK(shown(geo_distance(a, b)) == "166274.1516");
   CHECK(shown(geo_distance(a, b) / *meters_of_unit("Mi")) == "103.3182");
@@ -103,13 +103,13 @@ TEST_CASE("distance between two places is that of Redis's documentation", "[geo]
   CHECK_FALSE(meters_of_unit("kmx"));
 }
 
-TEST_CASE("places are antipodes: their distance is half the circumference", "[geo]") {
+TEST_CASE("geo distance of antipodes is half the circumference of the earth", "[geo]") {
   for (double latitude = -85; latitude <= 85; latitude += 0.01) {
     REQUIRE(geo_distance({0, latitude}, {180, -latitude}) == Approx(3.14159265358979 * 6372797.560856));
   }
 }
 
-TEST_CASE("distance is formatted: the text has four digits after the point", "[geo]") {
+TEST_CASE("geo distance is formatted: the text has four digits after the point", "[geo]") {
   CHECK(shown(0) == "0.0000");
   CHECK(shown(0.00004) == "0.0000");
   CHECK(shown(0.99996) == "1.0000");
@@ -117,7 +117,7 @@ TEST_CASE("distance is formatted: the text has four digits after the point", "[g
   CHECK(shown(20020741.0001) == "20020741.0001");
 }
 
-TEST_CASE("any search area is covered by cells: there are at most nine, and they do not overlap", "[geo]") {
+TEST_CASE("area of a geo search is covered by cells: there are at most nine, and they do not overlap", "[geo]") {
   std::mt19937_64 random(2);
   std::uniform_real_distribution<double> longitudes(-180, 180), latitudes(-kMaxLatitude, kMaxLatitude), scale(-3, 9);
   for (int i = 0; i < 20'000; ++i) {
@@ -154,7 +154,7 @@ TEST_CASE("circle crosses the antimeridian: members on both sides match", "[geo]
   CHECK(search(members, box({-179.999, 0}, 10'000, 10'000)) == "we");
 }
 
-TEST_CASE("box is searched: its width is measured at the latitude of each member", "[geo]") {
+TEST_CASE("geo search of a box: its width is measured at the latitude of each member", "[geo]") {
   const SortedSet members = sorted({{score(1, 0), "a"}, {score(1, 10), "b"}, {score(1, 20), "c"}});
   CHECK(search(members, box({0, 0}, 2 * 111'500.0, 2 * 2'250'000.0)) == "abc");
   CHECK(search(members, box({0, 0}, 2 * 110'000.0, 2 * 2'250'000.0)) == "bc");
@@ -183,7 +183,7 @@ TEST_CASE("bytes of a sorted set are damaged: the geo search fails", "[geo]") {
   CHECK_FALSE(members_in_cells(bytes, {{0, 10}}).is_ok());
 }
 
-TEST_CASE("member of a sorted set has a long name: a geo search finds or skips it, and the members after it", "[geo]") {
+TEST_CASE("member of a sorted set has a long name: a geo search returns it, or skips it and returns later members", "[geo]") {
   const std::string longer(200, 'l');
   const std::string bytes = encode(SortedSet{{1, longer}, {2, "a"}, {3, longer}, {5, "b"}});
   const auto skipped = members_in_cells(bytes, {{5, 6}, {2, 3}});

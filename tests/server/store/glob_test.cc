@@ -21,7 +21,7 @@ bool oracle(Bytes pattern, Bytes text) {
 
 }  // namespace
 
-TEST_CASE("glob patterns match as in KEYS") {
+TEST_CASE("glob pattern is compared with a text: the result is that of KEYS in Redis") {
   CHECK(glob_match("*", ""));
   CHECK(glob_match("", ""));
   CHECK_FALSE(glob_match("", "a"));

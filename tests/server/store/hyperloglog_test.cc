@@ -77,7 +77,7 @@ TEST_CASE("hyperloglog: sketches in either form are merged: the result counts th
   CHECK(target == many);
 }
 
-TEST_CASE("hyperloglog: invalid and corrupted sketches are refused") {
+TEST_CASE("hyperloglog: sketch is invalid or corrupted: it is refused") {
   CHECK(!hll::is_valid(""));
   CHECK(!hll::is_valid("HYLL"));
   CHECK(!hll::is_valid(std::string("HYLL\x02") + std::string(11, '\0')));

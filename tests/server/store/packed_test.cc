@@ -72,7 +72,7 @@ const std::string kZiplist = ziplist(44, 8,
 
 }  // namespace
 
-TEST_CASE("packed: every kind of entry of a listpack is read") {
+TEST_CASE("packed: listpack has every kind of entry: all are read") {
   CHECK(read(PackedForm::kListpack, kListpack) == "#127 hi #-1 #-4096 #-32768 #8388607 #-2147483648 #9223372036854775807 ");
   CHECK(read(PackedForm::kListpack, listpack_of("\xbf", 63, "\x40")) == std::string(63, 'x'));
   CHECK(read(PackedForm::kListpack, listpack_of("\xe0\x7d", 125, "\x7f")) == std::string(125, 'x'));
@@ -104,7 +104,7 @@ TEST_CASE("packed: listpack has a wrong length or count: reading reports damage"
   CHECK(read(PackedForm::kListpack, other) == "damaged");
 }
 
-TEST_CASE("packed: every kind of entry of a ziplist is read") {
+TEST_CASE("packed: ziplist has every kind of entry: all are read") {
   CHECK(read(PackedForm::kZiplist, kZiplist) == "#12 hi #-128 #-32768 #8388607 #-2147483648 #-9223372036854775808 ");
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\xf1"s)) == "#0");
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\x40\x40"s + std::string(64, 'x'))) == std::string(64, 'x'));

@@ -22,7 +22,7 @@ TEST_CASE("set: union, intersection and difference have the right members", "[se
   CHECK(without(a, a).empty());
 }
 
-TEST_CASE("set: a member is found in the bytes and in the decoded set", "[sets]") {
+TEST_CASE("set: member is looked up in the encoded bytes and in the decoded set: both find it", "[sets]") {
   const Set set = {"a", "c"};
   const std::string bytes = encode(CollectionType::kSet, set);
   for (const Bytes member : {"a", "b", "c", "d", ""}) {

@@ -85,7 +85,7 @@ TEST_CASE("tuning.auto is off: no window is measured, and no setting is advised 
   CHECK((fake.log.empty() && fake.sets == 0 && !fake.board.state(3)));
 }
 
-TEST_CASE("tuning.auto is advise: the advice is logged once, shown on the board, and kept for TUNE.APPLY") {
+TEST_CASE("tuning.auto is advise: the advice is logged once, shown to users, and kept for TUNE.APPLY") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.configure(with(TuningMode::kAdvise));
@@ -156,7 +156,7 @@ TEST_CASE("advised values are configured but not in effect: one warning is logge
   CHECK(says(fake.log[1].second, "nothing is changed: the configuration has the advised values"));
 }
 
-TEST_CASE("tuning.auto changes to off: the board is cleared; it is on again: a new window begins") {
+TEST_CASE("tuning.auto changes to off: its shown state is cleared; it is on again: a new window begins") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.configure(with(TuningMode::kAdvise));
@@ -188,7 +188,7 @@ TEST_CASE("tuning.rho changes: the window continues; tuning.window changes: a ne
   CHECK(tuning.due());
 }
 
-TEST_CASE("database has no workload: tuning.auto shows nothing for it on the board") {
+TEST_CASE("database has no workload: tuning.auto shows no state for it") {
   Fake fake;
   fake.workload_error = Status::not_found("no tree");
   AutoTuning tuning(fake.env());

@@ -38,7 +38,7 @@ TEST_CASE("settings change: the kept advice is dropped, and changes by command a
   CHECK(board.changes(3).by_itself == 0);
 }
 
-TEST_CASE("tuning.auto is switched off: the board keeps only the number of changes") {
+TEST_CASE("tuning.auto is switched off: only the number of changes is still shown") {
   TuningBoard board;
   board.decided(1, {.mode = TuningMode::kApply, .decision = {}, .own_pages = 1, .base_pages = 2, .known = true});
   board.changed(1, true);

@@ -85,7 +85,7 @@ TEST_CASE("hash has expiring fields: its bytes have the expiries, and damaged ex
   CHECK(builder.take() == bytes);
 }
 
-TEST_CASE("score is -0: it is stored as 0") {
+TEST_CASE("sorted set score is -0: it is stored as 0") {
   const std::string bytes = encode(SortedSet{{-0.0, "m"}});
   CHECK(bytes == encode(SortedSet{{0.0, "m"}}));
 }

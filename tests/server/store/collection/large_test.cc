@@ -81,7 +81,7 @@ TEST_CASE("header of a large collection is encoded: it is read back, and damaged
   CHECK_FALSE(LargeHeader::decode(turned.encode()).is_ok());
 }
 
-TEST_CASE("element's name is cut to a bound: the bound is not after the name, and the end behind the bound is") {
+TEST_CASE("member's name is kept as a shortened bound: bound_of() is at or before the name, behind_bound() after it") {
   const std::string cut = bound_of(scored_name({1, std::string(70, '\xff')}));
   for (const std::string& member : {std::string(), std::string("a"), std::string(60, 'b'), std::string(70, '\xff')}) {
     const std::string name = scored_name({1, member});
@@ -167,7 +167,7 @@ TEST_CASE("expiries of fields change: elements named after the expiries are rewr
   CHECK(removed == std::vector<std::string>{"fgone", x(10, "gone"), x(30, "later"), x(40, "persisted")});
 }
 
-TEST_CASE("scores are encoded as bytes: the bytes sort like the numbers, and are read back") {
+TEST_CASE("sorted set scores are encoded as bytes: the bytes sort like the numbers, and are read back") {
   const double infinity = std::numeric_limits<double>::infinity();
   const double scores[] = {-infinity, -1e300, -2, -1, -1e-300, 0, 1e-300, 1, 2, 1e300, infinity};
   for (std::size_t i = 0; i < std::size(scores); ++i) {
