@@ -83,7 +83,7 @@ SESSIONS = {
 
 
 def compared(reply):
-    """Returns a reply without the parts that the two versions word differently."""
+    """Returns a reply without the texts that differ between Redis 7.0 and 7.2."""
     reply = re.sub(r"NOPERM (User \S+ has no permissions|this user has no permissions|No permissions)[^,\]]*", "NOPERM DENIED", reply)
     reply = re.sub(r'"(User \S+|This user) has no permissions to ', '"DENIED to ', reply)
     reply = re.sub(r'"commands": "[^"]*"|"commands", "[^"]*"', "COMMANDS", reply)

@@ -24,7 +24,7 @@ def blocked(client):
 
 
 def begin(server, link, *command):
-    """Sends a command that blocks, and returns once the server says so."""
+    """Sends a blocking command, and returns once INFO counts one more blocked client."""
     client = server.client()
     before = blocked(client)
     link.socket.sendall(encode(*command))
@@ -68,7 +68,7 @@ def test_each_element_goes_to_one_client_and_no_client_waits_while_an_element_is
         taken.extend(mine)
 
     def leave(seed):
-        """Clients that go away while they wait."""
+        """Makes clients that disconnect while they wait."""
         choose = random.Random(seed)
         while not finished.is_set():
             with socket.create_connection(("127.0.0.1", fresh.port)) as s:

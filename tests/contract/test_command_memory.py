@@ -139,7 +139,7 @@ def test_restore_of_a_payload_that_claims_or_unpacks_to_a_large_size_takes_no_me
 
 
 def lzf_zeros(length):
-    """Returns a DUMP payload of so many zero bytes, compressed as in Redis."""
+    """Returns a DUMP payload of a string of `length` zero bytes, compressed as in Redis."""
     out = bytearray(b"\x00\x00")  # one literal byte
     left = length - 1
     while left:

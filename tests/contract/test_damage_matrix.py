@@ -35,7 +35,7 @@ def value_of(db, key):
 
 
 class Contents:
-    """What the database has: the keys with a value, and the deleted ones."""
+    """The expected contents of the databases: the keys with a value, and the deleted keys."""
 
     def __init__(self):
         self.alive = {(db, f"{kind}{i}") for db in DATABASES for kind in ("table", "log") for i in range(KEYS)}
@@ -92,7 +92,7 @@ KINDS = {
 
 
 def numbered(path):
-    """Returns a name of the same kind with a number that no file has; for a file without a number, that of an unfinished file."""
+    """Returns the path with an unused file number; for a file without a number, the path with the suffix of unfinished files."""
     name = path.name
     digits = "".join(c for c in name if c.isdigit())
     return path.with_name(name.replace(digits, "900001") if digits else name + ".tmp")
@@ -172,7 +172,7 @@ def accepts_writes(server):
 
 
 def salvaged(server, contents, home):
-    """Saves what is left into a new directory, and checks that it has no wrong and no deleted key."""
+    """Salvages the data directory into a new one, and checks that the new one has no wrong value and no deleted key."""
     home.mkdir()
     done = subprocess.run([binary("ebbtide-inspect"), "salvage", server.data, home / "data", "--json"], capture_output=True, timeout=60, check=False)
     said = json.loads(done.stdout)

@@ -232,7 +232,7 @@ def delete_all(client, emptied):
 
 
 def check_gone_by(server, end):
-    """Searches until nothing is found. Only a search that begins after the last deadline decides."""
+    """Searches the files until no deleted data is found. Only a search that begins after the last deadline may fail the test."""
     while time.monotonic() < end and found(server, GONE):
         time.sleep(0.1)
     assert not found(server, GONE)

@@ -137,7 +137,7 @@ def test_set_as_listpack_of_redis_7_2_is_read(links):
 
 
 def changed(rng, body):
-    """Returns the payload with a few wrong bytes, with some missing, or with some twice."""
+    """Returns the payload with a few bytes changed, removed or doubled."""
     out = bytearray(body)
     for _ in range(rng.choice([1, 1, 2, 4])):
         if len(out) < 2:

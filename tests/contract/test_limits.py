@@ -66,7 +66,7 @@ def test_users_from_a_file_log_in_and_acl_load_replaces_them(fresh, tmp_path):
     end = b"-ERR Protocol version is not an integer or out of range\r\n"
 
     def exchange(s, *commands):
-        """Returns all replies. They end with the error of a last command, which unauthenticated clients may send, too."""
+        """Sends the commands and returns all replies. A last HELLO with an error, which needs no password, marks their end."""
         s.sendall(b"".join(command + b"\r\n" for command in [*commands, b"HELLO end"]))
         answer = b""
         while not answer.endswith(end):

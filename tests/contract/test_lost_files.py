@@ -30,7 +30,7 @@ def seconds_pass(client, seconds):
 
 @pytest.fixture
 def filled(fresh):
-    """A running server with a table and a log, whose files were checked before."""
+    """A running server with a table and a log, which has checked its files once."""
     fresh.start()
     client = fresh.client()
     client.mset({f"k{i}": value_of(i) for i in range(KEYS)})

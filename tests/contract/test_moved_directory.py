@@ -47,7 +47,7 @@ def refusal(client):
 
 
 def engine_seconds_pass(client, seconds):
-    """Waits until the server's engine time has advanced. The server tries to heal every two seconds."""
+    """Waits until the server's engine time has advanced. The server tries every two seconds to accept writes again."""
     end = client.info("ebbtide")["engine_time_ms"] + seconds * 1000
     wait_until(lambda: client.info("ebbtide")["engine_time_ms"] >= end, what="the engine time has advanced")
 

@@ -40,7 +40,7 @@ def status_of(client, ticket):
 
 @pytest.fixture
 def plain(fresh):
-    """Gives a server without compression, so that a search finds all bytes."""
+    """Gives a server without compression, so that a search of its files finds every stored key and value."""
     return fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
 
 

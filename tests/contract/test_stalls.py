@@ -68,8 +68,7 @@ def worst_ping(server, work):
 
 
 def worst_wait_for_the_log(server, work):
-    """Returns how much longer than the longest PING a small SET, or a GET of its key, took at most: the best of several tries,
-    too."""
+    """Returns the longest time of a small SET, or of a GET of its key, minus the longest PING: the best of several tries."""
 
     def measure():
         ping, *small = longest_beside(server, work, [("PING",), ("SET", "small", "1"), ("GET", "small")])
@@ -354,14 +353,14 @@ def test_key_of_60_kb_compared_with_20000_patterns_delays_no_ping(big):
 
 
 def user_with_patterns(server, pattern, count=4096):
-    """Makes a user with two selectors of so many patterns of keys and channels."""
+    """Makes the user app. Each of its two selectors has `count` patterns of keys, and as many of channels."""
     kinds = [kind + pattern % i for i in range(count) for kind in "~&"]
     rules = ["on", ">pw", "+@all", *kinds, "(" + " ".join(["+@all", *kinds]) + ")"]
     assert server.client().execute_command("ACL", "SETUSER", "app", *rules) == b"OK"
 
 
 def as_app(server, *commands):
-    """Sends prepared commands as this user, and returns the replies."""
+    """Sends commands as the user app, and returns the replies."""
     return ask(server, encode("AUTH", "app", "pw") + b"".join(encode(*command) for command in commands))
 
 

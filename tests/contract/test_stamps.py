@@ -110,7 +110,7 @@ def test_scan_during_other_writes_returns_every_key_that_exists_throughout(stamp
         return info["flushes"], info["compactions"]
 
     def disturbed(step):
-        """Makes the same steps, but after the first one a flush and a merge change the tables."""
+        """Returns a changed `step`: after the first page of the scan it waits until a flush and a merge have changed the tables."""
 
         def take(cursor):
             answer = step(cursor)

@@ -249,7 +249,7 @@ def test_measured_cost_of_operations_falls_to_the_predicted_cost_after_tune_appl
         return total["pages_read_total"] + (total["flush_bytes_total"] + total["compaction_bytes_total"]) / 4096
 
     def at_rest():
-        """Returns the pages once no merge runs: on a busy machine merges lag behind the writes that cause them."""
+        """Returns pages() once no merge runs: on a busy machine, merges lag behind the writes that cause them."""
         last = None
         while last != pages():
             last = pages()

@@ -46,7 +46,7 @@ def fill(client, keys=20_000):
 
 
 def done(client, *command):
-    """Returns the operations that a command counts as."""
+    """Runs a command. Returns the operations, by kind, that it adds to the workload."""
     before = counts(client)
     client.execute_command(*command)
     after = counts(client)

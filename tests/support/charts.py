@@ -11,7 +11,7 @@ STEPS = {"bytes": (1024, ("B", "KiB", "MiB", "GiB", "TiB")), "Bps": (1024, ("B/s
 
 
 def amount(value, unit):
-    """Returns a value in its unit as a person writes it: 0.25 and "percentunit" give "25 %"."""
+    """Returns a value and its unit as text: 0.25 and "percentunit" give "25 %"."""
     if unit == "percentunit":
         return f"{100 * value:.3g} %"
     if unit == "s":

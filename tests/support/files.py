@@ -1,4 +1,4 @@
-"""Changes files behind the server's back, like a damaged drive."""
+"""Changes bytes of files without the server, as a damaged drive would."""
 
 
 def flip(path, offset):

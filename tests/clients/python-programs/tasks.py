@@ -34,7 +34,7 @@ def double(self, number, failures=0):
 
 @app.task
 def hold(number):
-    """Ends when there is a file EBBTIDE_GO."""
+    """Waits until the file EBBTIDE_GO exists."""
     note(f"hold {number}")
     while not Path(os.environ["EBBTIDE_GO"]).exists():
         time.sleep(0.02)

@@ -62,8 +62,8 @@ TEST_CASE("new backup passes its verification: older backups are removed") {
 
 TEST_CASE("new backup is damaged or unreadable: no backup is removed, and the log has the reason") {
   Checks checks;
-  SECTION("damaged") { checks.report.errors = {"000007.data: page at 4096: checksum mismatch"}; }
-  SECTION("unreadable") { checks.fault = Status::io_error("000007.data: cannot be read"); }
+  SECTION("new backup is damaged") { checks.report.errors = {"000007.data: page at 4096: checksum mismatch"}; }
+  SECTION("new backup is unreadable") { checks.fault = Status::io_error("000007.data: cannot be read"); }
   BackupVerifier verifier(checks.env());
   verifier.check("b/1");
   verifier.wait();

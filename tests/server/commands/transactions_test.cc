@@ -259,21 +259,21 @@ TEST_CASE("transaction must stay on its event loop: it is refused if it is long,
     for (int i = 0; i < 150; ++i) server("HGETALL hash");
     CHECK(server("EXEC").starts_with(refused));
   }
-  SECTION("long by the number of its walks") {
+  SECTION("long by the number of its RANDOMKEY") {
     server("MULTI");
     server("CLIENT ID");
     server("SET k v");
     for (int i = 0; i < 2049; ++i) server("RANDOMKEY");
     CHECK(server("EXEC").starts_with(refused));
   }
-  SECTION("long by the texts that describe the server") {
+  SECTION("long by the replies of COMMAND DOCS") {
     server("MULTI");
     server("CLIENT ID");
     server("SET k v");
     for (int i = 0; i < 40; ++i) server("COMMAND DOCS");
     CHECK(server("EXEC").starts_with(refused));
   }
-  SECTION("long by the patterns that its keys are compared with") {
+  SECTION("long by the subscribed patterns that its keys are compared with") {
     server.observers.notifications.set_flags(parse_notify_flags("KEA").value());
     server.observers.notifications.work = [](std::size_t bytes) { return std::uint64_t{bytes} << 20; };
     server("MULTI");

@@ -30,12 +30,12 @@ TEST_CASE("large shared value leaves an output buffer: the disposer thread frees
   const std::weak_ptr<const std::string> watched_large = large, watched_small = small;
   out.append_shared(std::exchange(large, nullptr), *watched_large.lock());
   out.append_shared(std::exchange(small, nullptr), *watched_small.lock());
-  SECTION("they are sent in pieces") {
+  SECTION("values are sent in pieces") {
     for (int i = 0; i < 8; ++i) out.consume(out.size() / 2);
     out.consume(out.size());
   }
-  SECTION("they are dropped") { out.clear(); }
-  SECTION("they are sent from another buffer") {
+  SECTION("values are dropped") { out.clear(); }
+  SECTION("values are sent from another buffer") {
     OutputBuffer other;
     other.take(out);
     other.consume(other.size());
@@ -56,17 +56,17 @@ TEST_CASE("command has a large argument: the disposer thread frees the argument,
     REQUIRE(parser->parse(limits, 10) == 1);
     parser->release();
   }
-  SECTION("client closes") {
+  SECTION("client disconnects") {
     parser->feed(command, limits);
     REQUIRE(parser->parse(limits, 10) == 1);
     parser.reset();
   }
-  SECTION("client closes before all of it has arrived") {
+  SECTION("client disconnects before the whole argument has arrived") {
     parser->feed(command.substr(0, command.size() - 1), limits);
     REQUIRE(parser->parse(limits, 10) == 0);
     parser.reset();
   }
-  SECTION("there is no memory for the argument") {
+  SECTION("argument is refused for lack of memory") {
     parser->feed(command.substr(0, command.size() - 1), limits);
     REQUIRE(parser->parse(limits, 10) == 0);
     parser->refuse_big();

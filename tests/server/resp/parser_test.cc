@@ -124,27 +124,27 @@ TEST_CASE("request is valid or invalid in any way: the parser returns commands, 
       CHECK(got.failure == RequestParser::Failure::kNone);
     }
   }
-  SECTION("count of arguments is not a number or out of range: it is a protocol error") {
+  SECTION("count of arguments is not a number or out of range: parsing fails with a protocol error") {
     for (const char* n : {"2147483648", "abc", "+3", "01", "1048577", "", "-", "-0", "1 ", "99999999999999999999999", "1\rX"}) {
       INFO(n);
       CHECK(error("*" + std::string(n) + "\r\n") == "Protocol error: invalid multibulk length");
     }
     CHECK(whole("*1048576\r\n").failure == RequestParser::Failure::kNone);
   }
-  SECTION("length of an argument is not a number or out of range: it is a protocol error") {
+  SECTION("length of an argument is not a number or out of range: parsing fails with a protocol error") {
     for (const char* n : {"-1", "blabla", "536870913", "", "+1", "00", "18446744073709551616"}) {
       INFO(n);
       CHECK(error("*1\r\n$" + std::string(n) + "\r\n") == "Protocol error: invalid bulk length");
     }
     CHECK(whole("*1\r\n$536870912\r\n").failure == RequestParser::Failure::kNone);
   }
-  SECTION("byte of the format is missing: it is a protocol error") {
+  SECTION("byte of the format is missing: parsing fails with a protocol error") {
     CHECK(error("*1\r\nfoo") == "Protocol error: expected '$', got 'f'");
     CHECK(error("*1\r\n$3\r\nabcd\r\n") == "Protocol error: expected CRLF after bulk");
     CHECK(error("*1\r\n$3\r\nabc\rx") == "Protocol error: expected CRLF after bulk");
     CHECK(error("*1\r\n$70000\r\n" + std::string(70'000, 'x') + "y") == "Protocol error: expected CRLF after bulk");
   }
-  SECTION("line is too long: it is a protocol error") {
+  SECTION("line is too long: parsing fails with a protocol error") {
     const std::string many(RequestParser::kMaxLine, '1');
     CHECK(error(many + "1") == "Protocol error: too big inline request");
     CHECK(error("*" + many) == "Protocol error: too big mbulk count string");
@@ -153,14 +153,14 @@ TEST_CASE("request is valid or invalid in any way: the parser returns commands, 
     CHECK(whole(many + "\n").commands.size() == 1);
     CHECK(whole(many).failure == RequestParser::Failure::kNone);
   }
-  SECTION("quotes are unbalanced: it is a protocol error") {
+  SECTION("quotes are unbalanced: parsing fails with a protocol error") {
     for (const char* line : {"set \"\"\"k\"\"\" v\r\n", "set \"a\r\n", "set 'a\r\n", "set 'a'b\r\n", "\"\r\n", "set \"a\\\r\n"}) {
       INFO(line);
       CHECK(error(line) == "Protocol error: unbalanced quotes in request");
     }
     CHECK(whole("set foo\"bar baz\" 'it\\'s' \"\"\r\n").commands[0] == std::vector<std::string>{"set", "foobar baz", "it's", ""});
   }
-  SECTION("unauthenticated client exceeds its limits: it is a protocol error") {
+  SECTION("unauthenticated client exceeds its limits: parsing fails with a protocol error") {
     ParserLimits limits;
     limits.stranger = true;
     CHECK(error("*11\r\n", limits) == "Protocol error: unauthenticated multibulk length");

@@ -98,15 +98,15 @@ TEST_CASE("batch does not match the rank index, for example its count: the index
   const auto made = [&] { return z.open(z.state(10), 10)->ticket != 0; };  // true for a new index only
   REQUIRE(made());
   REQUIRE_FALSE(made());
-  SECTION("other count") { z.commit(Indexed::batch("a1", true, kMany), 11); }
-  SECTION("other generation") { z.commit(Indexed::batch("a1", true, kMany + 1, 8), 11); }
+  SECTION("batch has another number of elements") { z.commit(Indexed::batch("a1", true, kMany), 11); }
+  SECTION("batch has another generation") { z.commit(Indexed::batch("a1", true, kMany + 1, 8), 11); }
   SECTION("key is deleted with its elements") {
     WriteBatch batch;
     const KeyRange range = element_range("z");
     batch.delete_range(0, range.start, range.end);
     z.commit(std::move(batch), 11);
   }
-  SECTION("key gets a string") {
+  SECTION("key is overwritten by a string") {
     WriteBatch batch;
     batch.put(0, "z", "v");
     z.commit(std::move(batch), 11);
@@ -116,7 +116,7 @@ TEST_CASE("batch does not match the rank index, for example its count: the index
     batch.flush_database(3);
     z.commit(std::move(batch), 11);
   }
-  SECTION("long write") {
+  SECTION("drop_if() names the key") {
     z.indexes.drop_if([](DatabaseId database, Bytes key) { return database == 0 && key == "z"; });
   }
   CHECK(made());

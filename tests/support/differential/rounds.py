@@ -52,7 +52,7 @@ def is_pubsub(seed):
 
 
 def clean(strays=()):
-    """Returns commands that remove all keys: those of a sequence, and `strays`, which the sequence before may have left."""
+    """Returns commands that remove all keys: the keys of a sequence, and `strays`, which the previous sequence may have left."""
     return [command for database in DATABASES for command in ([b"SELECT", database], [b"DEL", *ALL_KEYS, *strays])]
 
 
@@ -365,7 +365,7 @@ class Differ:
         return None
 
     def shrunk(self, seed, commands):
-        """Returns the same or another difference with fewer commands."""
+        """Returns as few of the commands as possible that still get different replies from the two servers."""
         size = len(commands)
         while size > 0:
             at = 0

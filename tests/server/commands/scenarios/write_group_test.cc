@@ -128,14 +128,14 @@ TEST_CASE("client has MULTI, CLIENT REPLY OFF or no rights: its overwrites are n
     CHECK(pass.replies(2) == "QUEUED\nQUEUED");
     CHECK(server("GET a", 3) == "\"1\"");
   }
-  SECTION("no replies") {
+  SECTION("CLIENT REPLY OFF") {
     server("CLIENT REPLY OFF", 2);
     Pass pass(server, {{1, "SET a 1"}, {2, "SET b 2"}, {2, "SET c 2"}, {1, "SET d 3"}});
     pass.run();
     CHECK(pass.replies(2).empty());
     CHECK(server("MGET a b c d", 3) == R"(["1", "2", "2", "3"])");
   }
-  SECTION("rights to few keys") {
+  SECTION("user has rights to some keys only") {
     server("ACL SETUSER default resetkeys ~a*", 1);
     Pass pass(server, {{1, "SET a 1"}, {2, "SET b 2"}, {2, "SET a2 2"}});
     pass.run();
