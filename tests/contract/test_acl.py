@@ -122,7 +122,7 @@ def test_user_with_limited_rights_gets_the_replies_of_redis(name, protocol, serv
     assert replies(server.port, SESSIONS[name], protocol) == replies(redis_port, SESSIONS[name], protocol)
 
 
-def test_denied_command_gets_the_text_of_redis_7_2(server):
+def test_denied_command_gets_the_error_text_of_redis_7_2(server):
     admin, app = Link(server.port), Link(server.port)
     admin.call("ACL", "SETUSER", "app", "reset", "on", ">pw", "~a*", "&a*", "+@all", "-flushall")
     app.call("AUTH", "app", "pw")

@@ -226,7 +226,7 @@ def test_damaged_backup_removes_no_older_backup(fresh):
     assert len(backups(fresh)) == 2
 
 
-def test_inspect_tools_work_on_a_stopped_server_and_refuse_a_running_one(fresh, tmp_path):
+def test_ebbtide_inspect_backs_up_and_repairs_a_stopped_server_and_refuses_a_running_one(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     for i in range(2000):

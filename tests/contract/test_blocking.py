@@ -163,7 +163,7 @@ def test_disconnected_client_gets_no_element(fresh, ends):
     assert client.lrange("q", 0, -1) == [b"x"]
 
 
-def test_client_that_closed_its_sending_side_is_closed_instead_of_waiting(fresh):
+def test_blpop_of_a_client_that_closed_its_sending_side_closes_the_connection_at_once(fresh):
     fresh.start()
     with socket.create_connection(("127.0.0.1", fresh.port), timeout=20) as s:
         s.sendall(encode("PING") + encode("BLPOP", "q", 0))

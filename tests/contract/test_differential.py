@@ -142,7 +142,7 @@ def our_port():
 
 
 @pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("redis_*.txt")), ids=lambda path: path.stem)
-def test_redis_gives_the_replies_of_the_transcript(path, redis_port):
+def test_redis_server_gives_the_replies_in_the_transcript(path, redis_port):
     links = {}
     Link(redis_port).call("FLUSHALL")
     for number, directive, commands, expected in transcript_cases(path):

@@ -39,13 +39,13 @@ def links(redis_port, our_port):  # noqa: F811
 
 
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + ROUNDS, ROUNDS_PER_TEST))
-def test_random_sequences_get_equal_replies_from_both_servers(differ, first):
+def test_random_command_sequences_get_the_same_replies_as_from_redis(differ, first):
     failed = differ.run(first, min(ROUNDS_PER_TEST, FIRST_SEED + ROUNDS - first))
     if failed is not None:
         pytest.fail(differ.report(failed), pytrace=False)
 
 
-def test_planted_difference_between_the_servers_is_found_and_shortened(differ, monkeypatch):
+def test_planted_difference_from_redis_is_found_and_reduced_to_few_commands(differ, monkeypatch):
     """One server gets one command more than the other, so that they differ."""
     seed = 12  # this seed uses RESP2, and no subscriptions
     exchange = differ.links[0].exchange
@@ -54,7 +54,7 @@ def test_planted_difference_between_the_servers_is_found_and_shortened(differ, m
     assert f"seed {seed}, RESP2: after" in text and "are here" in text and "in Redis" in text, text
 
 
-def test_dump_of_each_server_restores_in_the_other(links):
+def test_value_dumped_by_redis_or_ebbtide_is_restored_by_the_other(links):
     ours, redis = links
     for value in [*VALUES, *EDGES, b"abc" * 10_000]:
         for source, target in ((ours, redis), (redis, ours)):
@@ -66,7 +66,7 @@ def test_dump_of_each_server_restores_in_the_other(links):
             assert replies == [b"+OK\r\n", b"$%d\r\n%s\r\n" % (len(value), value)]
 
 
-def test_hyperloglogs_of_both_servers_have_the_same_bytes(links):
+def test_hyperloglogs_have_the_same_bytes_as_in_redis(links):
     """The sketches go from empty through sparse to dense, element by element where the encoding changes, with and without a
     cached count."""
     ours, redis = links

@@ -82,7 +82,7 @@ def dumped(link, key):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_collection_dumped_by_one_server_is_restored_unchanged_by_the_other(links, kind):
+def test_collection_dumped_by_redis_or_ebbtide_is_restored_unchanged_by_the_other(links, kind):
     ours, redis = links
     for seed in range(SEED, SEED + ROUNDS):
         rng = random.Random(f"{kind} {seed}")
@@ -115,7 +115,7 @@ def test_payloads_of_every_redis_version_restore_to_the_same_collection_as_in_re
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_collections_around_the_limit_of_one_entry_are_restored_by_the_other_server(links, kind):
+def test_collections_around_the_limit_of_one_entry_are_restored_by_redis_and_from_redis(links, kind):
     ours, redis = links
 
     def of_size(size):

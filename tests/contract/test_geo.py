@@ -148,7 +148,7 @@ def flattened(reply):
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_random_geo_commands_get_equal_replies_from_both_servers(links, seed):
+def test_random_geo_commands_get_the_same_replies_as_from_redis(links, seed):
     ties = seed % 4 == 0
     make = Maker(seed, ties)
     commands = [[b"FLUSHALL"], [b"HELLO", b"%d" % (2 + seed % 2)], [b"SET", b"text", b"x"]]

@@ -260,7 +260,7 @@ def served(link):
     return ping(link) == b"+PONG\r\n"
 
 
-def test_file_limit_of_64_serves_32_clients_and_refuses_the_others(fresh):
+def test_server_with_64_open_files_serves_32_clients_and_refuses_the_others(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=64:64"]
     fresh.start()
     assert resource.prlimit(fresh.pid, resource.RLIMIT_NOFILE) == (64, 64)
@@ -326,7 +326,7 @@ def test_writes_are_refused_and_reads_work_once_a_file_reaches_the_ulimit_of_siz
     assert fresh.client().get("a") == b"c"
 
 
-def test_file_limit_of_32_serves_writes_and_reads(fresh):
+def test_server_with_32_open_files_serves_writes_and_reads(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=32:32"]
     fresh.start()
     client = fresh.client()

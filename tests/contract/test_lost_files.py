@@ -123,7 +123,7 @@ def test_removed_or_changed_database_id_file_is_written_again(filled):
     assert filled.log().count("DATABASE_ID was removed or changed while the database used it; it was written again") == 2
 
 
-def test_log_segment_with_a_long_hole_at_its_end_opens_at_once(filled):
+def test_log_segment_with_a_hole_of_a_terabyte_at_its_end_is_replayed_at_once(filled):
     """A hole of a terabyte would take hours to read."""
     filled.kill()
     segment = log_of(filled)

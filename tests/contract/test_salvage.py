@@ -37,7 +37,7 @@ def fill(server):
     return client
 
 
-def test_salvage_of_a_table_with_a_damaged_page_saves_the_other_pages_and_lists_this_one(fresh, tmp_path):
+def test_salvage_saves_all_but_the_damaged_page_of_a_table_and_lists_this_page(fresh, tmp_path):
     client = fill(fresh)
     client.execute_command("TREE.PAUSE", 600_000)
     alive = set(client.keys())

@@ -201,7 +201,7 @@ def test_endless_script_delays_no_other_client_and_script_kill_ends_it(loops, cl
         "for i = 1, 3000 do redis.sha1hex(string.rep('x', 100000)) end",
     ],
 )
-def test_heavy_script_delays_no_other_client_of_its_loop(loops, client, script):
+def test_script_that_takes_a_second_delays_no_other_client_of_its_event_loop(loops, client, script):
     thread, outcome = in_background(loops, script, 0)
     others = [loops.client() for _ in range(4)]  # some of them share the script's loop
     slowest, rounds = 0.0, 0

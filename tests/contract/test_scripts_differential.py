@@ -122,7 +122,7 @@ OUTCOMES = HELPERS.replace("\n", " ") + (
 
 @pytest.mark.parametrize("pair", [2], indirect=True)
 @pytest.mark.parametrize("script", RANDOM_SCRIPTS)
-def test_random_msgpack_and_json_data_gives_the_same_values_and_errors_as_in_redis(pair, script):
+def test_random_data_for_cmsgpack_and_struct_gives_the_same_values_and_errors_as_in_redis(pair, script):
     random = Random(script)
     for _ in range(10):
         arguments = [RANDOM_SCRIPTS[script](random) for _ in range(500)]

@@ -208,7 +208,7 @@ def transaction_of(*commands):
     return b"".join(encode(*command) for command in [("MULTI",), *commands, ("EXEC",)])
 
 
-def test_transactions_with_copies_and_walks_delay_no_ping(big):
+def test_transactions_with_200000_copies_or_with_keys_and_scan_delay_no_ping(big):
     send(big, encode("MSET", *pairs(200_000)))
     copies = transaction_of(*(("COPY", f"key:{i}", f"copy:{i}") for i in range(200_000)), ("MOVE", "key:0", "1"))
     assert worst_ping(big, lambda: send(big, copies)) < BOUND

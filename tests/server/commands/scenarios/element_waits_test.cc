@@ -32,7 +32,7 @@ struct Server : CommandHarness {
 
 }  // namespace
 
-TEST_CASE("element is pushed to a list that a client waits for: the client gets it, and is in no queue any more") {
+TEST_CASE("element is pushed to a list that a client waits for: the client gets it, and is not blocked any more") {
   Server server;
   const auto pop = server.block(1, "BLPOP other q 0");
   CHECK(pop->retry_ms() == 0);
