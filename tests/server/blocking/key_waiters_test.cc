@@ -65,7 +65,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("clients wait for a key: each push wakes the client that has waited longest of those that are not yet woken") {
+TEST_CASE("clients are blocked on a key: each push wakes the client that has waited longest and is not yet woken") {
   Fixture t;
   CHECK_FALSE(t.waiters.any());
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"}), c = t.wait(3, {"q"});
@@ -76,7 +76,7 @@ TEST_CASE("clients wait for a key: each push wakes the client that has waited lo
   CHECK(t.push("q").empty());
 }
 
-TEST_CASE("write brings no element: no client is woken") {
+TEST_CASE("write to a key adds no element: no blocked client is woken") {
   Fixture t;
   auto a = t.wait(1, {"q"});
   CHECK(t.push("other").empty());
@@ -87,7 +87,7 @@ TEST_CASE("write brings no element: no client is woken") {
   CHECK(t.commit(batch).empty());
 }
 
-TEST_CASE("woken client finds no element: it keeps its place in the queue") {
+TEST_CASE("woken BLPOP client finds no element: it keeps its place in the queue") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -96,7 +96,7 @@ TEST_CASE("woken client finds no element: it keeps its place in the queue") {
   CHECK(t.push("q") == Ids{1});
 }
 
-TEST_CASE("push comes while a woken client reads its keys: the client is woken once more") {
+TEST_CASE("push comes while a woken BLPOP client reads its keys: the client is woken once more") {
   Fixture t;
   auto a = t.wait(1, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -107,7 +107,7 @@ TEST_CASE("push comes while a woken client reads its keys: the client is woken o
   CHECK_FALSE(a->found_nothing());
 }
 
-TEST_CASE("push comes while a client reads its keys for the first time: the client reads them again") {
+TEST_CASE("push comes during the first read of a BLPOP client: the client reads its keys again") {
   Fixture t;
   auto a = t.wait(1, {"q"});
   a->begin_look();
@@ -115,21 +115,21 @@ TEST_CASE("push comes while a client reads its keys for the first time: the clie
   CHECK(a->found_nothing());
 }
 
-TEST_CASE("woken client ends its wait before it reads its keys: the next client is woken") {
+TEST_CASE("woken BLPOP client ends its wait before it reads its keys: the next client is woken") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
   CHECK(t.end(a) == Ids{2});
 }
 
-TEST_CASE("client that was not woken ends its wait: no client is woken") {
+TEST_CASE("BLPOP client that was not woken ends its wait: no client is woken") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.end(a).empty());
   CHECK(t.push("q") == Ids{2});
 }
 
-TEST_CASE("woken client gets an element of another key: the next client in the queue is woken") {
+TEST_CASE("woken BLPOP client gets an element of another key: the next client in the queue is woken") {
   Fixture t;
   auto a = t.wait(1, {"first", "q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -138,7 +138,7 @@ TEST_CASE("woken client gets an element of another key: the next client in the q
   CHECK(t.end(a) == Ids{2});
 }
 
-TEST_CASE("woken client pops the last element: no other client is woken") {
+TEST_CASE("woken BLPOP client pops the last element: no other client is woken") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -147,7 +147,7 @@ TEST_CASE("woken client pops the last element: no other client is woken") {
   CHECK(t.end(a).empty());
 }
 
-TEST_CASE("woken client pops one of several elements: the next client is woken, once") {
+TEST_CASE("woken BLPOP client pops one of several elements: the next client is woken, once") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"}), c = t.wait(3, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -159,7 +159,7 @@ TEST_CASE("woken client pops one of several elements: the next client is woken, 
   CHECK(woken == Ids{2});
 }
 
-TEST_CASE("push comes while a woken client pops the last element: the next client is woken when the first ends its wait") {
+TEST_CASE("push comes while a BLPOP client pops the last element: the next client is woken when the first ends its wait") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -179,7 +179,7 @@ TEST_CASE("blocking command names a key twice: after its wait the client is in n
   CHECK(t.push("q").empty());
 }
 
-TEST_CASE("woken client ends its wait for 2,000 keys: for each key that was pushed, the next client is woken once") {
+TEST_CASE("woken BLPOP client ends its wait for 2,000 keys: for each key that was pushed, the next client is woken once") {
   Fixture t;
   std::vector<std::string> names;
   for (int i = 0; i < 2'000; ++i) names.push_back("q" + std::to_string(i));

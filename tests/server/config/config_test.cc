@@ -401,8 +401,8 @@ TEST_CASE("settings of a database without overrides are read: no override is cre
   CHECK(config.engine.overrides.empty());
 }
 
-TEST_CASE(
-    "CONFIG GET names an unknown key: the server stores nothing for it") {  // otherwise a client could make memory grow without limit
+TEST_CASE("CONFIG GET names an unknown key: the server stores nothing for it") {
+  // Otherwise a client could make memory grow without limit.
   std::weak_ptr<const ConfigKey> asked;
   {
     const ConfigKeyPtr key = find_config_key("tree.policy.nonsense");

@@ -10,7 +10,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("monitor gets each command as a line, with unprintable bytes escaped") {
+TEST_CASE("MONITOR client gets each command as a line, with unprintable bytes escaped") {
   Switches switches;
   Monitors monitors(switches);
   OneLoop loop;
@@ -41,7 +41,7 @@ TEST_CASE("command has 20 MB of arguments: a monitor gets only their beginning, 
   CHECK(loop.client.out.memory() >= line.size());  // a shared line counts, so that a monitor that does not read is closed
 }
 
-TEST_CASE("monitor was removed: it gets nothing") {
+TEST_CASE("MONITOR client was removed: it gets no more commands") {
   Switches switches;
   Monitors monitors(switches);
   OneLoop loop;

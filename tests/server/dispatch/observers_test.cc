@@ -47,7 +47,7 @@ TEST_CASE("key expires: it is counted as reported only if a client was notified"
   CHECK(published == std::vector<std::string>{"__keyevent@0__:expired"});
 }
 
-TEST_CASE("MOVE moves a key: the expiry watch follows it to the target database") {
+TEST_CASE("MOVE moves a key: its expiration is published in the target database") {
   Observers observers;
   OneLoop loop;
   observers.set_tracking(loop.client, {.on = true});

@@ -116,7 +116,7 @@ TEST_CASE("work needs much processor time: its threads have a lower priority tha
   CHECK(nice_of(OffloadClass::kLongCheck) > nice_of(OffloadClass::kControl));
 }
 
-TEST_CASE("threads are stopped: queued work that is still wanted runs first") {
+TEST_CASE("offload threads are stopped: queued work that is still wanted runs first") {
   auto last = std::make_shared<Signal>();
   auto ran = last->ran.get_future();
   {
@@ -130,7 +130,7 @@ TEST_CASE("threads are stopped: queued work that is still wanted runs first") {
   CHECK(ran.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
 }
 
-TEST_CASE("collect() is called: each idle thread collects freed memory") {
+TEST_CASE("collect() is called: each idle offload thread returns freed memory to the system") {
   std::mutex mutex;
   std::condition_variable changed;
   std::set<std::thread::id> threads;  // guarded by mutex

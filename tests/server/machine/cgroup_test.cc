@@ -84,7 +84,7 @@ TEST_CASE("cgroup: sub-group of version 1 has a limit: the smallest limit of the
   CHECK(cgroup_cpu_quota(root.path())->file == "/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us");
 }
 
-TEST_CASE("cgroup: container whose mount shows only its own group: limits come from the mount point's files") {
+TEST_CASE("cgroup: container's mount shows only its own group: limits come from the files at the mount point") {
   Root root;
   SECTION("version 1, mount names the group") { root.version1("/docker/abc", "/docker/abc"); }
   SECTION("version 1, path unknown to the mount") { root.version1("/docker/abc", "/kubepods/x"); }

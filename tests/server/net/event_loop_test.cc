@@ -615,7 +615,7 @@ TEST_CASE("command waits: only its own client is delayed, and the replies are in
   h.expect(slow, "+OK\r\n" + bulk("last") + bulk("later still"));
 }
 
-TEST_CASE("command sink's file descriptor has an event: the event loop wakes") {
+TEST_CASE("event loop watches the file descriptor of its command sink: an event of the descriptor wakes the loop") {
   Harness h;
   h.watch_event();
   const int fd = h.connect();

@@ -91,7 +91,7 @@ TEST_CASE("client is refused, and has already sent commands: it can read the rea
   ::close(second);
 }
 
-TEST_CASE("setting changes while a batch of connections is accepted: the new value applies to the rest of the batch") {
+TEST_CASE("setting changes while several connections are being accepted: the new value applies to the rest of them") {
   Fixture f;
   NetSettings none = f.settings;
   none.max_clients = 0;

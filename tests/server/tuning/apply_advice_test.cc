@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("advice is applied: CONFIG SET gets all keys at once, and keys whose values differ are returned") {
+TEST_CASE("tuning advice is applied: CONFIG SET gets all keys at once, and keys whose values differ are returned") {
   std::map<std::string, std::string> keys = {{"databases.2.policy.name", "leveling"},
                                              {"databases.2.policy.size_ratio", "10"},
                                              {"databases.2.memtable_size", "64MiB"},
@@ -33,7 +33,7 @@ TEST_CASE("advice is applied: CONFIG SET gets all keys at once, and keys whose v
   CHECK(changes_text(*changes) == "policy.name leveling -> tiering, policy.size_ratio 10 -> 4, filters.bits_per_key none -> 5");
 }
 
-TEST_CASE("configuration refuses a key of an advice: the error has the reason, and says that nothing has changed") {
+TEST_CASE("configuration refuses a key of tuning advice: the error has the reason, and says that nothing has changed") {
   const ConfigAccess config{[](const std::string&) { return std::string("1"); },
                             [](std::span<const std::pair<std::string, std::string>>) {
                               return Status::invalid_argument("ERR CONFIG SET failed (possibly related to argument 'k') - why");

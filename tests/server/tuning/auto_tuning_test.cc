@@ -137,7 +137,7 @@ TEST_CASE("CONFIG SET or writes are refused: tuning.auto logs one warning, and t
   CHECK(fake.board.changes(3).by_itself == 1);
 }
 
-TEST_CASE("advised values are configured but not in effect: one warning is logged, and no change is counted") {
+TEST_CASE("tuning.auto has configured values that are not in effect: one warning is logged, and no change is counted") {
   Fake fake;
   AutoTuning::Env env = fake.env();
   int sets = 0;

@@ -13,7 +13,7 @@ KeptAdvice advice_for(const TunerSettings& settings, Millis at) {
   return out;
 }
 
-TEST_CASE("advice is kAdviceAge old, or for other settings or databases: it is not returned") {
+TEST_CASE("tuning advice is too old, or for other settings or databases: it is not returned") {
   TuningBoard board;
   const TunerSettings now{{"leveling", {{"size_ratio", 4}}}, 1 << 20, 10};
   TunerSettings other = now;
@@ -26,7 +26,7 @@ TEST_CASE("advice is kAdviceAge old, or for other settings or databases: it is n
   CHECK_FALSE(board.advice(1, 1000, now));
 }
 
-TEST_CASE("settings change: the kept advice is dropped, and changes by command and by tuning.auto count separately") {
+TEST_CASE("tuned settings change: earlier advice is dropped; changes by command and by tuning.auto count separately") {
   TuningBoard board;
   board.keep(2, advice_for({}, 0));
   board.changed(2, false);

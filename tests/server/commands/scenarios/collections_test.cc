@@ -196,7 +196,7 @@ TEST_CASE("disk is full: elements can be removed, but a command that overwrites 
   CHECK(server("HKEYS h") == "[\"b\"]");
 }
 
-TEST_CASE("large collection is in a table: commands that read all its elements, or only its type, find it") {
+TEST_CASE("large collection is in a table: commands that need all its elements, or only its type, find the collection") {
   CommandHarness server(command_families());
   const std::string large(200 << 10, 'v');
   server.raw({"HSET", "h", "a", large, "b", "2"});

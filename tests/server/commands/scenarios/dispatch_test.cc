@@ -117,7 +117,7 @@ TEST_CASE("key expires between the run of a write and its commit: the write runs
   CHECK(server.stats.totals().retries == 1);
 }
 
-TEST_CASE("handler returns an error: its writes are dropped") {
+TEST_CASE("handler of a command returns an error: the writes of the command are dropped") {
   CommandHarness server(families());
   g_probe = [](Ctx& ctx) -> Status {
     ctx.reply.array(2);
@@ -242,7 +242,7 @@ TEST_CASE("client disconnects: its running long command is cancelled, and its qu
   CHECK(runs == 1);
 }
 
-TEST_CASE("long work is queued: short work does not wait for it") {
+TEST_CASE("long work is queued on offload threads: short work does not wait for it") {
   CommandHarness server(families());
   server("SET k v");
   std::promise<void> release;
@@ -265,7 +265,7 @@ TEST_CASE("long work is queued: short work does not wait for it") {
   for (std::uint64_t id = 10; id < 14; ++id) server.loop.wait(id);
 }
 
-TEST_CASE("CLIENT UNBLOCK comes between two checks of a wait or during one: the wait ends, even without a timeout") {
+TEST_CASE("CLIENT UNBLOCK comes during a wait or between two checks of it: the wait ends, even without a timeout") {
   CommandHarness server(families());
   server("SET k v");
   const std::string ticket = server("DELPREFIX k");
@@ -522,7 +522,7 @@ TEST_CASE("handler returns a status: each status code has its own error reply") 
   CHECK(error_reply(Status::corruption("000012.data: bad page")) == "ERR corruption: 000012.data: bad page");
 }
 
-TEST_CASE("two loops increment the same keys: no increment is lost") {
+TEST_CASE("two event loops increment the same keys: no increment is lost") {
   CommandHarness server(families());
   constexpr int kRounds = 500;
   Dispatcher other(server.env, 7);

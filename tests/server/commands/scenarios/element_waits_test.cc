@@ -59,7 +59,7 @@ TEST_CASE("RESTORE creates a list that a client waits for: the client gets the e
   CHECK(server("LRANGE q 0 -1") == "[\"y\"]");
 }
 
-TEST_CASE("no element comes: the wait ends with null after its timeout, and not before") {
+TEST_CASE("no element comes: BLPOP ends with null after its timeout, and not before") {
   Server server;
   const auto pop = server.block(1, "BLPOP q 1.5");
   CHECK(pop->retry_ms() == 1500);
@@ -72,12 +72,12 @@ TEST_CASE("no element comes: the wait ends with null after its timeout, and not 
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("timeout is below a millisecond: it is rounded up, since 0 would wait without end") {
+TEST_CASE("BLPOP timeout is below a millisecond: it is rounded up, since 0 would wait without end") {
   Server server;
   CHECK(server.block(1, "BLPOP q 0.0001")->retry_ms() == 1);
 }
 
-TEST_CASE("element comes at the moment of the timeout: the client gets it") {
+TEST_CASE("element comes at the moment of BLPOP's timeout: the client gets it") {
   Server server;
   const auto pop = server.block(1, "BLPOP q 1");
   server.advance(1000);
@@ -86,7 +86,7 @@ TEST_CASE("element comes at the moment of the timeout: the client gets it") {
   CHECK(pop->reply() == "[\"q\", \"x\"]");
 }
 
-TEST_CASE("two clients wait: one push serves the first, two elements serve both") {
+TEST_CASE("two clients wait in BLPOP: one push serves the first, two elements serve both") {
   Server server;
   const auto first = server.block(1, "BLPOP q 0"), second = server.block(2, "BRPOP q 0");
   server.wake(1, "RPUSH q a");
@@ -101,7 +101,7 @@ TEST_CASE("two clients wait: one push serves the first, two elements serve both"
   CHECK(third->reply() == "[\"q\", \"b\"]");
 }
 
-TEST_CASE("woken client has disconnected: the next client gets the element") {
+TEST_CASE("woken BLPOP client has disconnected: the next client gets the element") {
   Server server;
   const auto first = server.block(1, "BLPOP q 0"), second = server.block(2, "BLPOP q 0");
   server.wake(1, "RPUSH q a");
@@ -111,7 +111,7 @@ TEST_CASE("woken client has disconnected: the next client gets the element") {
   CHECK(second->reply() == "[\"q\", \"a\"]");
 }
 
-TEST_CASE("CLIENT UNBLOCK ERROR ends the wait of a woken client: the next client gets the element") {
+TEST_CASE("CLIENT UNBLOCK ERROR ends the wait of a woken BLPOP client: the next client gets the element") {
   Server server;
   const auto first = server.block(1, "BLPOP q 0"), second = server.block(2, "BLPOP q 0");
   server.wake(1, "RPUSH q a");
@@ -130,7 +130,7 @@ TEST_CASE("CLIENT UNBLOCK is called for a waiting client: the wait ends with nul
   CHECK(pop->reply() == "(nil)");
 }
 
-TEST_CASE("command of a woken client fails: the next client gets the element") {
+TEST_CASE("command of a woken BLPOP client fails: the next client gets the element") {
   Server server;
   REQUIRE(server("SET string v", 99) == "OK");
   const auto first = server.block(1, "BLMOVE q string LEFT LEFT 0"), second = server.block(2, "BLPOP q 0");
@@ -142,7 +142,7 @@ TEST_CASE("command of a woken client fails: the next client gets the element") {
   CHECK(second->reply() == "[\"q\", \"a\"]");
 }
 
-TEST_CASE("key has another type: a new command fails, and a waiting command ignores the key") {
+TEST_CASE("key has another type: a new BLPOP fails, and a waiting BLPOP ignores the key") {
   Server server;
   const auto pop = server.block(1, "BLPOP wrong q 0");
   REQUIRE(server("SET wrong v", 99) == "OK");
@@ -246,7 +246,7 @@ TEST_CASE("keys of a blocking command do not fit into the memory budget: the com
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("writes are stopped when an element comes: the client gets it once writes continue") {
+TEST_CASE("writes are stopped when an element comes: the BLPOP client gets it once writes continue") {
   Server server;
   const auto pop = server.block(2, "BLPOP q 0");
   server.wake(2, "RPUSH q a");

@@ -932,7 +932,7 @@ TEST_CASE("long write commits: a watched key counts as changed, for its own clie
   CHECK(server.beside("EXEC", 70) == "(nil)");
 }
 
-TEST_CASE("two loops and long writes change the same keys: no change is lost", "[threads]") {
+TEST_CASE("two event loops and long writes change the same keys: no change is lost", "[threads]") {
   TwoLoops server;
   server.env.offload = &*server.offload;
   constexpr int kRounds = 300;

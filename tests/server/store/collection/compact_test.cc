@@ -133,7 +133,7 @@ TEST_CASE("damage follows the last element: the reader returns all elements befo
   CHECK(reader->status().code() == Code::kCorruption);
 }
 
-TEST_CASE("collection is larger than one command may build: the error names its size and the limit") {
+TEST_CASE("collection exceeds the limit of what one command may build: the error names its size and the limit") {
   CHECK(fits_compact(kMaxCompactElements, kMaxCompactBytes));
   CHECK_FALSE(fits_compact(kMaxCompactElements + 1, 10));
   CHECK_FALSE(fits_compact(1, kMaxCompactBytes + 1));
