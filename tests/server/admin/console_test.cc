@@ -89,7 +89,7 @@ TEST_CASE("text in the console's JSON has quotes or tags: they are escaped") {
   CHECK(has(json, "\"not_ready\":\"a\\u0022b\\u005cc\\u003c/script>\\u000a\\u00ff\""));
 }
 
-TEST_CASE("console page refers to no other file, and its Content-Security-Policy allows only the page's own script") {
+TEST_CASE("console page is served: it loads no other file, and its Content-Security-Policy allows only its own script") {
   const std::string page(console_page()), policy(console_policy());
   CHECK(page.rfind("<!doctype html>", 0) == 0);
   CHECK(has(page, "</html>"));

@@ -28,7 +28,7 @@ void pass(CommandHarness& server, Millis ms) {
 
 }  // namespace
 
-TEST_CASE("PURGE.REPORT shows whether deletes met their deadline, and null if that is unknown") {
+TEST_CASE("deletes are on time or late: PURGE.REPORT says which; after a restart it is unknown, and reported as null") {
   const std::span<const CommandSpec> families[] = {string_commands(), range_delete_commands(), tree_commands(), purge_commands()};
   CommandHarness server(families, with_deadline());
   server("SET k v");

@@ -106,7 +106,7 @@ TEST_CASE("MATCH begins with literal text: SCAN reads only keys that begin with 
   CHECK(page.keys == std::vector<std::string>{"b:1"});
 }
 
-TEST_CASE("each call of SCAN counts the keys and the deleted entries that it read") {
+TEST_CASE("SCAN reads keys and deleted entries: each call counts both as steps of the scan") {
   CommandHarness server(command_families());
   CHECK(scan(server, "0").keys.empty());
   CHECK(server.stats.scans().steps == 0);

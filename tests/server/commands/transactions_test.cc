@@ -193,7 +193,7 @@ TEST_CASE("EXEC misses pages: the pages are read together, and failed attempts l
   CHECK(server("MGET a b c") == "[\"2\", \"3\", \"3x\"]");
 }
 
-TEST_CASE("transaction is one batch, so no crash can separate its commands") {
+TEST_CASE("transaction has several writes: they are one batch, so no crash can separate them") {
   CommandHarness server(command_families());
   const std::uint64_t seq = server.db->visible_seq();
   server("MULTI");

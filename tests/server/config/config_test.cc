@@ -244,7 +244,7 @@ TEST_CASE("memory sizes contradict each other: loading is refused") {
   CHECK(error_of("server: { port: 9736 }") == "f.yaml: metrics.port and server.port are both 9736");
 }
 
-TEST_CASE("background_threads is auto by default and takes 1 to 256") {
+TEST_CASE("background_threads is not set: it is auto; 1 to 256 are accepted") {
   CHECK(loaded("").engine.background_threads == 0);
   CHECK(loaded("storage: { background_threads: auto }").engine.background_threads == 0);
   CHECK(loaded("storage: { background_threads: 1 }").engine.background_threads == 1);

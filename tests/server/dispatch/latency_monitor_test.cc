@@ -43,7 +43,7 @@ TEST_CASE("samples exceed their limit: the oldest are removed, and the maximum s
   CHECK(event.max_ms == 99);
 }
 
-TEST_CASE("LATENCY RESET removes the samples of one event, or of all events") {
+TEST_CASE("LATENCY RESET names an event: its samples are removed; no event is named: all samples are removed") {
   LatencyMonitor monitor;
   monitor.set_threshold(1);
   for (const char* event : {"a", "b", "c"}) monitor.add(event, 5, 1);

@@ -10,7 +10,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("MONITOR client gets each command as a line, with unprintable bytes escaped") {
+TEST_CASE("MONITOR is on: its client gets each command as a line, with unprintable bytes escaped") {
   Switches switches;
   Monitors monitors(switches);
   OneLoop loop;

@@ -69,7 +69,7 @@ TEST_CASE("SET has an expiry: it publishes set, then expire, on both kinds of ch
         Strings{"__keyspace@3__:k set", "__keyevent@3__:set k", "__keyspace@3__:k expire", "__keyevent@3__:expire k"});
 }
 
-TEST_CASE("RENAME publishes rename_from of the source before rename_to of the target") {
+TEST_CASE("RENAME runs: rename_from of the source is published before rename_to of the target") {
   Fixture t("EA");
   WriteBatch batch = put("to");
   batch.del(0, "from");

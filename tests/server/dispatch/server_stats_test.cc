@@ -18,7 +18,7 @@ std::size_t bucket_by_search(std::uint64_t nanos) {
 
 }  // namespace
 
-TEST_CASE("call of a command is counted in the first latency bucket whose bound is not below its time") {
+TEST_CASE("command is called: the call counts in the first latency bucket whose bound is not below its time") {
   CHECK(bucket_of(0) == 0);
   CHECK(bucket_of(~std::uint64_t{0}) == kCallBuckets - 1);
   for (const std::uint64_t bound : kCallBounds) {
@@ -68,7 +68,7 @@ TEST_CASE("several dispatchers count scans: their counts add up, by buckets of t
   CHECK(scans.buckets == std::array<std::uint64_t, kScanBounds.size() + 1>{1, 1, 1, 0, 0, 0, 0, 0, 1});
 }
 
-TEST_CASE("middle of a latency bucket is within 2 % of every time in the bucket") {
+TEST_CASE("time falls into a latency bucket: the middle of the bucket is within 2 % of the time") {
   for (int shift = 0; shift < CallTimes::kMaxBits; ++shift) {
     for (const double part : {1.0, 1.01, 1.3, 1.77, 1.999}) {
       const auto nanos = static_cast<std::uint64_t>(part * static_cast<double>(std::uint64_t{1} << shift));
@@ -86,7 +86,7 @@ TEST_CASE("middle of a latency bucket is within 2 % of every time in the bucket"
   }
 }
 
-TEST_CASE("latency percentiles cover all dispatchers, and start again after a reset") {
+TEST_CASE("several dispatchers count calls: latency percentiles cover all of them, and start again after a reset") {
   ServerStats stats(2);
   DispatchCounters* a = stats.add_dispatcher();
   DispatchCounters* b = stats.add_dispatcher();

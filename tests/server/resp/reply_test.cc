@@ -32,7 +32,7 @@ std::string number(double value) {
 
 }  // namespace
 
-TEST_CASE("each kind of reply has the bytes of RESP2 and of RESP3") {
+TEST_CASE("reply of each kind is written: its bytes are those of RESP2 and of RESP3") {
   golden([](Reply& r) { r.simple("PONG"); }, "+PONG\r\n", "+PONG\r\n");
   golden([](Reply& r) { r.ok(); }, "+OK\r\n", "+OK\r\n");
   golden([](Reply& r) { r.error("ERR a\r\nb"); }, "-ERR a  b\r\n", "-ERR a  b\r\n");
@@ -87,7 +87,7 @@ TEST_CASE("each kind of reply has the bytes of RESP2 and of RESP3") {
         }) == "|1\r\n$1\r\na\r\n$1\r\nb\r\n");
 }
 
-TEST_CASE("doubles are printed as in Redis 7.2") {
+TEST_CASE("double is written: its text is that of Redis 7.2") {
   CHECK(number(0) == "0");
   CHECK(number(-0.0) == "-0");
   CHECK(number(3) == "3");

@@ -95,7 +95,7 @@ TEST_CASE("score encodes no position, for example infinity: it is decoded to a p
   CHECK(geo_hash_number(-1.9) == -1);
 }
 
-TEST_CASE("geo distance between two places is that of Redis's documentation", "[geo]") {
+TEST_CASE("geo distance between two places: it is that of Redis's documentation", "[geo]") {
   const GeoPoint a = geo_point(static_cast<double>(geo_score(kPalermo))), b = geo_point(static_cast<double>(geo_score(kCatania)));
   CHECK(shown(geo_distance(a, b)) == "166274.1516");
   CHECK(shown(geo_distance(a, b) / *meters_of_unit("Mi")) == "103.3182");
@@ -103,7 +103,7 @@ TEST_CASE("geo distance between two places is that of Redis's documentation", "[
   CHECK_FALSE(meters_of_unit("kmx"));
 }
 
-TEST_CASE("geo distance of antipodes is half the circumference of the earth", "[geo]") {
+TEST_CASE("places are antipodes: their geo distance is half the circumference of the earth", "[geo]") {
   for (double latitude = -85; latitude <= 85; latitude += 0.01) {
     REQUIRE(geo_distance({0, latitude}, {180, -latitude}) == Approx(3.14159265358979 * 6372797.560856));
   }

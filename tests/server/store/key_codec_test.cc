@@ -48,7 +48,7 @@ TEST_CASE("escaped key is unescaped: the key is the original; text that escape()
   CHECK(unescape_key(Bytes("a\0\x01", 3), &back).status().code() == Code::kCorruption);
 }
 
-TEST_CASE("escaped keys sort like the keys, and a key's elements sort between the key and the next key") {
+TEST_CASE("keys are escaped: they sort as before, and a key's elements sort between the key and the next key") {
   std::mt19937_64 random(2);
   for (int i = 0; i < 50000; ++i) {
     const std::string a = random_key(random), b = random_key(random);
@@ -62,7 +62,7 @@ TEST_CASE("escaped keys sort like the keys, and a key's elements sort between th
   }
 }
 
-TEST_CASE("key range contains its keys together with all their elements") {
+TEST_CASE("range of keys is escaped: it contains its keys together with all their elements") {
   std::mt19937_64 random(3);
   for (int i = 0; i < 20000; ++i) {
     const std::string start = random_key(random), end = random_key(random), key = random_key(random);

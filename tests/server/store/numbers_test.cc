@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("integers are parsed as strictly as in Redis") {
+TEST_CASE("text is parsed as an integer: it is accepted only if Redis accepts it") {
   CHECK(parse_integer("0") == 0);
   CHECK(parse_integer("-1") == -1);
   CHECK(parse_integer("9223372036854775807") == std::numeric_limits<std::int64_t>::max());
@@ -23,7 +23,7 @@ TEST_CASE("integers are parsed as strictly as in Redis") {
   CHECK_FALSE(parse_unsigned("18446744073709551616").has_value());
 }
 
-TEST_CASE("floats are parsed and printed as in Redis") {
+TEST_CASE("float is parsed or printed: the result is that of Redis") {
   CHECK(parse_long_double("1e3") == 1000.0L);
   CHECK(parse_long_double("-.5") == -0.5L);
   CHECK(parse_long_double("inf").has_value());

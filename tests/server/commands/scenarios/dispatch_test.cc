@@ -550,7 +550,7 @@ TEST_CASE("two event loops increment the same keys: no increment is lost") {
   CHECK(server("STRLEN s") == "(integer) " + std::to_string(2 * kRounds));
 }
 
-TEST_CASE("every command has a well-formed spec, and its name is found in any case") {
+TEST_CASE("server has a command: its spec is well-formed, and its name is found in upper and lower case") {
   const CommandTable table(command_families());
   for (const Command& command : table.all()) {
     INFO(command.full_name);

@@ -193,7 +193,7 @@ TEST_CASE("header of a large sorted set lacks its first and last member: the set
   }
 }
 
-TEST_CASE("OBJECT ENCODING of a large collection is the encoding of Redis for this number of elements") {
+TEST_CASE("collection is large: OBJECT ENCODING is that of Redis for so many elements") {
   CommandHarness server(command_families());
   const auto fill = [&server](const char* add, const char* key, std::size_t count, const auto& words) {
     for_each(server, {add, key}, 0, count, words);

@@ -66,7 +66,7 @@ TEST_CASE("command has keys: the user needs the right to read or write each key 
   CHECK(server.app("EXISTS x") == kNoKey);
 }
 
-TEST_CASE("range delete needs the right to all keys of its range", "[acl]") {
+TEST_CASE("command deletes a range: the user needs the right to all keys of the range", "[acl]") {
   Harness server;
   server.log_in("+@all ~app:* %R~log:*");
   CHECK(server.app("DELRANGE app:1 app:2").starts_with("\"purge-"));
@@ -81,7 +81,7 @@ TEST_CASE("range delete needs the right to all keys of its range", "[acl]") {
   CHECK(server.app("STAMP.COUNT 1 2") == "(integer) 0");
 }
 
-TEST_CASE("SORT with BY or GET needs the right to read all keys, since the option's pattern may name any key", "[acl]") {
+TEST_CASE("SORT has BY or GET: the user needs the right to read all keys, since the pattern may name any key", "[acl]") {
   Harness server;
   server.log_in("+@all ~l");
   const std::string no_by = "(error) ERR BY option of SORT denied due to insufficient ACL permissions.";
@@ -122,7 +122,7 @@ TEST_CASE("SORT with BY or GET needs the right to read all keys, since the optio
   CHECK(server.app("SORT l BY w*") == "[\"1\", \"2\"]");
 }
 
-TEST_CASE("every dangerous command has the category @dangerous", "[acl]") {
+TEST_CASE("command is dangerous: it has the ACL category @dangerous", "[acl]") {
   const CommandTable table(command_families());
   for (const char* name : {"delrange", "delprefix", "stamp.delrange", "flushdb", "flushall", "config|set", "config|get", "bgsave",
                            "save", "shutdown", "acl|setuser", "acl|deluser", "acl|load", "acl|save", "debug", "keys", "swapdb"}) {
@@ -133,7 +133,7 @@ TEST_CASE("every dangerous command has the category @dangerous", "[acl]") {
   }
 }
 
-TEST_CASE("every command with keys states the access by which the rights to its keys are checked", "[acl]") {
+TEST_CASE("command has keys: its spec states the access, read or write, by which rights are checked", "[acl]") {
   const CommandTable table(command_families());
   for (const Command& command : table.all()) {
     INFO(command.full_name);
@@ -178,7 +178,7 @@ TEST_CASE("command is denied in MULTI: EXEC is aborted; rights are lost before E
   CHECK(server("GET a") == "(nil)");
 }
 
-TEST_CASE("AUTH, HELLO, QUIT and RESET need no right, and after RESET the client has the rights of default", "[acl]") {
+TEST_CASE("user has no rights: AUTH, HELLO, QUIT and RESET still run, and after RESET the user is default", "[acl]") {
   Harness server;
   server.log_in("-@all");
   CHECK(server.app("ACL WHOAMI") == no_command("acl|whoami"));
@@ -210,7 +210,7 @@ TEST_CASE("command is denied: ACL LOG lists it beside failed authentications", "
         std::string::npos);
 }
 
-TEST_CASE("ACL GETUSER and ACL DRYRUN reply as in Redis", "[acl]") {
+TEST_CASE("ACL GETUSER or ACL DRYRUN is called: the reply is that of Redis", "[acl]") {
   Harness server;
   server.log_in("~a* %R~b* &c +@read -get (~x +set)");
   CHECK(server("ACL GETUSER carol") == "(nil)");
@@ -230,7 +230,7 @@ TEST_CASE("ACL GETUSER and ACL DRYRUN reply as in Redis", "[acl]") {
   CHECK(server("ACL GETUSER carol") == "(nil)");
 }
 
-TEST_CASE("ACL SETUSER replies OK or the error in a rule, and ACL DELUSER the number of removed users", "[acl]") {
+TEST_CASE("users are changed: ACL SETUSER replies OK or the error, and ACL DELUSER the number of removed users", "[acl]") {
   Harness server;
   CHECK(server("ACL SETUSER a") == "OK");
   CHECK(server("ACL USERS") == "[\"a\", \"default\"]");

@@ -169,7 +169,7 @@ TEST_CASE("target key of MOVE or COPY has expired: the command succeeds; RENAME 
   CHECK(server("EXISTS last") == "(integer) 0");
 }
 
-TEST_CASE("PFCOUNT stores its count in the sketch, and the sketch keeps its expiry") {
+TEST_CASE("PFCOUNT counts a sketch with an expiry: it stores the count, and the sketch keeps its expiry") {
   CommandHarness server(command_families());
   const auto value = [&] {
     const std::string reply = server.raw({"GET", "h"});
@@ -247,7 +247,7 @@ TEST_CASE("one loop runs PFADD while the other runs PFCOUNT: no element is lost"
   CHECK(server("PFCOUNT h") == "(integer) " + std::to_string(*hll::count(expected)));
 }
 
-TEST_CASE("COUNTRANGE counts small ranges, estimates large ranges, and counts all keys with EXACT") {
+TEST_CASE("range is small: COUNTRANGE counts its keys; range is large: it estimates them, unless EXACT is given") {
   CommandHarness server(command_families());
   set_many(server, 0, 130'000);
   CHECK(number(server("COUNTRANGE - + EXACT")) == 130'000);

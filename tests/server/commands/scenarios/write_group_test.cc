@@ -67,7 +67,7 @@ TEST_CASE("read is between overwrites of its key: it returns the value written b
   CHECK(pass.replies(2) == "\"2\"\nOK");
 }
 
-TEST_CASE("overwrite of a group fails: the others take effect, and the failed one's reply is an error") {
+TEST_CASE("overwrite of a group fails: its reply is an error, and the other overwrites take effect") {
   CommandHarness server(command_families());
   Pass pass(ready(server), {{1, "SET a 1"}, {1, "SETEX b 0 2"}, {1, "SET c 3"}, {2, "SET d 4"}, {2, "SET e"}, {2, "SET f 6"}});
   pass.run();
