@@ -445,7 +445,7 @@ TEST_CASE("WATCH names a key that is watched already: the version of the first W
   CHECK(server("EXEC") == "(nil)");
 }
 
-TEST_CASE("client has subscriptions and tracked prefixes: their memory is charged to its connection until they end") {
+TEST_CASE("client has subscriptions and tracked prefixes: the connection is charged for their memory until they end") {
   CommandHarness server(command_families());
   const std::string name(10'000, 'n');
   server.raw({"SUBSCRIBE", name});

@@ -79,7 +79,7 @@ TEST_CASE("redis.conf has a directive: it sets a key, or is in a comment with it
   }
 }
 
-TEST_CASE("TLS directives of redis.conf: they set TLS keys; a TLS port without a certificate is an error") {
+TEST_CASE("redis.conf has TLS directives: they set TLS keys, and a TLS port without a certificate is an error") {
   const Config config = loaded("tls-port 6390\ntls-cert-file /c.pem\ntls-key-file /k.pem\ntls-auth-clients optional\n");
   CHECK(config.tls_port == 6390);
   CHECK(config.tls.cert_file == "/c.pem");

@@ -28,7 +28,7 @@ std::vector<std::string> due(ExpiryWatch& watch, Millis now) {
 
 using Keys = std::vector<std::string>;
 
-TEST_CASE("expiry watch: key with an expiry is written: it is reported once, at its last expiry") {
+TEST_CASE("expiry watch: key with an expiry is written: the key is reported once, at its last expiry") {
   ExpiryWatch watch;
   watch.written(0, "before", 100, 0);  // the watch is off
   watch.set_mode(true, false, 0);
@@ -46,7 +46,7 @@ TEST_CASE("expiry watch: key with an expiry is written: it is reported once, at 
   CHECK(due(watch, 1000).empty());
 }
 
-TEST_CASE("expiry watch: field of a hash expires: it is reported, and the end of a hash without fields 1 ms later") {
+TEST_CASE("expiry watch: field of a hash expires: the field is reported, and 1 ms later the end of a hash without fields") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
   ElementKeys elements("h", 7);

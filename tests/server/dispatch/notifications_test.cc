@@ -197,7 +197,7 @@ TEST_CASE("last element is removed: the command's event comes before del; empty 
   CHECK(Fixture("Eg").events(hdel, {"hdel", "k", "f"}, batch) == Strings{"__keyevent@0__:del k"});
 }
 
-TEST_CASE("element is moved: source and target keys have an event each; list is rotated: its key has both events") {
+TEST_CASE("element is moved: source and target keys have an event each; list is rotated: the list has both events") {
   Fixture t("EA");
   const CommandSpec smove{.name = "smove", .event = {.name = "srem", .letter = 's', .before_delete = true}};
   WriteBatch moved;

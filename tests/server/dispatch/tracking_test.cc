@@ -78,7 +78,7 @@ TEST_CASE("invalidations are sent in slices: each key that a client has read is 
   CHECK(t.table.counts().keys == 1);
 }
 
-TEST_CASE("invalidations come during a long read: they follow the read's reply, and many become one for all keys") {
+TEST_CASE("invalidations come during a long read: they follow the reply of the read, and many become one for all keys") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   for (const Bytes key : {"a", "b", "c"}) t.read(key);

@@ -91,7 +91,7 @@ TEST_CASE("visitor of a value returns an error: the visit ends with this error")
   CHECK(pieces == 2);
 }
 
-TEST_CASE("client disconnects during a visit or copy of a large value: it ends after the current piece") {
+TEST_CASE("client disconnects during a visit or copy of a large value: the visit or copy ends after one more piece") {
   Run run(GENERATE(false, true));
   int pieces = 0;
   const Status status = visit_value(*run.ctx, run.found, 0, kBytes, [&](std::uint64_t, Bytes) {

@@ -28,7 +28,7 @@ void note(KnownKeys& keys, const std::vector<Hashes>& hashes) { REQUIRE(keys.not
 
 }  // namespace
 
-TEST_CASE("copy pass is over: its keys and values are known; a key that the next pass does not have is reported as gone") {
+TEST_CASE("copy pass is over: its keys and values are known, and a key missing in the next pass is reported as gone") {
   KnownKeys keys = opened(KnownKeys::create(""));
   note(keys, {{5, 50}, {3, 30}});
   CHECK_FALSE(keys.has({5, 50}));
@@ -49,7 +49,7 @@ TEST_CASE("copy pass is over: its keys and values are known; a key that the next
   CHECK(keys.has({3, 31}));
 }
 
-TEST_CASE("copy pass reads a key twice with different values: its value is unknown, and the key counts once") {
+TEST_CASE("copy pass reads a key twice with different values: the key counts once, and its value is unknown") {
   KnownKeys keys = opened(KnownKeys::create(""));
   note(keys, {{1, 10}, {2, 20}, {1, 11}, {2, 20}, {1, 10}});
   keys.end_notes();

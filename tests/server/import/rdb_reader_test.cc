@@ -80,7 +80,7 @@ std::string sample() {
 
 }  // namespace
 
-TEST_CASE("RDB file has every kind of marker: its keys are found, with database, expiry and raw value") {
+TEST_CASE("RDB file has every kind of marker: all keys are found, with database, expiry and raw value") {
   const ReadFile read = read_file(sample());
   INFO(read.status.to_string());
   REQUIRE(read.status.is_ok());

@@ -1032,7 +1032,7 @@ TEST_CASE("command still uses the input of a disconnected client: the input stay
   CHECK(h.memory.buffers == 0);
 }
 
-TEST_CASE("pushes to many clients do not fit into the budget: they are dropped one by one, and these clients closed") {
+TEST_CASE("pushes to many clients do not fit into the budget: pushes are dropped one by one, and their clients closed") {
   Harness h;
   const int writer = h.connect();
   std::vector<int> readers;
@@ -1086,7 +1086,7 @@ TEST_CASE("memory is spent: the client with the largest buffers is closed, and c
   CHECK(h.shared.clients == 2);
 }
 
-TEST_CASE("command asks for a retry after some time: it runs again then, or earlier if it is resumed") {
+TEST_CASE("command asks for a retry after some time: the command runs again then, or earlier if it is resumed") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "LATER\r\n" + echo("after"));
@@ -1151,7 +1151,7 @@ TEST_CASE("unauthenticated client is evicted: it gets the reason; a client that 
   CHECK_FALSE(h.shared.unauthenticated.take_one_to_close());
 }
 
-TEST_CASE("unauthenticated connections wait for a busy loop: they count for their host, and can be evicted") {
+TEST_CASE("unauthenticated connections wait for a busy loop: the connections count for their host, and can be evicted") {
   Harness h;
   const int early = h.connect(true, "10.0.0.1:1");
   h.settle();
@@ -1220,7 +1220,7 @@ TEST_CASE("hundreds of connections arrive at once: each round accepts some of th
   CHECK(h.shared.clients == 300);
 }
 
-TEST_CASE("message goes to hundreds of clients: it is sent over several rounds, and every client gets it") {
+TEST_CASE("message goes to hundreds of clients: the loop sends it over several rounds, and every client gets it") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 600; ++i) links.push_back(h.connect());

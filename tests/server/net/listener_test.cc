@@ -79,7 +79,7 @@ TEST_CASE("no file descriptor is left: the listener does not spin, and accepts a
   ::close(client);
 }
 
-TEST_CASE("client is refused, and has already sent commands: it can read the reason") {
+TEST_CASE("client is refused, and has already sent commands: the client can still read the reason") {
   Fixture f;
   const int first = connect_to(f.listener->port()), second = connect_to(f.listener->port());
   REQUIRE(::send(second, "PING\r\n", 6, MSG_NOSIGNAL) == 6);

@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("GatheredMemory allocates pieces of every size: they keep their bytes until all are released") {
+TEST_CASE("GatheredMemory allocates pieces of every size: each piece keeps its bytes until all are released") {
   GatheredMemory memory;
   std::vector<std::pair<Bytes, std::string>> pieces;
   for (std::size_t i = 0; i < 3000; ++i) {

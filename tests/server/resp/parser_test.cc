@@ -334,7 +334,7 @@ TEST_CASE("command has big arguments: they count in big_memory() until the comma
   CHECK(parser.big_memory() == 0);
 }
 
-TEST_CASE("big arguments are handed over to a new owner: they stay valid, and the parser stops counting their memory") {
+TEST_CASE("big arguments are handed over to a new owner: their bytes stay valid, and the parser stops counting them") {
   RequestParser parser;
   parser.feed(resp({"SET", "a", std::string(100'000, 'x')}) + resp({"SET", "b", std::string(200'000, 'y')}) +
                   "*2\r\n$150000\r\n" + std::string(10, 'z'),

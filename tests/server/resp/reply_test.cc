@@ -249,7 +249,7 @@ TEST_CASE("output buffer is moved into another: small pieces are copied, large a
   CHECK(shared.use_count() == 1);
 }
 
-TEST_CASE("output is moved to another buffer: it counts towards that buffer's limit, and an overflow stays one") {
+TEST_CASE("output is moved to another buffer: the bytes count towards that buffer's limit, and an overflow stays one") {
   OutputBuffer from, to, over;
   to.set_limit(100'000);
   from.append(std::string(200'000, 'x'));

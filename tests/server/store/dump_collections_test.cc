@@ -257,7 +257,7 @@ TEST_CASE("payload is cut or changed and has a right checksum: it is refused, or
   }
 }
 
-TEST_CASE("hash with expiring fields is dumped: its bytes are those of Redis 7.4, and loading returns the same hash") {
+TEST_CASE("hash with expiring fields is dumped: the bytes are those of Redis 7.4, and loading returns the same hash") {
   const Hash hash{{"a", "x", 5'000}, {"b", "y"}, {"c", "z", 4'000}};
   const std::string whole = dumped(encode(hash));
   CHECK(whole.substr(0, whole.size() - 8) ==

@@ -65,7 +65,7 @@ TEST_CASE("geo position is encoded as a score: the score is that of Redis's docu
   CHECK(hash_of(kCatania) == "sqdtr74hyu0");
 }
 
-TEST_CASE("geo score is decoded to a position: it is within half a cell of the original position", "[geo]") {
+TEST_CASE("geo score is decoded to a position: the position is within half a cell of the original", "[geo]") {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> longitudes(-180, 180), latitudes(-kMaxLatitude, kMaxLatitude);
   for (int i = 0; i < 10'000; ++i) {
@@ -77,7 +77,7 @@ TEST_CASE("geo score is decoded to a position: it is within half a cell of the o
   }
 }
 
-TEST_CASE("point is at a limit of the map: it is on the map; point is beyond: it is not", "[geo]") {
+TEST_CASE("geo point is at a limit of the map: is_on_map() is true; point is beyond: it is false", "[geo]") {
   CHECK(is_on_map({180, kMaxLatitude}));
   CHECK(is_on_map({-180, -kMaxLatitude}));
   CHECK_FALSE(is_on_map({180.0001, 0}));
@@ -87,7 +87,7 @@ TEST_CASE("point is at a limit of the map: it is on the map; point is beyond: it
   CHECK(geo_score({180, kMaxLatitude}) == 3ULL << 52);  // one column and one row beyond the last cell
 }
 
-TEST_CASE("score encodes no position, for example infinity: it is decoded to a point on the map", "[geo]") {
+TEST_CASE("geo score encodes no position, for example infinity: the decoded point is on the map", "[geo]") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const double each : {-1.0, -1e300, 1e300, kInfinity, -kInfinity, 9.3e18, 1.9e19}) CHECK(is_on_map(geo_point(each)));
   CHECK(geo_hash_number(kInfinity) == std::numeric_limits<std::int64_t>::min());

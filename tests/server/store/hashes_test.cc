@@ -29,7 +29,8 @@ TEST_CASE("hash: new field is set: it comes last; known field is set: it keeps i
   }
 }
 
-TEST_CASE("hash: field with an expiry is set: it gets the new expiry; without_expired() omits expired fields", "[hashes]") {
+TEST_CASE("hash: field with an expiry is set: the field gets the new expiry; without_expired() omits expired fields",
+          "[hashes]") {
   HashEditor hash({{"a", "1", 50}, {"b", "2"}, {"c", "3", 60}}, 1);
   CHECK(hash.look_up("a")->expiry == 50);
   CHECK(hash.look_up("d") == nullptr);

@@ -124,7 +124,7 @@ TEST_CASE("sorted set: range of members is searched forward and backward: its me
 
 const StopCheck kNeverStop = [] { return false; };
 
-TEST_CASE("sorted set: ZUNION, ZINTER or ZDIFF of 1,000 sources is cancelled: it ends at its next check", "[zsets]") {
+TEST_CASE("sorted set: ZUNION, ZINTER or ZDIFF of 1,000 sources is cancelled: the operation ends at its next check", "[zsets]") {
   const SortedSet members = {{1, "a"}, {2, "b"}};
   const std::vector<WeightedSource> sources(1000, WeightedSource{members, 1});
   int asked = 0;

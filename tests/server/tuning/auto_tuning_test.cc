@@ -156,7 +156,7 @@ TEST_CASE("tuning.auto has configured values that are not in effect: one warning
   CHECK(says(fake.log[1].second, "nothing is changed: the configuration has the advised values"));
 }
 
-TEST_CASE("tuning.auto changes to off: its shown state is cleared; it is on again: a new window begins") {
+TEST_CASE("tuning.auto changes to off: its state is not shown any more; tuning.auto is on again: a new window begins") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.configure(with(TuningMode::kAdvise));

@@ -279,7 +279,7 @@ TEST_CASE("command has several keys: it runs on its event loop if few clients ge
   CHECK(server.published.size() == 10);
 }
 
-TEST_CASE("MGET of 2,000 keys by a tracking client: its keys are tracked before it runs, and misses are sent in slices") {
+TEST_CASE("tracking client runs MGET of 2,000 keys: the keys are tracked before the read, and misses are sent in slices") {
   SlicedServer server;
   server.notify("Em");
   server.client(1).protocol = 3;

@@ -198,7 +198,7 @@ TEST_CASE("blocking command runs inside MULTI: it replies at once") {
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("blocking command has too many keys for its event loop: it runs on a thread, waits, and gets the element") {
+TEST_CASE("blocking command has too many keys for its event loop: the command runs on a thread, and gets the element") {
   Server server;
   ManualOffload manual;
   server.env.offload = &manual;
@@ -223,7 +223,7 @@ TEST_CASE("blocking command has too many keys for its event loop: it runs on a t
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("blocking command names too many keys to wait for: it fails, unless one of the keys has an element") {
+TEST_CASE("blocking command names too many keys to wait for: the command fails, unless one of the keys has an element") {
   Server server;
   std::vector<std::string> words{"BLPOP"};
   for (std::size_t i = 0; i <= KeyWaiters::kMaxKeys; ++i) words.push_back("k" + std::to_string(i));

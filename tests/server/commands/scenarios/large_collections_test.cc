@@ -312,7 +312,7 @@ TEST_CASE("member of a large sorted set is removed: older headers may name the m
   }
 }
 
-TEST_CASE("earlier version wrote an over-limit collection as one entry: it is readable, and a write makes it large") {
+TEST_CASE("earlier version wrote an over-limit collection as one entry: a write makes the collection large") {
   CommandHarness server(command_families());
   std::vector<std::string> names;
   SortedSet members;

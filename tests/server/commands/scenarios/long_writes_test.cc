@@ -360,7 +360,7 @@ TEST_CASE("key expires before the commit of a long write: the long write runs ag
   CHECK(server.beside("TTL k") == "(integer) -1");
 }
 
-TEST_CASE("long write has conflicts with other writes at every run: it fails with an error") {
+TEST_CASE("long write has conflicts with other writes at every run: the long write fails with an error") {
   TwoLoops server;
   Asked asked = server.ask(1, {"LONGW", "k"});
   asked.step();
@@ -377,7 +377,7 @@ TEST_CASE("long write has conflicts with other writes at every run: it fails wit
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("CLIENT PAUSE comes during a long write: its commit is delayed") {
+TEST_CASE("CLIENT PAUSE comes during a long write: the commit of the long write is delayed") {
   TwoLoops server;
   Asked asked = server.ask(1, {"LONGW", "k"});
   asked.step();
@@ -584,7 +584,7 @@ TEST_CASE("EXEC has a command that by itself runs off the event loop: EXEC leave
   }
 }
 
-TEST_CASE("offload thread collects the keys of a command: they are charged to the memory budget until the reply") {
+TEST_CASE("offload thread collects the keys of a command: memory for the keys is charged until the reply") {
   TwoLoops server;
   const MemoryAccount& memory = server.db->memory();
   Asked asked = server.ask(1, many("UNLINK", 20'000, false));
@@ -788,7 +788,7 @@ TEST_CASE("SORT without STORE runs off its event loop: it sees the data of one m
   CHECK(sort.reply() == "[\"7\", (nil), \"999\", (nil)]");
 }
 
-TEST_CASE("EXEC with SORT by other keys runs off its event loop: it runs again if one of these keys is written") {
+TEST_CASE("EXEC with SORT by other keys runs off its event loop: EXEC runs again if one of these keys is written") {
   TwoLoops server(GENERATE(false, true));
   push_many(server);
   server.beside("MULTI", 1);

@@ -159,7 +159,7 @@ TEST_CASE("command waits for memory: it holds no memory and no marks on keys") {
   }
 }
 
-TEST_CASE("several commands wait for memory at the same time: they do not wait for each other") {
+TEST_CASE("several commands wait for memory at the same time: none waits for another command") {
   FullMemTables server;
   std::vector<Asked> asked;
   for (int i = 1; i <= 4; ++i) asked.push_back(server.ask({"SETRANGE", "new" + std::to_string(i), "25165823", "x"}, i));
@@ -214,7 +214,7 @@ TEST_CASE("value can never fit into the budget: it is refused at once, and the e
   CHECK(server.db->stats().flushes == server.flushes);
 }
 
-TEST_CASE("memory has room for the run of a transaction: its batch takes over a part of the charge, and EXEC succeeds") {
+TEST_CASE("memory has room for the run of a transaction: the batch takes over a part of the charge, and EXEC succeeds") {
   ManualThreads server;
   CHECK(server("MULTI") == "OK");
   for (int i = 0; i < 10'000; ++i) server.raw({"SET", "k" + std::to_string(i), std::string(1000, 'v')});

@@ -107,7 +107,7 @@ TEST_CASE("rights check takes very long: it continues on a thread for long work"
   asked->close();
 }
 
-TEST_CASE("administrative command may wait for other threads: it runs on threads that no rights check and no read uses",
+TEST_CASE("administrative command may wait for other threads: the command has threads that no rights check and no read uses",
           "[acl]") {
   Server server;
   for (const Bytes line :
@@ -176,7 +176,7 @@ TEST_CASE("client disconnects during its rights check: the check is dropped", "[
   CHECK(server.manual.queued() == 0);
 }
 
-TEST_CASE("rights check of a command in MULTI takes long: it is made when the command is queued, and not again by EXEC",
+TEST_CASE("rights check of a command in MULTI takes long: the check is made when the command is queued, not again by EXEC",
           "[acl]") {
   Server server;
   server.log_in();
@@ -209,7 +209,7 @@ TEST_CASE("user's rights change after a command was queued: EXEC checks it again
   CHECK(server("EXEC", 2).starts_with("[(error) NOPERM ACLs rules changed"));
 }
 
-TEST_CASE("rights check of ACL DRYRUN takes long: it runs off the event loop", "[acl]") {
+TEST_CASE("rights check of ACL DRYRUN takes long: the check runs off the event loop", "[acl]") {
   Server server;
   server.log_in();
   CHECK(server.checked({"ACL", "DRYRUN", "app", "GET", kAllowed}) == "OK");

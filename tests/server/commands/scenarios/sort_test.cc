@@ -34,7 +34,7 @@ void send_to_disk(CommandHarness& server) {
 
 }  // namespace
 
-TEST_CASE("SORT with BY and GET needs keys on disk: their pages are read together") {
+TEST_CASE("SORT with BY and GET needs keys on disk: the pages of the keys are read together") {
   CommandHarness server(command_families());
   constexpr int kKeys = 500;
   push_numbers(server, kKeys);
@@ -69,7 +69,7 @@ TEST_CASE("values of BY do not fit into memory: SORT ALPHA fails; SORT without A
   CHECK(server("SORT list LIMIT 0 2") == "[\"0\", \"1\"]");
 }
 
-TEST_CASE("result of SORT with STORE is larger than one entry: it becomes a large list") {
+TEST_CASE("result of SORT with STORE is larger than one entry: the result becomes a large list") {
   CommandHarness server(command_families());
   push_numbers(server, 6000);
   server("SET d text");

@@ -169,7 +169,7 @@ TEST_CASE("target key of MOVE or COPY has expired: the command succeeds; RENAME 
   CHECK(server("EXISTS last") == "(integer) 0");
 }
 
-TEST_CASE("PFCOUNT counts a sketch with an expiry: it stores the count, and the sketch keeps its expiry") {
+TEST_CASE("PFCOUNT counts a sketch with an expiry: the sketch gets the count, and keeps its expiry") {
   CommandHarness server(command_families());
   const auto value = [&] {
     const std::string reply = server.raw({"GET", "h"});

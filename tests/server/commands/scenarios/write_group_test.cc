@@ -59,7 +59,7 @@ TEST_CASE("SETs of two clients are consecutive in a pass: they commit together, 
   CHECK(server("TTL b", 3) == "(integer) 100");
 }
 
-TEST_CASE("read is between overwrites of its key: it returns the value written before it, not the one written after it") {
+TEST_CASE("GET is between two SETs of a key: GET returns the value of the SET before, not of the SET after") {
   CommandHarness server(command_families());
   Pass pass(ready(server), {{1, "SET a 1"}, {1, "SET a 2"}, {2, "GET a"}, {2, "SET a 3"}, {1, "SET a 4"}, {1, "INCR a"}});
   pass.run();
@@ -67,7 +67,7 @@ TEST_CASE("read is between overwrites of its key: it returns the value written b
   CHECK(pass.replies(2) == "\"2\"\nOK");
 }
 
-TEST_CASE("overwrite of a group fails: its reply is an error, and the other overwrites take effect") {
+TEST_CASE("overwrite of a group fails: this overwrite's reply is an error, and the others take effect") {
   CommandHarness server(command_families());
   Pass pass(ready(server), {{1, "SET a 1"}, {1, "SETEX b 0 2"}, {1, "SET c 3"}, {2, "SET d 4"}, {2, "SET e"}, {2, "SET f 6"}});
   pass.run();

@@ -36,7 +36,7 @@ std::vector<std::string> changes(const Elements& before, const Elements& after) 
 
 }  // namespace
 
-TEST_CASE("header of a large collection is encoded: it is read back, and damaged bytes are refused") {
+TEST_CASE("header of a large collection is encoded: decoding returns the same header, and damaged bytes are refused") {
   for (const CollectionType type :
        {CollectionType::kHash, CollectionType::kSet, CollectionType::kSortedSet, CollectionType::kList}) {
     LargeHeader header{.type = type, .generation = 300, .count = 20'000};
@@ -94,7 +94,7 @@ TEST_CASE("member's name is kept as a shortened bound: bound_of() is at or befor
   CHECK(behind_bound(bound_of(scored_name({std::numeric_limits<double>::infinity(), std::string(90, '\xff')}))).size() <= 8);
 }
 
-TEST_CASE("header of a large hash with expiring fields is encoded: it is read back, and damaged bytes are refused") {
+TEST_CASE("header of a large hash with expiring fields is encoded: decoding returns the same; damaged bytes are refused") {
   const FieldExpiries expiries{.persistent = 0, .soonest = 5, .latest = 900, .key_expiry = 0};
   const LargeHeader header{.type = CollectionType::kHash, .generation = 300, .count = 200, .expiries = expiries};
   const std::string bytes = header.encode();
