@@ -52,7 +52,7 @@ class DropJob {
     if (env_.abort != nullptr && env_.abort->load(std::memory_order_relaxed)) return Status::aborted("");
     if (env_.may_write) TRY(env_.may_write(file.meta->metadata_bytes));
     TRY_ASSIGN(table, env_.open_table(*file.meta));
-    if (pages.whole.empty() && pages.parts.empty()) return renew_names_of(*table, file);
+    if (pages.whole.empty() && pages.parts.empty() && pages.renew_names) return renew_names_of(*table, file);
     TRY_ASSIGN(birth, oldest_birth_of(pages, *table, file.meta->stats));
     bool still_covered = covers_others(*table, pages, file.meta->stats.applied_seq);
     PageDropRequest request{.whole = pages.whole, .parts = pages.parts};
@@ -62,6 +62,7 @@ class DropJob {
       return verdict;
     };
     request.applied_seq = [&] { return still_covered ? SeqNum{0} : version_.records->newest(); };
+    request.renew_names = pages.renew_names;
     const FileNum number = env_.new_file();
     TRY_ASSIGN(outcome, drop_pages(*table, request, *env_.fs, env_.dir, number));
     take(std::move(outcome), file, number, birth, !pages.parts.empty());
@@ -106,7 +107,8 @@ class DropJob {
     if (outcome.nothing_left) return gone(file);
     FileMeta after = described(*file.meta, outcome);
     after.dead_birth = older(file.meta->dead_birth, birth);
-    after.lingering_birth = outcome.names_may_linger ? older(file.meta->lingering_birth, birth) : file.meta->lingering_birth;
+    if (!outcome.names_renewed) after.lingering_birth = file.meta->lingering_birth;
+    if (outcome.names_may_linger) after.lingering_birth = older(after.lingering_birth, birth);
     redescribe(file, std::move(after), std::move(outcome.table));
   }
 

@@ -33,7 +33,9 @@ class TablePlanner {
     PageSet set;
     set.whole = whole_;
     set.parts = pages_in_part();
-    return pays_now(set, next_look) ? set : PageSet{};
+    if (!pays_now(set, next_look)) return {};
+    set.renew_names = in_.purge_before != 0 && oldest_birth_of(set) <= in_.purge_before;
+    return set;
   }
 
  private:

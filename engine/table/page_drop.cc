@@ -38,6 +38,15 @@ class Rebuild {
   [[nodiscard]] TableMetadata& metadata() { return m_; }
   [[nodiscard]] PageDropOutcome& outcome() { return outcome_; }
 
+  /// Returns the payload of page `p` of metadata() after run(). Reads it, unless the metadata file will have it.
+  Result<std::string> read_page(std::uint32_t p) {
+    if (m_.pages[p].replaced()) {
+      const auto at = std::partition_point(m_.replaced.begin(), m_.replaced.end(), [p](const auto& r) { return r.first < p; });
+      return at->second;
+    }
+    return table_.read_page(numbers_before_[p], &outcome_.reads);
+  }
+
  private:
   Status check() const {
     std::set<std::uint32_t> named;
@@ -230,6 +239,7 @@ class Rebuild {
     for (std::uint32_t p = first; p < first + tile.pages; ++p) {
       if (old.pages[p].replaced()) m_.replaced.emplace_back(out->pages.size(), std::move(remains_[p].payload));
       out->pages.push_back(old.pages[p]);
+      numbers_before_.push_back(p);
     }
     out->separators.push_back(old.separators[t]);
     out->tiles.push_back(tile);
@@ -302,24 +312,27 @@ class Rebuild {
   TableMetadata m_;
   PageDropOutcome outcome_;
   std::vector<PageMeta> old_pages_;
-  std::vector<Remains> remains_;  // survivors, by the number that the page had before the drop
-  std::vector<bool> changed_;     // for each tile, by its number before the drop: true if it changed
-  bool last_lost_ = false;        // true if the last entry of the last remaining tile was removed
-  std::string first_separator_;   // separator of the first remaining tile, if a tile before it was removed
-  std::string end_separator_;     // separator of the first removed tile after the last remaining one
+  std::vector<std::uint32_t> numbers_before_;  // for each remaining page, the number that it had before the drop
+  std::vector<Remains> remains_;               // survivors, by the number that the page had before the drop
+  std::vector<bool> changed_;                  // for each tile, by its number before the drop: true if it changed
+  bool last_lost_ = false;                     // true if the last entry of the last remaining tile was removed
+  std::string first_separator_;                // separator of the first remaining tile, if a tile before it was removed
+  std::string end_separator_;                  // separator of the first removed tile after the last remaining one
   std::uint64_t new_tombstones_ = 0;
   Millis oldest_new_ = 0;
 };
 
-/// Does the work of renew_names(): replaces keys of dropped entries, in separators and bounds, by keys that exist.
+/// Replaces keys of dropped entries, in separators and bounds of `m`, by keys that exist. After an error `m` is still valid, and
+/// every tile whose separator was not replaced is still stale.
 class Renewal {
  public:
-  Renewal(const TableReader& table, TableMetadata m) : table_(table), m_(std::move(m)) {}
+  /// Returns the payload of a page of the metadata.
+  using ReadPage = std::function<Result<std::string>(std::uint32_t page)>;
+
+  Renewal(const TableReader& table, ReadPage read_page, TableMetadata* m)
+      : table_(table), read_page_(std::move(read_page)), m_(*m) {}
 
   Status run() {
-    if (!m_.names_can_be_renewed())
-      return Status::invalid_argument(data_file_name(m_.data_file) +
-                                      ": separators and bounds cannot be renewed without rewriting the table");
     std::size_t at = 0;
     for (std::size_t t = 0; t < m_.tiles.size(); ++t) {
       const Bytes packed = Bytes(m_.permutations).substr(at);
@@ -327,17 +340,8 @@ class Renewal {
       if ((m_.tiles[t].flags & kTileStale) != 0) TRY(renew_separator(t, packed));
       if (t + 1 == m_.tiles.size()) TRY(renew_end(t, packed));
     }
-    // The new metadata file gets copies of the payloads of replaced pages.
-    for (std::uint32_t p = 0; p < m_.pages.size(); ++p) {
-      if (!m_.pages[p].replaced()) continue;
-      TRY_ASSIGN(payload, table_.read_page(p, nullptr));
-      m_.replaced.emplace_back(p, std::move(payload));
-    }
     return Status::ok();
   }
-
-  [[nodiscard]] TableMetadata& metadata() { return m_; }
-  [[nodiscard]] const ReadCounters& reads() const { return reads_; }
 
  private:
   /// Returns the smallest key of tile `t`; with `last`, the largest. Reads the page that has it.
@@ -345,7 +349,7 @@ class Renewal {
     const TileMeta& tile = m_.tiles[t];
     std::vector<std::uint8_t> order;
     unpack_permutation(packed, tile.pages, m_.tile_entries(t), &order);
-    TRY_ASSIGN(bytes, table_.read_page(tile.first_page + (last ? order.back() : order.front()), &reads_));
+    TRY_ASSIGN(bytes, read_page_(tile.first_page + (last ? order.back() : order.front())));
     const PageView view(bytes);
     std::string key;
     Entry entry;
@@ -374,8 +378,8 @@ class Renewal {
   }
 
   const TableReader& table_;
-  TableMetadata m_;
-  ReadCounters reads_;
+  const ReadPage read_page_;
+  TableMetadata& m_;
 };
 
 /// Writes the file; unlinks it if writing fails.
@@ -418,12 +422,22 @@ Status finish(const TableReader& table, TableMetadata* m, FileSystem& fs, const 
 }  // namespace
 
 Result<PageDropOutcome> renew_names(const TableReader& table, FileSystem& fs, const std::string& dir, FileNum metadata_file) {
-  TRY_ASSIGN(loaded, table.load_metadata());
-  Renewal renewal(table, std::move(loaded));
-  TRY(renewal.run());
+  TRY_ASSIGN(m, table.load_metadata());
+  if (!m.names_can_be_renewed())
+    return Status::invalid_argument(data_file_name(m.data_file) +
+                                    ": separators and bounds cannot be renewed without rewriting the table");
   PageDropOutcome out;
-  out.reads = renewal.reads();
-  TRY(finish(table, &renewal.metadata(), fs, dir, metadata_file, &out));
+  TRY(Renewal(
+          table, [&](std::uint32_t p) { return table.read_page(p, &out.reads); }, &m)
+          .run());
+  // The new metadata file gets copies of the payloads of replaced pages.
+  for (std::uint32_t p = 0; p < m.pages.size(); ++p) {
+    if (!m.pages[p].replaced()) continue;
+    TRY_ASSIGN(payload, table.read_page(p, nullptr));
+    m.replaced.emplace_back(p, std::move(payload));
+  }
+  out.names_renewed = true;
+  TRY(finish(table, &m, fs, dir, metadata_file, &out));
   return out;
 }
 
@@ -432,10 +446,19 @@ Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropReque
   TRY_ASSIGN(loaded, table.load_metadata());
   Rebuild rebuild(table, request, std::move(loaded));
   TRY(rebuild.run());
-  PageDropOutcome out = std::move(rebuild.outcome());
-  if (out.entries_gone == 0) return out;
-  TRY(finish(table, &rebuild.metadata(), fs, dir, metadata_file, &out));
-  return out;
+  TableMetadata& m = rebuild.metadata();
+  PageDropOutcome& done = rebuild.outcome();
+  if (done.entries_gone == 0) return std::move(done);
+  if (request.renew_names && done.names_may_linger && m.names_can_be_renewed()) {
+    // An unreadable page must not keep dead ones: the drop goes on, and renew_names() reports the error later.
+    done.names_renewed = Renewal(
+                             table, [&](std::uint32_t p) { return rebuild.read_page(p); }, &m)
+                             .run()
+                             .is_ok();
+    done.names_may_linger = !done.names_renewed;
+  }
+  TRY(finish(table, &m, fs, dir, metadata_file, &done));
+  return std::move(done);
 }
 
 }  // namespace ebbtide

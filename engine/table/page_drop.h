@@ -11,8 +11,9 @@
 // 2. Names: the separator of a removed tile is removed, too. If a tile stays but its first entry is dropped, the separator may be
 //    that entry's key. Likewise the table's bounds may be the keys of its first and last entry. The permutation shows this
 //    without reading a page, and the tile gets the flag kTileStale. A page must be read to replace such a key by another, so this
-//    work is done later: drop_pages() sets `names_may_linger`, and the caller calls renew_names() once for many drops, before the
-//    deadline of the dropped entries.
+//    work may wait: drop_pages() sets `names_may_linger`, and the caller calls renew_names() once for many drops, before the
+//    deadline of the dropped entries. If the entries are overdue, PageDropRequest::renew_names does it in the same pass, which
+//    writes the metadata with its replaced pages once.
 // 3. Statistics: some cannot be computed without reading the dropped pages, and become bounds: key_bytes, value_bytes, debts,
 //    unstamped, collections, smallest and largest. All others stay exact.
 //
@@ -46,6 +47,9 @@ struct PageDropRequest {
   std::function<EntryVerdict(const PageFence& page, const Entry& entry)> judge{};
   /// Called when all entries of `parts` were judged; returns the table's new applied_seq. If null, applied_seq stays as it is.
   std::function<SeqNum()> applied_seq{};
+  /// True: if names linger after the drop, they are renewed in the same pass, as renew_names() would. Where that is impossible,
+  /// or a page cannot be read, they stay, and the drop is done all the same.
+  bool renew_names = false;
 };
 
 struct PageDropOutcome {
@@ -54,10 +58,11 @@ struct PageDropOutcome {
   /// True if no entry and no range tombstone is left. Then no file was written, and the caller must unlink the table.
   bool nothing_left = false;
   bool names_may_linger = false;  ///< true if separators of stale tiles, or the table's bounds, may be keys of dropped entries
+  bool names_renewed = false;     ///< true if no name lingers: neither of this drop nor of earlier ones
   /// Numbers of dropped pages; a page that was dropped in part and has no survivors counts as whole.
   std::uint32_t pages_whole = 0, pages_in_part = 0;
-  std::uint64_t entries_gone = 0;        ///< number of entries that were removed or became tombstones; 0: no file was written
-  ReadCounters reads;                    ///< counts of the reads of pages; all 0 if no page was dropped in part
+  std::uint64_t entries_gone = 0;  ///< number of entries that were removed or became tombstones; 0: no file was written
+  ReadCounters reads;              ///< counts of the reads of pages; all 0 if no page was dropped in part and no name was renewed
   std::shared_ptr<TableReader> table{};  ///< the new table, open; null if no file was written
 };
 

@@ -62,13 +62,13 @@ struct Rewrite {
   std::uint64_t file_bytes = 0;  ///< the file is split into files of this size; 0: files have their usual size
   bool operator==(const Rewrite&) const = default;
 };
-/// Numbers of pages of one file, ascending. If there are none, the plan replaces keys of purged entries in the file's metadata
-/// by keys that exist (renew_names() in table/page_drop.h).
+/// Numbers of pages of one file, ascending. There are none if only names are renewed.
 struct PageSet {
   RunId run = 0;
   FileNum file = kNoFile;
-  std::vector<std::uint32_t> whole;  ///< dropped without being read
-  std::vector<std::uint32_t> parts;  ///< read, and replaced by the entries that survive
+  std::vector<std::uint32_t> whole{};  ///< dropped without being read
+  std::vector<std::uint32_t> parts{};  ///< read, and replaced by the entries that survive
+  bool renew_names = false;  ///< true: keys that exist replace keys of purged entries in the file's metadata (table/page_drop.h)
   bool operator==(const PageSet&) const = default;
 };
 /// Drops files (`inputs`) and pages without merging. A dropped file has no entries, or a newer range tombstone covers all of

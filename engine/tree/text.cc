@@ -43,7 +43,7 @@ std::string inputs_text(const std::vector<PlanInput>& inputs) {
 std::string pages_text(const std::vector<PageSet>& sets) {
   std::string out;
   for (const PageSet& set : sets) {
-    out += " r" + std::to_string(set.run) + "{" + std::to_string(set.file) + ":";
+    out += " r" + std::to_string(set.run) + "{" + std::to_string(set.file) + (set.renew_names ? " names:" : ":");
     for (const std::uint32_t page : set.whole) out += " " + std::to_string(page);
     out += " |";
     for (const std::uint32_t page : set.parts) out += " " + std::to_string(page);
@@ -284,7 +284,9 @@ bool parse_page_numbers(Scanner* in, const char* until, std::vector<std::uint32_
 bool parse_pages(Scanner* in, std::vector<PageSet>* sets) {
   while (in->take("r")) {
     PageSet& set = sets->emplace_back();
-    if (!in->number(&set.run) || !in->need("{") || !in->number(&set.file) || !in->need(":")) return false;
+    if (!in->number(&set.run) || !in->need("{") || !in->number(&set.file)) return false;
+    set.renew_names = in->take("names");
+    if (!in->need(":")) return false;
     if (!parse_page_numbers(in, "|", &set.whole) || !parse_page_numbers(in, "}", &set.parts)) return false;
   }
   return !sets->empty() || in->fail("a file with its pages, r1{2: 3 4 | 5}");

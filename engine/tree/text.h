@@ -23,6 +23,7 @@
 //   rewrite r3{12} (deadline)                          drop r9{21} r3{13} (dropped)         none
 //   rewrite r3{12} into 256K (deadline)                the file is split into files of 256 KiB
 //   drop pages r3{12: 0 4 5 | 7} (dropped)             drops pages 0, 4 and 5 of file 12 whole, and page 7 in part
+//   drop pages r3{12 names: 0 |} r2{9 names: |} (dropped)   also renews names; in file 9 drops no page
 #pragma once
 
 #include <string>

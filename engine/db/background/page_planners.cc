@@ -106,7 +106,7 @@ Plan planner::names(const PlannerInput& input, PlannerNotes* notes) {
       const auto reader = table_of(*table, input, notes, true);
       if (reader == nullptr) continue;
       if (reader->names_can_be_renewed()) {
-        drop.pages.push_back({run.id(), file.data_file, {}, {}});
+        drop.pages.push_back({.run = run.id(), .file = file.data_file, .renew_names = true});
       } else if (drop.pages.empty()) {
         return {.action = Rewrite{run.id(), file.data_file}, .reason = Reason::kDropped};
       }

@@ -128,7 +128,7 @@ def seventh(figures, stamps):
     for one in found:
         if one["engine"] == "ebbtide" and one["h"] >= 8:
             value = best / moved(one)
-            why = "names in the metadata of files with replaced pages are renewed in a second pass"
+            why = "every page that the bound crosses is read, and what is left of it is written to the metadata"
             yield judged(f"{stamps}, a seventh, {one['layout']}: I/O of RocksDB's best / ours", "our bar", 10, value, value >= 10, why)
 
 

@@ -534,11 +534,31 @@ TEST_CASE("table has dead bytes and lingering names: after a drop or a rewrite o
   // After the names are renewed, the dead bytes still have to be punched.
   bed.describe([](FileMeta* file) { file->dead_birth = 300; });
   Plan renewal;
-  renewal.action = Drop{{}, {{bed.version->runs[0].id, bed.version->runs[0].files[0]->data_file, {}, {}}}};
+  renewal.action = Drop{{}, {{bed.version->runs[0].id, bed.version->runs[0].files[0]->data_file, {}, {}, true}}};
   done = bed.carry_out(renewal);
   REQUIRE(done.redescribed.size() == 1);
   CHECK(done.redescribed[0].dead_birth == 300);
   CHECK(done.redescribed[0].lingering_birth == 0);
+}
+
+TEST_CASE("dropped entries are overdue: the drop renews the names in the metadata, those of older deletes too", "[drops]") {
+  const Millis purge_before = GENERATE(0, 499, 500);
+  Bed bed;
+  std::vector<E> entries;
+  for (int i = 0; i < 40; ++i) entries.push_back({"k" + std::to_string(100 + i), 2, static_cast<DeleteKey>(i * 7 % 40)});
+  bed.run(entries, 4);
+  bed.describe([](FileMeta* file) { file->lingering_birth = 200; });
+  bed.erase(0, 10, 50, 500);
+  bed.input.purge_before = purge_before;
+  const PageDrops found = bed.plan();
+  REQUIRE_FALSE(found.plan.empty());
+  const bool overdue = purge_before == 500;
+  CHECK(std::get<Drop>(found.plan.action).pages.at(0).renew_names == overdue);
+  const CompactionResult done = bed.carry_out(found.plan);
+  REQUIRE(done.redescribed.size() == 1);
+  CHECK(done.redescribed[0].lingering_birth == (overdue ? 0 : 200));
+  CHECK(done.redescribed[0].dead_birth == 500);
+  CHECK(done.redescribed[0].stats.smallest == (overdue ? "k102" : "k100"));
 }
 
 TEST_CASE("dropped page has a version that an older delete has hidden: the dead bytes get that older delete's birth", "[drops]") {
@@ -568,6 +588,7 @@ TEST_CASE("random pages are dropped: no older version becomes visible", "[drops]
       Random random(seed * 31 + h);
       Bed bed;
       fill(bed, random, h);
+      bed.input.purge_before = random.one_in(2) ? 1000 : 0;
       PageDrops found = bed.plan();
       if (found.plan.empty()) continue;
       INFO(to_text(found.plan));

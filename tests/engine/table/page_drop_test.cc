@@ -103,8 +103,17 @@ void require_zeros(Bench& bench, const Living& t) {
   for (const FileExtent& hole : m.holes) REQUIRE(all_zero(Bytes(data).substr(hole.offset, hole.length)));
 }
 
-// Renews names, as the caller does before the deadline. Every separator and bound must then be an existing key or a prefix of
-// one.
+// Checks that every separator is an existing key or a prefix of one, and that no tile is stale.
+void require_existing_names(const TableMetadata& m, const std::vector<Owned>& model) {
+  for (std::size_t i = 1; i < m.tiles.size(); ++i) {
+    REQUIRE((m.tiles[i].flags & kTileStale) == 0);
+    const auto first = std::find_if(model.begin(), model.end(), [&](const Owned& o) { return o.key >= m.separators[i]; });
+    REQUIRE(first != model.end());
+    REQUIRE(first->key.starts_with(m.separators[i]));
+  }
+}
+
+// Renews names, as the caller does before the deadline.
 void renew(Bench& bench, Living* t) {
   auto renewed = renew_names(*t->table, bench.fs, bench.dir, bench.next_file++);
   INFO(renewed.status().to_string());
@@ -120,17 +129,13 @@ void renew(Bench& bench, Living* t) {
   REQUIRE(m.stats.smallest == t->model.front().key);
   REQUIRE(m.stats.largest == t->model.back().key);
   REQUIRE_FALSE(m.stats.largest_exclusive);
-  for (std::size_t i = 1; i < m.tiles.size(); ++i) {
-    REQUIRE((m.tiles[i].flags & kTileStale) == 0);
-    const auto first = std::find_if(t->model.begin(), t->model.end(), [&](const Owned& o) { return o.key >= m.separators[i]; });
-    REQUIRE(first != t->model.end());
-    REQUIRE(first->key.starts_with(m.separators[i]));
-  }
+  require_existing_names(m, t->model);
 }
 
 // Drops [lo, hi) and replaces the table by the result. Returns false if no entry is left.
 bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birth, PageDropOutcome* outcome) {
   PageDropRequest request = request_of(*t->table, lo, hi);
+  request.renew_names = hi % 3 == 0;
   request.judge = [&](const PageFence&, const Entry& e) -> EntryVerdict {
     if (!is_covered(e, lo, hi)) return {};
     return birth == 0 ? EntryVerdict{EntryFate::kGoes, 0} : EntryVerdict{EntryFate::kBecomesTombstone, birth};
@@ -192,6 +197,14 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
   REQUIRE(dead == t->built.dead_bytes);
   require_zeros(bench, *t);
   t->names_linger |= outcome->names_may_linger;
+  if (request.renew_names) {
+    REQUIRE_FALSE(outcome->names_may_linger);
+    if (outcome->names_renewed) {
+      t->names_linger = false;
+      REQUIRE(m->stats.largest == t->model.back().key);
+    }
+    require_existing_names(*m, t->model);
+  }
   require_names(*t, gone);
   require_contents(bench, *t, gone);
   if (lo % 2 == 0) {
@@ -325,6 +338,91 @@ TEST_CASE("tiles have names of dropped keys: permutations show which, and renewi
   auto renewed = renew_names(*dropped, bench.fs, bench.dir, bench.next_file++);
   REQUIRE(renewed.is_ok());
   REQUIRE(renewed->reads.pages_read == stale + 1);  // one more for the page with the last key
+
+  // The drop may also renew the names itself. It reads the same pages, and the result is the same.
+  request.renew_names = true;
+  auto both = drop_pages(*t.table, request, bench.fs, bench.dir, bench.next_file++);
+  REQUIRE(both.is_ok());
+  CHECK(both->names_renewed);
+  CHECK_FALSE(both->names_may_linger);
+  CHECK(both->reads.pages_read == stale + 1);
+  const TableMetadata one_pass = both->table->load_metadata().value(), two_passes = renewed->table->load_metadata().value();
+  CHECK(one_pass.separators == two_passes.separators);
+  CHECK(one_pass.tiles == two_passes.tiles);
+  CHECK(one_pass.stats == two_passes.stats);
+}
+
+TEST_CASE("drop renews names, and a tile begins with an entry of a replaced page: this page is not read again",
+          "[table][drops]") {
+  Bench bench;
+  Random random(8);
+  Recipe recipe;
+  recipe.keys = 100;
+  recipe.versions = 1;
+  recipe.tombstone_in = 0;
+  std::vector<Owned> entries = random_entries(random, recipe);
+  TableBuilderOptions options = bench.builder_options();
+  options.pages_per_tile = 4;
+  const auto table = bench.table(options, entries);
+  REQUIRE(table->tile_count() > 1);
+  PageDropRequest request;
+  for (std::uint32_t p = 0; p < table->page_count(); ++p) request.parts.push_back(p);
+  // Only the first key of each tile goes.
+  std::set<std::string> first;
+  for (std::uint32_t t = 0; t < table->tile_count(); ++t) {
+    const std::string start(table->tile_range(t).start);
+    first.insert(std::find_if(entries.begin(), entries.end(), [&](const Owned& o) { return o.key >= start; })->key);
+  }
+  request.judge = [&](const PageFence&, const Entry& e) -> EntryVerdict {
+    return {first.count(std::string(e.key)) != 0 ? EntryFate::kGoes : EntryFate::kStays, 0};
+  };
+  request.renew_names = true;
+  const auto outcome = drop_pages(*table, request, bench.fs, bench.dir, bench.next_file++);
+  REQUIRE(outcome.is_ok());
+  REQUIRE(outcome->names_renewed);
+  // Each tile's new first entry, and the table's last one, would take a read each if their pages were not in memory.
+  CHECK(outcome->reads.pages_read < table->page_count() + table->tile_count() + 1);
+  std::erase_if(entries, [&](const Owned& o) { return first.count(o.key) != 0; });
+  const TableMetadata m = outcome->table->load_metadata().value();
+  require_existing_names(m, entries);
+  CHECK(m.stats.smallest == entries.front().key);
+  CHECK(m.stats.largest == entries.back().key);
+}
+
+TEST_CASE("page that names are renewed from cannot be read: the dead pages are dropped all the same, and names linger",
+          "[table][drops]") {
+  Bench bench;
+  std::vector<Owned> entries;
+  for (int i = 0; i < 400; ++i) {
+    Owned o;
+    o.key = "key:" + std::to_string(100000 + i);
+    o.value = std::string(60, 'v');
+    o.fields.seq = static_cast<SeqNum>(i + 1);
+    o.fields.delete_key = static_cast<DeleteKey>((i * 79) % 400);
+    entries.push_back(o);
+  }
+  TableBuilderOptions options = bench.builder_options();
+  options.pages_per_tile = 8;
+  const BuiltTable built = bench.build(options, entries);
+  FaultFileSystem faults(bench.fs);
+  TableReaderOptions reading = bench.reader_options();
+  reading.fs = &faults;
+  const auto table = TableReader::open(reading, Bench::files_of(built)).value();
+  PageDropRequest request = request_of(*table, 0, 100);
+  request.parts.clear();
+  request.renew_names = true;
+  faults.inject({.ops = ops_of(FileOp::kRead), .path_has = ".data"});
+  const auto outcome = drop_pages(*table, request, faults, bench.dir, bench.next_file++);
+  INFO(outcome.status().to_string());
+  REQUIRE(outcome.is_ok());
+  CHECK(faults.failures() != 0);
+  CHECK(outcome->pages_whole == request.whole.size());
+  CHECK(outcome->names_may_linger);
+  CHECK_FALSE(outcome->names_renewed);
+  faults.clear_faults();
+  auto renewed = renew_names(*outcome->table, faults, bench.dir, bench.next_file++);
+  REQUIRE(renewed.is_ok());
+  require_clean(*renewed->table, outcome->built.stats.entries);
 }
 
 TEST_CASE("table has range tombstones: renew_names() refuses to renew the names of dropped keys", "[table][drops]") {

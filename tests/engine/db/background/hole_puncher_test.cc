@@ -55,7 +55,7 @@ struct Bed {
     for (int i = 0; i < 64; ++i) source.entries.push_back(entry("k" + std::to_string(10 + i), static_cast<SeqNum>(1 + i)));
     tree.context.visible_seq = 64;
     tree.flush(source);
-    PageSet pages{tree.version->runs.front().id, tree.version->runs.front().files.front()->data_file, {}, {}};
+    PageSet pages{tree.version->runs.front().id, tree.version->runs.front().files.front()->data_file};
     for (std::uint32_t page = 0; page < 32; ++page) pages.whole.push_back(page);
     Drop drop;
     drop.pages.push_back(std::move(pages));

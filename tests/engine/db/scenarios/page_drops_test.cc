@@ -214,9 +214,11 @@ TEST_CASE("delete by stamp is purged at once: only metadata and edge pages are r
   REQUIRE(h.db->flush(0).is_ok());
   h.settle();
   const Stats before = h.db->stats();
-  // The job reads the old metadata file once. It does not read its output again to open or punch it.
+  // The job reads the old metadata file once. It does not read its output again to open or punch it, or to renew its names.
   std::map<std::string, int> metadata_reads;
+  std::size_t metadata_files = 0;
   h.watch->on_call = [&](const FileCall& call) {
+    if (call.op == FileOp::kCreate && call.path.ends_with(".meta")) ++metadata_files;
     if (call.op == FileOp::kRead && call.offset == 0 && call.path.ends_with(".meta")) ++metadata_reads[call.path];
   };
   WriteBatch batch;
@@ -239,6 +241,8 @@ TEST_CASE("delete by stamp is purged at once: only metadata and edge pages are r
   }
   const std::vector<std::string> in_use = h.paths(".meta");
   CHECK(std::none_of(in_use.begin(), in_use.end(), [&](const std::string& path) { return metadata_reads.count(path) != 0; }));
+  CHECK(metadata_reads.size() == in_use.size());
+  CHECK(metadata_files == in_use.size());
   const Stats after = h.db->stats();
   CHECK(after.pages_dropped_full > before.pages_dropped_full);
   CHECK(after.pages_dropped_partial > before.pages_dropped_partial);
