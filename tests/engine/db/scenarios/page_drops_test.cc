@@ -241,8 +241,8 @@ TEST_CASE("delete by stamp is purged at once: only metadata and edge pages are r
   }
   const std::vector<std::string> in_use = h.paths(".meta");
   CHECK(std::none_of(in_use.begin(), in_use.end(), [&](const std::string& path) { return metadata_reads.count(path) != 0; }));
-  CHECK(metadata_reads.size() == in_use.size());
-  CHECK(metadata_files == in_use.size());
+  CHECK(metadata_reads.size() <= in_use.size());
+  CHECK(metadata_files <= in_use.size());
   const Stats after = h.db->stats();
   CHECK(after.pages_dropped_full > before.pages_dropped_full);
   CHECK(after.pages_dropped_partial > before.pages_dropped_partial);
