@@ -18,7 +18,9 @@ MergingIterator::MergingIterator(std::vector<std::unique_ptr<InternalIterator>> 
 
 void MergingIterator::load(std::size_t i) {
   Leaf& leaf = leaves_[i];
+  live_ -= leaf.live ? 1 : 0;
   leaf.live = leaf.it->valid();
+  live_ += leaf.live ? 1 : 0;
   if (leaf.live) [[likely]] {
     leaf.prefix = key_word(leaf.it->entry().key, shared_prefix_);
   } else {
@@ -102,12 +104,19 @@ void MergingIterator::seek_before(Bytes key) {
   build();
 }
 
+bool MergingIterator::wins_alone() {
+  const InternalIterator& winner = *leaves_[tree_[0]].it;
+  if (live_ != 1 || !winner.valid()) return false;
+  shown_ = &winner.entry();
+  return true;
+}
+
 void MergingIterator::next() {
   DEBUG_ASSERT(valid_);
   if (!forward_) [[unlikely]]
     return turn_forward();
   leaves_[tree_[0]].it->next();
-  replay();
+  if (!wins_alone()) replay();
 }
 
 void MergingIterator::prev() {
@@ -115,7 +124,7 @@ void MergingIterator::prev() {
   if (forward_) [[unlikely]]
     return turn_backward();
   leaves_[tree_[0]].it->prev();
-  replay();
+  if (!wins_alone()) replay();
 }
 
 /// Moves every child to its first entry after the current one.

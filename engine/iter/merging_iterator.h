@@ -64,11 +64,14 @@ class MergingIterator final : public InternalIterator {
   void settle();
   void turn_forward();
   void turn_backward();
+  /// Called after the winner has moved. Returns true if no match has to be played, since no other child is at an entry.
+  bool wins_alone();
 
   std::vector<std::unique_ptr<InternalIterator>> children_;
   std::vector<Leaf> leaves_;
   std::vector<std::uint32_t> tree_;  ///< [0] is the winner, [i] the loser at inner node i; leaf j is at node k + j
   std::size_t shared_prefix_;
+  std::size_t live_ = 0;  ///< number of live leaves
   bool forward_ = true;
   std::string pivot_;
 };

@@ -70,7 +70,8 @@ void VisibleIterator::next() {
   ASSERT(valid_);
   begin_move();
   if (forward_) {
-    leave_key_forward();
+    source_->next();  // the source is at key_: no comparison is needed
+    leave_key_forward(1);
   } else {
     forward_ = true;
     key_.push_back('\0');
@@ -177,8 +178,9 @@ bool VisibleIterator::skip_newer() {
   return true;
 }
 
-void VisibleIterator::leave_key_forward() {
-  for (std::uint32_t passed = 0; on_key(); ++passed) {
+/// Skips the versions of key_ that are left. `passed`: the number of its versions that were skipped before.
+void VisibleIterator::leave_key_forward(std::uint32_t passed) {
+  for (; on_key(); ++passed) {
     if (passed == kManyVersions) {
       std::string after = key_;
       after.push_back('\0');

@@ -63,7 +63,7 @@ class VisibleIterator {
   void find_backward();
   bool skip_newer();
   bool passes_over_elements() const { return source_->entry().element && !options_.elements; }
-  void leave_key_forward();
+  void leave_key_forward(std::uint32_t passed = 0);
   void leave_key_backward();
   bool newest_in_view_backward();
   bool newest_in_view_by_seek();
