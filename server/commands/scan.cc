@@ -29,6 +29,9 @@ constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
 constexpr std::size_t kLargeKeyBytes = 1024;  // longer keys are freed one by one, once the reply has a copy
 /// DBSIZE counts a database of up to this many entries. For a larger one it looks at a sample.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
+/// It also counts one with up to this many keys and deleted entries, whose other entries are elements of large collections. It
+/// passes over each collection in one step, which takes some microseconds.
+constexpr std::uint64_t kMaxCountedKeys = 50'000;
 /// The number of random places that RANDOMKEY tries. After each place it skips kMaxSteps versions at most.
 constexpr int kRandomPlaces = 8;
 
@@ -270,6 +273,19 @@ Status dbsize_inline(Ctx& ctx) {
   return Status::ok();
 }
 
+/// Counts the keys of a large database. Returns nullopt if they and the deleted entries are more than kMaxCountedKeys.
+Result<std::optional<std::uint64_t>> count_few_keys(Ctx& ctx) {
+  const Db& db = *env_of(ctx).db;
+  if (db.estimate_keys(ctx.session.database, KeyRange{}) > kMaxCountedKeys) return std::optional<std::uint64_t>();
+  IteratorOptions options;
+  options.max_steps = kMaxCountedKeys;
+  const auto walk = ctx.iterate(options);
+  std::uint64_t keys = 0;
+  for (walk->seek_to_first(); walk->valid() && keys + walk->steps() <= kMaxCountedKeys; walk->next()) ++keys;
+  TRY(walk->status());
+  return walk->valid() || walk->paused() ? std::nullopt : std::optional(keys);
+}
+
 Status dbsize(Ctx& ctx) {
   if (ctx.in_exec()) return dbsize_inline(ctx);
   if (!ctx.view.has_tree()) {
@@ -279,10 +295,18 @@ Status dbsize(Ctx& ctx) {
   TRY_ASSIGN(info, env_of(ctx).db->tree_info(ctx.session.database));
   std::uint64_t entries = info.memtable_entries;
   for (const RunInfo& run : info.runs) entries += run.entries;
-  const bool exact = entries <= kMaxCountedEntries;
-  TRY_ASSIGN(size, exact ? env_of(ctx).db->count(ctx.session.database, KeyRange{})
-                         : env_of(ctx).db->sample_keys(ctx.session.database, ctx.random));
-  ctx.reply.integer(static_cast<std::int64_t>(size));
+  Db& db = *env_of(ctx).db;
+  std::optional<std::uint64_t> size;
+  if (entries > kMaxCountedEntries) {
+    TRY_ASSIGN(few, count_few_keys(ctx));
+    size = few;
+  }
+  if (!size) {
+    TRY_ASSIGN(keys, entries <= kMaxCountedEntries ? db.count(ctx.session.database, KeyRange{})
+                                                   : db.sample_keys(ctx.session.database, ctx.random));
+    size = keys;
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(*size));
   return Status::ok();
 }
 

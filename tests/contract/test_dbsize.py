@@ -35,3 +35,19 @@ def test_dbsize_beyond_a_million_entries_is_within_two_percent(fresh):
     there = keys + 60_000 - len(deleted) - 100_000
     guess = client.dbsize()
     assert abs(guess - there) < 0.02 * there, (guess, there)
+
+
+def test_dbsize_is_exact_if_nearly_all_of_a_million_entries_are_elements_of_collections(fresh):
+    fresh.start()
+    client = fresh.client()
+    with client.pipeline(transaction=False) as pipe:
+        for start in range(0, 1_300_000, 1000):
+            pipe.sadd("set", *[f"member:{i:08d}" for i in range(start, start + 1000)])
+            if start % 100_000 == 0:
+                pipe.execute()
+        pipe.execute()
+    fill(client, 0, 2000)
+    client.mset({f"z{i}": "after the set" for i in range(300)})
+    client.execute_command("TREE.FLUSH")
+    client.delete(*[f"key:{i:08d}" for i in range(0, 2000, 2)])
+    assert client.dbsize() == 1 + 1000 + 300

@@ -4,6 +4,9 @@
 // the newest source on. The share of current entries, times the run's entries, is the estimate for the run. All entries of the
 // memtables are looked up, without I/O. If the estimate is 0, an iteration to the first key checks it.
 //
+// Elements of large collections are no keys, and each table knows how many it has. So they count on neither side of the share: a
+// collection of ten million elements does not make the estimate of the other keys worse.
+//
 // The estimate does not depend on how the keys of runs are distributed relative to each other. Counting keys in ranges cut by the
 // largest run would depend on that. Newer keys may all lie in one gap of the largest run, which a sample misses or takes for
 // typical. If no entry was overwritten or deleted, every entry is current and the sum is exact. Otherwise the error is that of a
@@ -48,6 +51,7 @@ constexpr std::uint64_t kUnknownTileBytes = 4096;
 /// the indexes of all tables would take far longer than the sample. The estimate only influences which tiles are sampled.
 struct RunSize {
   std::uint64_t entries = 0, tiles = 0;
+  std::uint64_t main_entries = 0;       ///< without elements of large collections
   std::vector<std::uint64_t> tiles_of;  ///< by table
 };
 
@@ -65,7 +69,9 @@ RunSize size_of(const RunView& run) {
     std::uint64_t tiles = table->reader->tile_count();
     if (table->reader->pages_per_tile() == 0 && table->reader->unreadable().is_ok() && table->meta->stats.entries != 0)
       tiles = std::max<std::uint64_t>(1, table->meta->data_bytes / tile_bytes);
-    size.entries += table->meta->stats.entries;
+    const TableStats& stats = table->meta->stats;
+    size.entries += stats.entries;
+    size.main_entries += stats.entries - std::min(stats.entries, stats.elements);
     size.tiles += tiles;
     size.tiles_of.push_back(tiles);
   }
@@ -93,7 +99,7 @@ struct Estimate {
   double keys = 0, variance = 0;
 };
 
-/// The numbers of all entries and of current entries of a tile.
+/// The numbers of all entries and of current entries of a tile, without elements.
 struct Sampled {
   std::uint64_t entries = 0, current = 0;
 };
@@ -107,14 +113,15 @@ Estimate estimated(const std::vector<Sampled>& sampled, const RunSize& size) {
     entries += static_cast<double>(s.entries);
     current += static_cast<double>(s.current);
   }
-  if (entries == 0) return {};
-  const double part = current / entries, scale = static_cast<double>(size.entries) / entries;
+  const auto all = static_cast<double>(size.main_entries);
+  if (entries == 0) return {all, all * all};  // the sample has only elements: it says nothing about the keys
+  const double part = current / entries, scale = all / entries;
   const auto residual = [part](const Sampled& s) {
     return static_cast<double>(s.current) - part * static_cast<double>(s.entries);
   };
   for (std::size_t i = 1; i < sampled.size(); ++i) squares += std::pow(residual(sampled[i]) - residual(sampled[i - 1]), 2) / 2;
   const double unseen = 1 - static_cast<double>(sampled.size()) / static_cast<double>(size.tiles);
-  return {part * static_cast<double>(size.entries), scale * scale * squares * unseen};
+  return {part * all, scale * scale * squares * unseen};
 }
 
 /// One estimate for one view. The view must outlive it.
@@ -174,6 +181,10 @@ class KeySampler {
     if (tile + 1 < table.tile_count()) options.bounds.end = table.tile_start(tile + 1);
     const auto walk = table.new_iterator(options);
     for (walk->seek(options.bounds.start); walk->valid() && options.bounds.contains(walk->entry().key); walk->next()) {
+      if (walk->entry().element) {
+        seen.entries -= std::min<std::uint64_t>(seen.entries, 1);
+        continue;
+      }
       TRY_ASSIGN(current, is_current(walk->entry()));
       seen.current += current ? 1 : 0;
     }
@@ -220,15 +231,17 @@ Result<std::uint64_t> sample_keys(const ReadView& view, std::uint64_t seed) {
   for (const RunView& run : runs) {
     const RunSize& size = sizes.emplace_back(size_of(run));
     all.entries += size.entries;
+    all.main_entries += size.main_entries;
     all.tiles += size.tiles;
   }
   KeySampler sampler(view, seed);
   TRY_ASSIGN(in_memory, sampler.in_memtables());
-  if (all.entries == 0) return in_memory;
+  if (all.main_entries == 0) return in_memory;
   const double tiles_per_entry = static_cast<double>(all.tiles) / static_cast<double>(all.entries);
   for (double entries = std::max<double>(kFirstEntries, kFirstTiles / tiles_per_entry);; entries *= 4) {
     Estimate sum{static_cast<double>(in_memory), 0};
     for (std::size_t r = 0; r < runs.size(); ++r) {
+      if (sizes[r].main_entries == 0) continue;
       const double share = static_cast<double>(sizes[r].entries) / static_cast<double>(all.entries);
       TRY_ASSIGN(part, sampler.in_run(runs[r], sizes[r], static_cast<std::uint64_t>(entries * tiles_per_entry * share)));
       sum = {sum.keys + part.keys, sum.variance + part.variance};
