@@ -10,11 +10,18 @@ namespace {
 /// A longer name is no boundary: an index is small.
 constexpr std::size_t kMostBoundaryBytes = 256;
 
+/// Returns true if a header is surely not a pending write of the transaction. PendingWrites::locate() gives those the view's seq.
+/// Every command that changes elements writes the header, so pending writes do not concern the elements either.
+bool is_committed(const Ctx& ctx, const Found& found) {
+  const PendingWrites* const pending = ctx.exec == nullptr ? nullptr : ctx.exec->pending;
+  return pending == nullptr || pending->operations() == 0 || found.seq < ctx.view.seq();
+}
+
 }  // namespace
 
 bool RankedWalk::helps(const Ctx& ctx, const Found& found, const LargeHeader& header) {
   const bool distinct = header.type == CollectionType::kSortedSet || header.type == CollectionType::kSet;
-  return distinct && header.count >= RankIndexes::kLeastElements && !ctx.in_exec() && found.seq != 0;
+  return distinct && header.count >= RankIndexes::kLeastElements && found.seq != 0 && is_committed(ctx, found);
 }
 
 RankedWalk::RankedWalk(Ctx& ctx, const Found& found, const LargeHeader& header, ElementKeys& keys, const LargePart& part)

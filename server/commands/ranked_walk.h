@@ -18,7 +18,8 @@ class RankedWalk {
   /// A walk over fewer elements is as fast as a look-up in the index.
   static constexpr std::uint64_t kFew = 2 * RankIndex::kSegmentElements;
 
-  /// Returns true if the ranks of the collection may be indexed: outside of a transaction, with elements that do not expire.
+  /// Returns true if the ranks of the collection may be indexed: its elements do not expire, and are not changed by pending writes
+  /// of a transaction.
   static bool helps(const Ctx& ctx, const Found& found, const LargeHeader& header);
 
   /// `part`: a part of the same collection.

@@ -197,3 +197,43 @@ TEST_CASE("random members of a large sorted set: every member can be returned, a
   CHECK(popped.size() == 5'000);
   CHECK(server("SCARD s") == "(integer) 1000");
 }
+
+TEST_CASE(
+    "ranks in transactions and scripts: a key that they have not changed is read by its index, and their own writes count") {
+  Ranked z(6);
+  std::string command;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    command += " " + std::to_string(i) + " " + z.name(i);
+    if (i % 1'000 != 999) continue;
+    z.server("ZADD z" + command);
+    command.clear();
+  }
+  CHECK(z.server("ZRANK z " + z.name(19'999)) == "(integer) 19999");  // makes the index
+  const std::string rank = "ZRANK z " + z.name(9'000), script = "EVAL \"return redis.call('ZRANK', KEYS[1], ARGV[1])\" 1 z ";
+  z.server("SET before 1");
+  z.server("MULTI");
+  z.server("SET other 1");
+  z.server(rank);
+  z.server("ZRANGE z 12000 12000");
+  CHECK(steps(z.server, "EXEC") < 800);
+  CHECK(z.server(script + z.name(9'000)) == "(integer) 9000");
+  CHECK(steps(z.server, script + z.name(9'000)) < 400);
+
+  z.server("MULTI");
+  z.server(rank);
+  z.server("ZADD z -1 new");
+  z.server(rank);
+  z.server("ZREM z new " + z.name(0));
+  z.server(rank);
+  CHECK(z.server("EXEC") == "[(integer) 9000, (integer) 1, (integer) 9001, (integer) 2, (integer) 8999]");
+  z.server("MULTI");
+  z.server("SWAPDB 0 1");
+  z.server(rank);
+  z.server("SWAPDB 0 1");
+  z.server(rank);
+  CHECK(z.server("EXEC") == "[OK, (nil), OK, (integer) 8999]");
+  z.server("MULTI");
+  z.server("DEL z");
+  z.server(rank);
+  CHECK(z.server("EXEC") == "[(integer) 1, (nil)]");
+}
