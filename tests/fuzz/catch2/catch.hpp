@@ -7,3 +7,4 @@
 #define REQUIRE(condition) FUZZ_CHECK(condition)
 #define CHECK(condition) FUZZ_CHECK(condition)
 #define INFO(text) static_cast<void>(0)
+#define FAIL(text) FUZZ_CHECK(false)
