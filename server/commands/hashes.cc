@@ -188,20 +188,34 @@ Status hlen(Ctx& ctx) { return reply_count(ctx, CollectionType::kHash); }
 
 enum class Part : std::uint8_t { kFields, kValues, kBoth };
 
+void reply_head(Ctx& ctx, Part part, std::size_t fields) {
+  part == Part::kBoth ? ctx.reply.map(fields) : ctx.reply.array(fields);
+}
+
+Status reply_field(Ctx& ctx, Part part, Bytes field, Bytes value) {
+  if (part != Part::kValues) ctx.reply.bulk(field);
+  if (part != Part::kFields) ctx.reply.bulk(value);
+  return ctx.reserve_reply();
+}
+
 Status reply_all(Ctx& ctx, Part part) {
   std::optional<Found> found;
-  TRY(find(ctx, &found));
+  TRY(locate_collection(ctx, ctx.key(), CollectionType::kHash, &found));
   if (!found) {
-    part == Part::kBoth ? ctx.reply.map(0) : ctx.reply.array(0);
+    reply_head(ctx, part, 0);
     return Status::ok();
   }
-  TRY_ASSIGN(reader, CompactReader::open(found->value, CollectionType::kHash));
-  part == Part::kBoth ? ctx.reply.map(reader.count()) : ctx.reply.array(reader.count());
-  for (HashField each; reader.next(&each);) {
-    if (part != Part::kValues) ctx.reply.bulk(each.field);
-    if (part != Part::kFields) ctx.reply.bulk(each.value);
-    TRY(ctx.reserve_reply());
+  if (is_large(found)) {
+    TRY_ASSIGN(header, header_of(*found));
+    if (const auto count = visited_elements(ctx, header)) {
+      reply_head(ctx, part, static_cast<std::size_t>(*count));
+      return visit_elements(ctx, *found, header, [&](Bytes field, Bytes value) { return reply_field(ctx, part, field, value); });
+    }
+    TRY(read_collection(ctx, CollectionType::kHash, &*found));
   }
+  TRY_ASSIGN(reader, CompactReader::open(found->value, CollectionType::kHash));
+  reply_head(ctx, part, reader.count());
+  for (HashField each; reader.next(&each);) TRY(reply_field(ctx, part, each.field, each.value));
   return reader.status();
 }
 

@@ -17,6 +17,8 @@ constexpr std::uint64_t kMostLookups = 2048;
 /// The most elements that one HSCAN, SSCAN or ZSCAN reads, and the bytes after which it ends as well.
 constexpr std::uint64_t kMostScanned = 10'000;
 constexpr std::size_t kMostScannedBytes = 1 << 20;
+/// A sorted set with up to this many members is scanned as a whole if more of them were popped.
+constexpr std::uint64_t kMostScannedByScore = 1024;
 /// Work (Ctx::work) for an element that is written.
 constexpr std::uint64_t kWriteWork = 512;
 /// Up to this many elements of a list are looked up one by one; more are read by a walk.
@@ -28,6 +30,8 @@ Result<LargeHeader> open_header(const Found& found, CollectionType type) {
   if (header.type != type) return wrong_type();
   return header;
 }
+
+Status miscounted() { return Status::corruption("the header of a collection counts another number of elements"); }
 
 /// Called before a walk over this many elements. A long walk leaves its event loop, or a thread for short work.
 Status prepare_walk(Ctx& ctx, std::uint64_t elements) {
@@ -81,7 +85,7 @@ Status put_difference(Ctx& ctx, const LookupKey& key, const Found& old, const El
   } else {
     note_change(before, after, &header);
   }
-  if (is_mostly_dead(header)) {
+  if (is_mostly_dead(header) && may_rewrite(ctx, header)) {
     const Result<bool> written = rewrite(ctx, key, old, before, after, change, &header);
     // If there is no memory for all elements, only those that change are written.
     if (!written.is_ok() && written.status().code() != Code::kOutOfMemory) return written.status();
@@ -207,10 +211,49 @@ Status load_elements(Ctx& ctx, CollectionType type, const Wanted& wanted, Found*
   LargePart part(ctx, *found, header);
   TRY(part.walk({.which = ordered_class(type)}));
   const bool exact = !header.counts_expired(ctx.view.now());
-  if (exact ? part.count() != header.count : part.count() > header.count)
-    return Status::corruption("the header of a collection counts another number of elements");
+  if (exact ? part.count() != header.count : part.count() > header.count) return miscounted();
   part.give(found);
   return Status::ok();
+}
+
+namespace {
+
+/// Visits a range of `count` elements of a located large collection.
+Status visit_range(Ctx& ctx, const Found& found, const LargeHeader& header, const ElementRange& range, std::uint64_t count,
+                   const VisitElement& visit) {
+  TRY(prepare_walk(ctx, count));
+  std::uint64_t visited = 0;
+  TRY(LargePart(ctx, found, header).visit(range, [&](Bytes name, Bytes value, Millis /*expiry*/) {
+    TRY(ctx.work(name.size() + value.size()));
+    if (++visited > count) return miscounted();
+    return visit(name, value);
+  }));
+  return visited == count ? Status::ok() : miscounted();
+}
+
+/// Returns the range of elements [begin, end) of a list, which is not empty.
+ElementRange positions_of(const LargeHeader& header, std::uint64_t begin, std::uint64_t end) {
+  return {.which = ElementClass::kPosition,
+          .first = position_name(header.first + begin * kPositionStep),
+          .end = position_name(header.first + (end - 1) * kPositionStep + 1)};
+}
+
+}  // namespace
+
+Status visit_elements(Ctx& ctx, const Found& found, const LargeHeader& header, const VisitElement& visit) {
+  return visit_range(ctx, found, header, {.which = ordered_class(header.type)}, header.count, visit);
+}
+
+Status visit_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, const Found& found, const VisitElement& visit) {
+  if (end - begin <= kFewPositions) {
+    Found few = found;
+    TRY(load_list_range(ctx, begin, end, &few));
+    TRY_ASSIGN(list, decode_list(few.value));
+    for (const Bytes element : list) TRY(visit({}, element));
+    return Status::ok();
+  }
+  TRY_ASSIGN(header, open_header(found, CollectionType::kList));
+  return visit_range(ctx, found, header, positions_of(header, begin, end), end - begin, visit);
 }
 
 Status load_scan_part(Ctx& ctx, CollectionType type, Bytes resume, std::uint64_t count, Found* found,
@@ -222,8 +265,22 @@ Status load_scan_part(Ctx& ctx, CollectionType type, Bytes resume, std::uint64_t
     if (main_key_of(resume) != found->key || resume.size() < overhead) return Status::invalid_argument("ERR invalid cursor");
     from = resume.substr(overhead);
   }
+  // Popped members lie outside of the bounds of the order by score, but anywhere among the names.
+  if (type == CollectionType::kSortedSet && header.count <= kMostScannedByScore &&
+      header.dead_below + header.dead_above > header.count) {
+    LargePart whole(ctx, *found, header);
+    TRY_ASSIGN(more, whole.walk_some({.which = ElementClass::kScore}, kMostScannedBytes));
+    if (!more) {
+      whole.give(found);
+      return Status::ok();
+    }
+  }
   LargePart part(ctx, *found, header);
-  TRY_ASSIGN(next, part.walk_names(from, std::min(count, kMostScanned), kMostScannedBytes));
+  TRY_ASSIGN(
+      next,
+      part.walk_some(
+          {.which = named_class(type), .first = std::string(from), .limit = std::min(count, kMostScanned), .in_parts = true},
+          kMostScannedBytes));
   *rest = std::move(next);
   part.give(found);
   return Status::ok();
@@ -233,10 +290,10 @@ Result<Bytes> encoding_of_large(Ctx& ctx, const Found& found) {
   TRY_ASSIGN(header, header_of(found));
   if (!may_be_packed(header.type, header.count)) return large_encoding(header.type);
   Found all = found;
-  std::optional<std::string> rest;
-  TRY(load_scan_part(ctx, header.type, {}, header.count + 1, &all, &rest));
+  LargePart part(ctx, found, header);
+  TRY_ASSIGN(rest, part.walk_some({.which = ordered_class(header.type)}, kMostScannedBytes));
   if (rest) return large_encoding(header.type);  // too many bytes for a packed encoding
-  if (header.type == CollectionType::kSortedSet) TRY(LargePart::order_by_score(&all));
+  part.give(&all);
   return collection_encoding(all.value);
 }
 
@@ -263,9 +320,7 @@ Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* 
     if (!part.is_resident()) return Status::not_resident();
   } else {
     TRY(prepare_walk(ctx, end - begin));
-    TRY(part.walk({.which = ElementClass::kPosition,
-                   .first = position_name(header.first + begin * kPositionStep),
-                   .end = position_name(header.first + (end - 1) * kPositionStep + 1)}));
+    TRY(part.walk(positions_of(header, begin, end)));
     if (part.count() != end - begin) return Status::corruption("a list lacks an element that its header counts");
   }
   part.give(found);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,8 +43,20 @@ Status load_element(Ctx& ctx, CollectionType type, Bytes name, Found* found);
 Status load_places(Ctx& ctx, CollectionType type, std::span<const std::size_t> places, Found* found);
 /// Like load_elements(), for elements [begin, end) of a list, in order. The list must have them.
 Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* found);
+/// Called with the name and the value of an element (store/collection/large.h); of a list, maybe without the name.
+using VisitElement = std::function<Status(Bytes name, Bytes value)>;
+/// Returns the number of elements that visit_elements() visits; nullopt if it is not known, since fields may have expired.
+inline std::optional<std::uint64_t> visited_elements(const Ctx& ctx, const LargeHeader& header) {
+  return header.counts_expired(ctx.view.now()) ? std::nullopt : std::optional(header.count);
+}
+/// Visits all elements of a located large collection in the order of replies. Unlike load_elements() it copies nothing, so a long
+/// reply is written straight from them. Fails, also in the middle, with the errors of load_elements().
+Status visit_elements(Ctx& ctx, const Found& found, const LargeHeader& header, const VisitElement& visit);
+/// Like visit_elements(), for elements [begin, end) of a list, which must have them.
+Status visit_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, const Found& found, const VisitElement& visit);
 /// Loads about `count` elements, at most kMostScanned, from the place that `resume` names; "" is the beginning. Sets `*rest` to
-/// the place of the next element, if there is one. A place that belongs to another collection is an error.
+/// the place of the next element, if there may be one. Loads fewer elements, or none, if it would have to skip many dead ones. A
+/// place that belongs to another collection is an error.
 Status load_scan_part(Ctx& ctx, CollectionType type, Bytes resume, std::uint64_t count, Found* found,
                       std::optional<std::string>* rest);
 /// Returns the encoding that Redis would use for a located large collection. Reads its elements if they may have a packed one.

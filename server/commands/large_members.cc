@@ -65,6 +65,16 @@ Status load(Ctx& ctx, const ElementRange& range, Found* found) {
   return Status::ok();
 }
 
+Status visit_range(Ctx& ctx, const ElementRange& range, const Found& found,
+                   const std::function<Status(const ScoredMember&)>& visit) {
+  TRY_ASSIGN(part, part_of(ctx, found));
+  return part.visit(range, [&](Bytes name, Bytes /*value*/, Millis /*expiry*/) {
+    TRY(ctx.work(name.size()));
+    const auto member = scored_member_of(name);
+    return member ? visit(*member) : Status::corruption("a member of a sorted set has a damaged name");
+  });
+}
+
 /// Returns the score if all members have the same one; otherwise nullopt.
 Result<std::optional<double>> common_score(Ctx& ctx, const Found& found) {
   std::optional<double> lowest, highest;
@@ -107,6 +117,24 @@ Status load_members(Ctx& ctx, const LexRange& range, const MemberLimit& limit, F
   TRY_ASSIGN(score, common_score(ctx, *found));
   *all = !score;
   return score ? load(ctx, range_of(range, *score, limit), found) : load_elements(ctx, CollectionType::kSortedSet, {}, found);
+}
+
+Status visit_members(Ctx& ctx, const Places& places, const Found& found,
+                     const std::function<Status(const ScoredMember&)>& visit) {
+  if (ctx.off_loop == nullptr && places.size() > kMostWalked) return leave_loop(ctx);
+  std::uint64_t visited = 0;
+  TRY(visit_range(ctx, {.which = ElementClass::kScore, .skip = places.begin, .limit = places.size()}, found,
+                  [&](const ScoredMember& member) {
+                    ++visited;
+                    return visit(member);
+                  }));
+  if (visited == places.size()) return Status::ok();
+  return Status::corruption("the header of a collection counts another number of elements");
+}
+
+Status visit_members(Ctx& ctx, const ScoreRange& range, const MemberLimit& limit, const Found& found,
+                     const std::function<Status(const ScoredMember&)>& visit) {
+  return visit_range(ctx, range_of(range, limit), found, visit);
 }
 
 Result<std::uint64_t> count_members(Ctx& ctx, const ScoreRange& range, const Found& found) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -28,6 +29,13 @@ Status load_members(Ctx& ctx, const ScoreRange& range, const MemberLimit& limit,
 Status load_members(Ctx& ctx, std::span<const ScoreRange> ranges, Found* found);
 /// ... or those in a range of names. If the scores differ, loads all members and sets `*all`.
 Status load_members(Ctx& ctx, const LexRange& range, const MemberLimit& limit, Found* found, bool* all);
+
+/// Visits the members at the places in ascending order, without loading them: for long replies. Errors, also in the middle, are
+/// those of load_members().
+Status visit_members(Ctx& ctx, const Places& places, const Found& found, const std::function<Status(const ScoredMember&)>& visit);
+/// Like the function above, for a range of scores. `limit` must not count from the range's end.
+Status visit_members(Ctx& ctx, const ScoreRange& range, const MemberLimit& limit, const Found& found,
+                     const std::function<Status(const ScoredMember&)>& visit);
 
 /// Return the number of members in a range.
 Result<std::uint64_t> count_members(Ctx& ctx, const ScoreRange& range, const Found& found);

@@ -36,13 +36,17 @@ Status leave_loop(Ctx& ctx) {
 // --- walks
 
 ElementWalk::ElementWalk(Ctx& ctx, ElementKeys& keys, const ElementRange& range)
-    : ctx_(ctx), keys_(keys), from_end_(range.from_end), empty_(!range.end.empty() && range.first >= range.end) {
+    : ctx_(ctx),
+      keys_(keys),
+      from_end_(range.from_end),
+      empty_(!range.end.empty() && range.first >= range.end),
+      in_parts_(range.in_parts) {
   if (empty_) return;
   IteratorOptions options;
   options.bounds = bounds_of(keys, range);
   options.elements = true;
   options.resident = ctx.off_loop == nullptr;
-  if (ctx.off_loop == nullptr) options.max_steps = kMostPassed;
+  if (ctx.off_loop == nullptr || in_parts_) options.max_steps = kMostPassed;
   const std::uint64_t visited = range.limit > kMostWalked ? kMostWalked : std::min(range.skip + range.limit, kMostWalked);
   options.pages_at_once = static_cast<std::uint32_t>(std::min(1 + visited / kElementsPerPage, kPagesAtOnce));
   walk_ = ctx.iterate(options);
@@ -61,19 +65,20 @@ Status ElementWalk::next() {
 
 Status ElementWalk::settle() {
   if (!walk_->valid()) {
-    if (walk_->paused()) return leave_loop(ctx_);
+    if (walk_->paused() && !in_parts_) return leave_loop(ctx_);
     TRY(walk_->status());
   }
-  const std::uint64_t passed = walk_->steps() - std::exchange(passed_, walk_->steps());
+  const std::uint64_t steps = walk_->steps(), passed = steps - std::exchange(passed_, steps);
   TRY(ctx_.work(kWalkWork * (1 + passed)));
-  visited_ += 1 + passed;
+  ended_ = in_parts_ && (passed_ >= kMostWalked || walk_->paused());
+  visited_ += 1 + (in_parts_ ? 0 : passed);
   if (visited_ <= kMostWalked) return Status::ok();
   return ctx_.off_loop == nullptr ? leave_loop(ctx_) : ctx_.go_on_for_long();
 }
 
 Result<Bytes> ElementWalk::value() {
   const Bytes value = walk_->value();
-  if (value.empty()) TRY(walk_->status());  // a large value may be unreadable
+  if (value.empty() && !walk_->valid()) TRY(walk_->status());  // a large value may be unreadable
   return value;
 }
 
@@ -133,14 +138,23 @@ ElementRange LargePart::in_bounds(ElementRange range) const {
 }
 
 Status LargePart::walk(const ElementRange& range) {
-  if (range.skip > RankedWalk::kFew && is_ranked(range.which)) return walk_ranks(range);
+  const bool by_rank = range.skip > RankedWalk::kFew && is_ranked(range.which);
+  const auto add_each = [this](Bytes name, Bytes value, Millis expiry) { return add(name, value, expiry); };
+  if (by_rank || !range.from_end) return by_rank ? visit_ranks(range, add_each) : visit(range, add_each);
   ElementWalk walk(ctx_, keys_, in_bounds(range));
   TRY(walk.begin());
   for (std::uint64_t i = 0; i < range.skip && walk.valid(); ++i) TRY(walk.next());
-  if (range.from_end) return add_backward(walk, range.limit);
+  return add_backward(walk, range.limit);
+}
+
+Status LargePart::visit(const ElementRange& range, const ElementVisit& each) {
+  if (range.skip > RankedWalk::kFew && is_ranked(range.which)) return visit_ranks(range, each);
+  ElementWalk walk(ctx_, keys_, in_bounds(range));
+  TRY(walk.begin());
+  for (std::uint64_t i = 0; i < range.skip && walk.valid(); ++i) TRY(walk.next());
   for (std::uint64_t i = 0; i < range.limit && walk.valid(); ++i) {
     TRY_ASSIGN(value, walk.value());
-    TRY(add(walk.name(), value, walk.expiry()));
+    TRY(each(walk.name(), value, walk.expiry()));
     if (i + 1 < range.limit) TRY(walk.next());
   }
   return Status::ok();
@@ -150,8 +164,8 @@ bool LargePart::is_ranked(ElementClass which) const {
   return which == ordered_class(header_.type) && RankedWalk::helps(ctx_, found_, header_);
 }
 
-// The elements are added in ascending order in both directions.
-Status LargePart::walk_ranks(const ElementRange& range) {
+// The elements are visited in ascending order in both directions.
+Status LargePart::visit_ranks(const ElementRange& range, const ElementVisit& each) {
   RankedWalk walk(ctx_, found_, header_, keys_, *this);
   std::uint64_t begin = 0, end = header_.count;
   if (!range.first.empty()) {
@@ -167,7 +181,7 @@ Status LargePart::walk_ranks(const ElementRange& range) {
   if (added == 0) return Status::ok();
   TRY(walk.seek_rank(range.from_end ? end - range.skip - added : begin + range.skip));
   for (std::uint64_t i = 0; i < added && walk.valid(); ++i) {
-    TRY(add(walk.name(), {}));
+    TRY(each(walk.name(), {}, 0));
     if (i + 1 < added) TRY(walk.next());
   }
   return Status::ok();
@@ -219,15 +233,16 @@ Status LargePart::walk_to_ranks(std::span<const std::size_t> ranks) {
   return Status::ok();
 }
 
-Result<std::optional<std::string>> LargePart::walk_names(Bytes from, std::uint64_t count, std::size_t bytes) {
-  ElementWalk walk(ctx_, keys_, {.which = named_class(header_.type), .first = std::string(from), .limit = count});
+Result<std::optional<std::string>> LargePart::walk_some(const ElementRange& range, std::size_t bytes) {
+  ElementWalk walk(ctx_, keys_, in_bounds(range));
   TRY(walk.begin());
-  while (walk.valid() && builder_.count() < count && builder_.bytes() <= bytes) {
+  while (walk.valid() && builder_.count() < range.limit && builder_.bytes() <= bytes) {
     TRY_ASSIGN(value, walk.value());
     TRY(add(walk.name(), value, walk.expiry()));
     TRY(walk.next());
   }
-  return walk.valid() ? std::optional(std::string(walk.key())) : std::nullopt;
+  const Bytes rest = walk.rest();
+  return rest.empty() ? std::nullopt : std::optional(std::string(rest));
 }
 
 Result<std::uint64_t> LargePart::count_in(const ElementRange& range) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,10 +25,14 @@ struct ElementRange {
   std::string end{};      ///< the range ends before this name; "": at the end of the class
   bool from_end = false;  ///< `skip` and `limit` count from the end of the range
   std::uint64_t skip = 0, limit = ~std::uint64_t{0};
+  bool in_parts = false;  ///< the walk ends early once it has skipped kMostWalked dead elements (ElementWalk::rest)
 };
 
 /// The maximum number of elements that a walk visits on an event loop, about a millisecond of work. A longer walk leaves its loop.
 inline constexpr std::uint64_t kMostWalked = 4096;
+
+/// Called with the name, value and expiry of an element.
+using ElementVisit = std::function<Status(Bytes name, Bytes value, Millis expiry)>;
 
 /// Makes dispatch run the command again, off its loop.
 Status leave_loop(Ctx& ctx);
@@ -41,7 +46,9 @@ class ElementWalk {
 
   Status begin();
   Status next();
-  [[nodiscard]] bool valid() const { return !empty_ && walk_->valid(); }
+  [[nodiscard]] bool valid() const { return !empty_ && !ended_ && walk_->valid(); }
+  /// Returns the key from which the rest of the range can be walked; "" if it has no more elements.
+  [[nodiscard]] Bytes rest() const { return empty_ || !(walk_->valid() || walk_->paused()) ? Bytes() : rest_key(); }
   /// Valid until next().
   [[nodiscard]] Bytes name() const { return keys_.name_of(walk_->key()); }
   Result<Bytes> value();
@@ -53,10 +60,12 @@ class ElementWalk {
 
  private:
   Status settle();
+  [[nodiscard]] Bytes rest_key() const { return walk_->valid() ? walk_->key() : walk_->resume_key(); }
 
   Ctx& ctx_;
   const ElementKeys& keys_;
-  const bool from_end_, empty_;
+  const bool from_end_, empty_, in_parts_;
+  bool ended_ = false;
   std::unique_ptr<Iterator> walk_;
   std::uint64_t visited_ = 0, passed_ = 0;
 };
@@ -75,12 +84,14 @@ class LargePart {
 
   /// Adds the elements of a range, in the order of their names.
   Status walk(const ElementRange& range);
+  /// Calls `each` for the elements of a range, which must not count from its end, in the order of their names. Adds nothing.
+  Status visit(const ElementRange& range, const ElementVisit& each);
   /// Adds the elements with these ranks (0 = first) in the order of replies (ordered_class()). The ranks ascend and are below the
   /// header's count.
   Status walk_to(std::span<const std::size_t> places);
-  /// Adds up to `count` elements, by name, from `from` on, and ends after about `bytes`. Returns the key of the next element, if
-  /// there is one.
-  Result<std::optional<std::string>> walk_names(Bytes from, std::uint64_t count, std::size_t bytes);
+  /// Adds the elements of a range up to its limit, and ends after about `bytes`. Returns the key from which the rest of the range
+  /// can be walked, if there may be one.
+  Result<std::optional<std::string>> walk_some(const ElementRange& range, std::size_t bytes);
   /// Returns the number of elements in a range.
   Result<std::uint64_t> count_in(const ElementRange& range);
   /// Returns the place of the element with this name in the ordered class. Visits the elements between it and the nearer end.
@@ -89,7 +100,7 @@ class LargePart {
   /// Moves the elements into `found`, in place of what it had; the header's own value stays in Found::header.
   void give(Found* found) { set_elements(builder_.take(), found); }
   [[nodiscard]] std::size_t count() const { return builder_.count(); }
-  /// Puts members of a sorted set, which were read by name, into the order of their scores.
+  /// Puts members of a sorted set, which were looked up by name, into the order of their scores.
   static Status order_by_score(Found* found);
   /// Replaces the value of a header by elements of its collection.
   static void set_elements(std::string elements, Found* found);
@@ -103,7 +114,7 @@ class LargePart {
   Status add_backward(ElementWalk& walk, std::uint64_t limit);
   /// Returns true if elements of this class are found by their rank (ranked_walk.h). The functions below are for them.
   [[nodiscard]] bool is_ranked(ElementClass which) const;
-  Status walk_ranks(const ElementRange& range);
+  Status visit_ranks(const ElementRange& range, const ElementVisit& each);
   Status walk_to_ranks(std::span<const std::size_t> ranks);
   Result<std::uint64_t> count_ranks(const ElementRange& range);
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "commands/large_part.h"
+#include "dispatch/command_env.h"
+#include "dispatch/intents.h"
 
 namespace ebbtide {
 namespace {
@@ -120,7 +122,7 @@ Result<bool> load_all(Ctx& ctx, const Found& old, LargeHeader* header, Found* al
   header->dead = header->dead_below = header->dead_above = 0;
   TRY_ASSIGN(before, LargeHeader::decode(old.header.empty() ? old.value : old.header));
   LargePart part(ctx, old, before);
-  TRY_ASSIGN(rest, part.walk_names({}, before.count, kMostRewrittenBytes));
+  TRY_ASSIGN(rest, part.walk_some({.which = ordered_class(before.type), .limit = before.count}, kMostRewrittenBytes));
   if (rest) return false;
   if (part.count() != before.count) return Status::corruption("the header of a collection counts another number of elements");
   *all = old;
@@ -148,6 +150,10 @@ Status write_again(Ctx& ctx, const LookupKey& key, const Found& old, const Eleme
 }
 
 }  // namespace
+
+bool may_rewrite(const Ctx& ctx, const LargeHeader& header) {
+  return header.count <= kMostRewrittenOnLoop || ctx.off_loop != nullptr || !env_of(ctx).intents->any();
+}
 
 Result<bool> rewrite(Ctx& ctx, const LookupKey& key, const Found& old, const Hash& before, const Hash& after, Change change,
                      LargeHeader* header) {
@@ -179,7 +185,6 @@ Result<bool> rewrite(Ctx& ctx, const LookupKey& key, const Found& old, const Sor
   Found whole;
   TRY_ASSIGN(loaded, load_all(ctx, old, header, &whole));
   if (!loaded) return false;
-  TRY(LargePart::order_by_score(&whole));
   TRY_ASSIGN(all, decode_sorted_set(whole.value));
   const SortedSet members = changed(all, before, after, is_before);
   TRY(write_again(ctx, key, old, members, change, *header, [&] { return encode(members); }));

@@ -11,7 +11,8 @@
 //   most the write of one more element. A walk over all elements skips at most as many dead elements as there are live ones, and
 //   kFewDead.
 // 3. A collection of more than kMostRewrittenOnLoop elements is rewritten off the event loop, and other writers of the key wait
-//   meanwhile. So it is rewritten only when kDeadPerLive times as many elements are dead.
+//   meanwhile. So it is rewritten only when kDeadPerLive times as many elements are dead, and by one command at a time: otherwise
+//   each of many clients that remove elements would leave the loop for it.
 // 4. A collection of more than kMostRewritten elements, or kMostRewrittenBytes, is not rewritten, nor is a hash that has fields
 //   with an expiry.
 //
@@ -48,6 +49,9 @@ inline bool is_mostly_dead(const LargeHeader& header) {
   const std::uint64_t dead_per_live = header.count <= kMostRewrittenOnLoop ? 1 : kDeadPerLive;
   return header.count <= kMostRewritten && header.dead > dead_per_live * header.count + kFewDead;
 }
+/// Returns true if this command should rewrite such a collection. False: it would leave its loop, and a long write is under way,
+/// which may be the rewrite.
+bool may_rewrite(const Ctx& ctx, const LargeHeader& header);
 /// Rewrites all elements, with the change, under the expiry and stamp of `old`. `header`: as after the change. Returns false, and
 /// writes nothing, if the elements have too many bytes; then `header->dead` is 0, so that the next try is long after. Errors as
 /// of load_elements().

@@ -317,7 +317,15 @@ Status lrange(Ctx& ctx) {
   List list;
   if (found) {
     TRY_ASSIGN(size, size_of(*found));
-    TRY_ASSIGN(wanted, elements_at(ctx, places_between(start, stop, size), &*found));
+    const Places places = places_between(start, stop, size);
+    if (is_large(found) && !places.empty()) {
+      ctx.reply.array(places.size());
+      return visit_list_range(ctx, places.begin, places.end, *found, [&ctx](Bytes /*position*/, Bytes element) {
+        ctx.reply.bulk(element);
+        return ctx.reserve_reply();
+      });
+    }
+    TRY_ASSIGN(wanted, elements_at(ctx, places, &*found));
     list = std::move(wanted);
   }
   return reply_list(ctx, list, {0, list.size()});

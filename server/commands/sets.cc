@@ -103,7 +103,15 @@ Status reply_set(Ctx& ctx, const Set& set) {
 
 Status smembers(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(find(ctx, &found));
+  TRY(locate_collection(ctx, ctx.key(), CollectionType::kSet, &found));
+  if (is_large(found)) {
+    TRY_ASSIGN(header, header_of(*found));
+    ctx.reply.set(static_cast<std::size_t>(header.count));
+    return visit_elements(ctx, *found, header, [&ctx](Bytes member, Bytes /*value*/) {
+      ctx.reply.bulk(member);
+      return ctx.reserve_reply();
+    });
+  }
   Set set;
   if (found) {
     TRY_ASSIGN(decoded, decode_set(found->value));

@@ -145,6 +145,47 @@ Result<MembersRead> read_range(Ctx& ctx, const RangeRequest& request, std::optio
   return read;
 }
 
+/// Writes a member of a range.
+Status reply_member(Ctx& ctx, const RangeRequest& request, const ScoredMember& member) {
+  reply_pair_head(ctx.reply, request.with_scores);
+  ctx.reply.bulk(member.member);
+  if (request.with_scores) ctx.reply.double_(member.score);
+  return ctx.reserve_reply();
+}
+
+/// Replies with a range of ranks of a large sorted set, which was located, without loading it. Sets `*done` to false, and replies
+/// nothing, if the range is not read in the order of the reply.
+Status reply_ranks(Ctx& ctx, const RangeRequest& request, const Found& found, bool* done) {
+  TRY_ASSIGN(size, element_count(ctx, found, CollectionType::kSortedSet));
+  const Places places = ranks_of(request, static_cast<std::size_t>(size));
+  *done = places.begin <= size - places.end;  // load_members() reads other ranges from the nearer end
+  if (!*done) return Status::ok();
+  reply_pairs_head(ctx.reply, places.size(), request.with_scores);
+  return visit_members(ctx, places, found, [&](const ScoredMember& each) { return reply_member(ctx, request, each); });
+}
+
+/// Like reply_ranks(), for a range of scores. The members of a short range are loaded: an array whose length is not known before
+/// takes a buffer of its own.
+Status reply_scores(Ctx& ctx, const RangeRequest& request, const Found& found, bool* done) {
+  constexpr std::uint64_t kShort = 64;
+  *done = request.offset >= 0 && (request.limit < 0 || std::cmp_greater(request.limit, kShort));
+  if (!*done) return Status::ok();
+  MemberLimit limit{.skip = static_cast<std::uint64_t>(request.offset), .limit = kShort + 1};
+  Found first = found;
+  TRY(load_members(ctx, request.scores, limit, &first));
+  TRY_ASSIGN(members, decode_sorted_set(first.value));
+  if (members.size() <= kShort) return reply_members(ctx, members, {0, members.size()}, false, request.with_scores);
+  limit.limit = request.limit < 0 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(request.limit);
+  std::size_t count = 0;
+  const std::uint64_t hole = ctx.reply.begin_array();
+  TRY(visit_members(ctx, request.scores, limit, found, [&](const ScoredMember& each) {
+    ++count;
+    return reply_member(ctx, request, each);
+  }));
+  ctx.reply.end_array(hole, request.with_scores && ctx.reply.protocol() == 2 ? 2 * count : count);
+  return Status::ok();
+}
+
 Status range_generic(Ctx& ctx, RangeBy by, Direction direction) {
   RangeRequest request;
   request.by = by;
@@ -152,6 +193,11 @@ Status range_generic(Ctx& ctx, RangeBy by, Direction direction) {
   TRY(parse_range(ctx, 2, false, &request));
   std::optional<Found> found;
   TRY(locate_collection(ctx, ctx.key(), CollectionType::kSortedSet, &found));
+  if (is_large(found) && !request.reverse() && request.by != RangeBy::kLex) {
+    bool done = false;
+    TRY(request.by == RangeBy::kRank ? reply_ranks(ctx, request, *found, &done) : reply_scores(ctx, request, *found, &done));
+    if (done) return Status::ok();
+  }
   TRY_ASSIGN(read, read_range(ctx, request, &found));
   return reply_members(ctx, read.members, read.places, request.reverse(), request.with_scores);
 }

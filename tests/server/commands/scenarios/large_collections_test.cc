@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <set>
@@ -14,8 +15,9 @@
 #include <engine/iterator.h>
 
 #include "commands/families.h"
+#include "commands/large_part.h"
 #include "commands/large_upkeep.h"
-#include "server/dispatch/harness.h"
+#include "server/dispatch/manual_offload.h"
 #include "store/collection/large.h"
 #include "store/collections.h"
 
@@ -112,6 +114,38 @@ TEST_CASE("members are popped from both ends of a large sorted set: later pops d
   CHECK(server("ZRANGE z 0 0") == "[\"" + name(2600) + "\"]");
 }
 
+TEST_CASE(
+    "most members of a large sorted set were popped: ZSCAN returns the others at once, and does not pass over popped ones") {
+  CommandHarness server(command_families());
+  add_members(server, "z", 0, kMany);
+  for (int i = 0; i < 11; ++i) server("ZPOPMIN z 400");
+  CHECK(passed_by(server, "ZSCAN z 0") <= 600 + 2);
+  const std::string reply = server("ZSCAN z 0");
+  CHECK(reply.starts_with("[\"0\", [\"" + name(4'400) + "\", \"4400\", "));
+  CHECK(reply.ends_with("\"" + name(kMany - 1) + "\", \"4999\"]]"));
+  CHECK(server("OBJECT ENCODING z") == "\"skiplist\"");
+}
+
+TEST_CASE("scan of a large sorted set meets thousands of popped members: it returns parts, and each passes over some of them") {
+  CommandHarness server(command_families());
+  constexpr std::size_t kPopped = 20'000, kLive = 3'000;
+  add_members(server, "z", 0, kPopped + kLive);
+  for (std::size_t i = 0; i < kPopped; i += 1'000) server("ZPOPMIN z 1000");
+  std::size_t found = 0, empty = 0;
+  std::string cursor = "0";
+  do {
+    std::string reply;
+    CHECK(passed_by(server, "ZSCAN z " + cursor + " COUNT 100") < kMostWalked + 300);
+    reply = server("ZSCAN z " + cursor + " COUNT 100");
+    const std::size_t members = static_cast<std::size_t>(std::count(reply.begin(), reply.end(), 'm')) / 2;
+    found += members;
+    empty += members == 0 ? 1 : 0;
+    cursor = reply.substr(2, reply.find('"', 2) - 2);
+  } while (cursor != "0");
+  CHECK(found == kLive);
+  CHECK(empty >= kPopped / kMostWalked);
+}
+
 TEST_CASE("members are added and removed in any order: the header of a large sorted set names its first and last member") {
   CommandHarness server(command_families());
   std::mt19937 random(5);
@@ -193,6 +227,37 @@ TEST_CASE("header of a large sorted set lacks its first and last member: the set
   }
 }
 
+TEST_CASE("header of a large collection counts wrongly: a reply of all elements fails as a whole") {
+  CommandHarness server(command_families());
+  constexpr std::size_t kLive = kMaxCompactElements + 100;
+  add_members(server, "z", 0, kLive);
+  for_each(server, {"HSET", "h"}, 0, kLive, [](std::size_t i) { return std::vector{name(i), name(i)}; });
+  for_each(server, {"SADD", "s"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
+  for_each(server, {"RPUSH", "l"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
+  for (const auto& [key, command] : std::vector<std::pair<std::string, std::string>>{{"h", "HGETALL h"},
+                                                                                     {"h", "HVALS h"},
+                                                                                     {"s", "SMEMBERS s"},
+                                                                                     {"l", "LRANGE l 0 -1"},
+                                                                                     {"z", "ZRANGE z 0 -1 WITHSCORES"}}) {
+    INFO(command);
+    const LargeHeader right = *stored(server, key).header;
+    const auto put = [&](std::uint64_t count) {
+      LargeHeader header = right;
+      header.count = count;
+      WriteBatch batch;
+      batch.put(0, key, header.encode(), {.kind = EntryKind::kHeader});
+      REQUIRE(server.db->commit(batch).is_ok());
+    };
+    const std::string reply = server(command);
+    CHECK(reply.find(name(kLive - 1)) != std::string::npos);
+    put(kLive + 1);
+    CHECK(server(command).starts_with("(error)"));
+    CHECK(server(command).find(name(0)) == std::string::npos);
+    put(kLive);
+    CHECK(server(command) == reply);
+  }
+}
+
 TEST_CASE("collection is large: OBJECT ENCODING is that of Redis for so many elements") {
   CommandHarness server(command_families());
   const auto fill = [&server](const char* add, const char* key, std::size_t count, const auto& words) {
@@ -253,6 +318,41 @@ TEST_CASE("more elements of a collection are dead than alive: the collection is 
     for (std::size_t i = 0; i < kMany; ++i) server(remove + " k " + name(i));
     CHECK(server("EXISTS k") == "(integer) 0");
   }
+}
+
+TEST_CASE(
+    "many clients remove elements of a large collection that is mostly dead: one of them leaves the loop to write it again") {
+  CommandHarness server(command_families());
+  constexpr std::size_t kLive = kMostRewrittenOnLoop + 200;
+  for_each(server, {"SADD", "s"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
+  for (std::size_t i = 0; i < kDeadPerLive * kLive - 100; ++i) {
+    server("SREM s " + name(0));
+    server("SADD s " + name(0));
+  }
+  ManualOffload manual;
+  server.env.offload = &manual;
+  const Generation first = stored(server, "s").header->generation;
+  std::vector<std::unique_ptr<Asked>> off_loop;
+  for (int i = 0; i < 80; ++i) {
+    auto command = std::make_unique<Asked>(*server.dispatcher, server.client(i + 2),
+                                           std::vector<std::string>{"SREM", "s", name(100 + static_cast<std::size_t>(i))});
+    if (command->step()) continue;
+    manual.run_one();
+    command->step();  // marks the key
+    off_loop.push_back(std::move(command));
+  }
+  CHECK(off_loop.size() == 1);
+  for (const auto& each : off_loop) {
+    for (int step = 0; step < 40 && !each->done(); ++step) {
+      while (manual.run_one()) {
+      }
+      each->step();
+    }
+    REQUIRE(each->done());
+  }
+  const Stored left = stored(server, "s");
+  CHECK(left.header->generation != first);
+  CHECK(left.names.size() == kLive - 80);
 }
 
 TEST_CASE("collection is rewritten in a transaction: later commands of the transaction see the new generation") {
