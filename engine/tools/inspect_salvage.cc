@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include <engine/index.h>
 #include "base/number_name.h"
 #include "io/file_names.h"
 #include "tools/inspect_salvage.h"
@@ -53,6 +54,7 @@ class Salvage {
     if (source_.stopped()) return Status::aborted("interrupted");
     TRY(read);
     note_unreadable();
+    leave_out_indexes();
     place_trees();
     tell_lost();
     const std::string apart = possibly_deleted_dir(to_);
@@ -102,6 +104,18 @@ class Salvage {
     for (const SalvageSource::Unreadable& place : source_.unreadable()) {
       found_.notes.push_back(std::to_string(place.length) + " bytes at " + std::to_string(place.offset) +
                              " cannot be read: " + place.what);
+    }
+  }
+
+  /// Leaves out the trees of indexes: with parts of the records or of the entries lost, they would not fit. The server builds an index
+  /// again whose definition says that it is complete, and which has no tree (IndexCatalog::load).
+  void leave_out_indexes() {
+    for (auto at = found_.databases.begin(); at != found_.databases.end();) {
+      const auto [number, id] = *at++;
+      if (!is_index_tree(number) || index_number(number) == kCatalog) continue;
+      found_.notes.push_back(number_name(number) + " is left out: the server builds the index again");
+      found_.trees.erase(id);
+      found_.databases.erase(number);
     }
   }
 

@@ -1,5 +1,6 @@
 // Tests of salvage: everything that can be read is saved, no deleted data comes back, and lost parts are listed.
 #include <engine/db.h>
+#include <engine/index.h>
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -175,6 +176,23 @@ TEST_CASE("batch is in pieces: all of it is salvaged; a piece is damaged: older 
   CHECK(saved.certain.count("new") == 1);
   CHECK(saved.apart.count("old") == (damaged ? 1 : 0));
   CHECK(lists(saved, "of batch 2-1 is missing") == damaged);
+}
+
+TEST_CASE("database has an index: salvage keeps its definition and leaves out its entries, which the server writes again") {
+  Harness h(no_merges());
+  h.open();
+  const auto expected = fill(h);
+  const IndexDefinition definition{.name = "place", .index = 1, .prefix = "key", .source = "town"};
+  h.put(index_tree(0, kCatalog), definition.name, definition.encode());
+  h.put(definition.tree(0), "entry", "");
+  REQUIRE(h.db->flush(definition.tree(0)).is_ok());
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  h.drop();
+  const Saved saved = salvage(h);
+  CHECK(saved.certain == expected);
+  CHECK(contents(h, kOut, index_tree(0, kCatalog)).at("place") == definition.encode());
+  CHECK_FALSE(contents(h, kOut, definition.tree(0)).contains("entry"));
+  CHECK(lists(saved, "index tree 1 of database 0 is left out"));
 }
 
 TEST_CASE("page is damaged: older versions of its keys are saved as possibly deleted, all other keys as certain") {

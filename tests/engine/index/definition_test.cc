@@ -1,0 +1,68 @@
+// Tests of definitions as bytes.
+#include <catch2/catch.hpp>
+
+#include <engine/index.h>
+
+using namespace ebbtide;
+
+namespace {
+
+IndexDefinition place() {
+  return {.name = "place",
+          .index = 3,
+          .prefix = std::string("car:\0\xff", 6),
+          .source = "town",
+          .order = IndexOrder::kNumber,
+          .building_from = "car:7",
+          .builds = 300};
+}
+
+}  // namespace
+
+TEST_CASE("definition is encoded: decoding returns it") {
+  IndexDefinition definition = place();
+  SECTION("while the index is built") {}
+  SECTION("at the begin of a build") { definition.building_from = ""; }
+  SECTION("of a complete index") { definition.building_from = std::nullopt; }
+  SECTION("of all records") { definition.prefix = ""; }
+  const auto decoded = IndexDefinition::decode(definition.name, definition.encode());
+  REQUIRE(decoded.is_ok());
+  CHECK(*decoded == definition);
+}
+
+TEST_CASE("bytes of a definition are cut or changed: decoding fails or returns a definition of valid values") {
+  const std::string bytes = place().encode();
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    CHECK(IndexDefinition::decode("place", Bytes(bytes).substr(0, length)).status().code() == Code::kCorruption);
+  }
+  CHECK(IndexDefinition::decode("place", bytes + "x").status().code() == Code::kCorruption);
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(changed[at] ^ 1 << bit);
+      const auto decoded = IndexDefinition::decode("place", changed);
+      if (decoded.is_ok()) CHECK((decoded->index >= 1 && decoded->index <= kMostIndexes));
+    }
+  }
+}
+
+TEST_CASE("definition of a newer version: decoding refuses it and names both versions") {
+  std::string bytes = place().encode();
+  bytes[0] = 2;
+  const auto decoded = IndexDefinition::decode("place", bytes);
+  CHECK(decoded.status().code() == Code::kUnsupported);
+  CHECK(decoded.status().to_string().find("version 2") != std::string::npos);
+}
+
+TEST_CASE("prefix of an index: the range of its records has the keys that begin with it, and no others") {
+  IndexDefinition definition;
+  for (const std::string& prefix : {std::string("a"), std::string("a\xff"), std::string("\xff\xff"), std::string()}) {
+    definition.prefix = prefix;
+    const KeyRange records = definition.records();
+    for (const std::string& key : {std::string(), std::string("a"), std::string("a\xfe"), std::string("a\xff\x01"),
+                                   std::string("b"), std::string("\xff"), std::string("\xff\xff\xff")}) {
+      INFO("prefix " << prefix << ", key " << key);
+      CHECK(records.contains(key) == key.starts_with(prefix));
+    }
+  }
+}
