@@ -30,6 +30,7 @@ void WriteBatch::forget() {
   written_ = {};
   also_written_.clear();
   longest_key_ = 0;
+  command_end_ = 0;
   relied_expiry_ = 0;
   relied_tree_ = kNoTree;
   adds_data_ = false;

@@ -64,7 +64,7 @@ std::vector<KeyWaiters::Written> KeyWaiters::waited_for(const WriteBatch& batch,
   std::vector<Written> found;
   std::unique_lock lock(mutex_, std::defer_lock);
   WriteBatch::Op op;
-  for (std::size_t cursor = 0; batch.next_op(&cursor, &op);) {
+  for (std::size_t cursor = 0; batch.next_command_op(&cursor, &op);) {
     if (op.element) continue;
     const bool has_elements = op.kind == OpKind::kHeader || (op.kind == OpKind::kPut && op.value_kind == EntryKind::kCompact);
     const bool ends_elements =

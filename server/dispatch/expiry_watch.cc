@@ -213,7 +213,7 @@ void ExpiryWatch::end_sweep(std::optional<Millis> until) {
 }
 
 bool ExpiryWatch::committed(const CommittedCommand& commit, DatabaseId target, std::size_t* cursor, const Slice& slice) {
-  for (WriteBatch::Op op; commit.batch.next_op(cursor, &op);) {
+  for (WriteBatch::Op op; commit.batch.next_command_op(cursor, &op);) {
     if (op.element && !is_field_expiry(op.key)) continue;
     switch (op.kind) {
       case OpKind::kHeader: {

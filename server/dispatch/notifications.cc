@@ -271,7 +271,7 @@ bool Notifications::elements_changed(const CommittedCommand& commit, ClientLoop*
   const std::uint32_t type = collection_type(spec.event.letter);
   Outbox* const outbox = &progress->outbox;
   for (WriteBatch::Op op; outbox->send(slice);) {
-    if (!commit.batch.next_op(&progress->cursor, &op)) break;
+    if (!commit.batch.next_command_op(&progress->cursor, &op)) break;
     const KeyChange change = change_of(op);
     if (change == KeyChange::kNone) continue;
     const std::string key = user_key(op.key);
@@ -324,7 +324,7 @@ bool Notifications::committed(const CommittedCommand& commit, ClientLoop* here, 
     const bool replaced = progress->walks == 0, deletes = progress->walks == 1;
     if ((replaced && !replaces) || (!replaced && !deletes && known == std::end(kEvents))) continue;
     for (WriteBatch::Op op; outbox->send(slice);) {
-      if (!commit.batch.next_op(&progress->cursor, &op)) break;
+      if (!commit.batch.next_command_op(&progress->cursor, &op)) break;
       const KeyChange change = change_of(op);
       if (replaced && change == KeyChange::kPut) announce_new(op);
       if (deletes && change == KeyChange::kDelete) announce_delete(op);

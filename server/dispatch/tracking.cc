@@ -411,7 +411,7 @@ bool TrackingTable::committed(const WriteBatch& batch, const Origin& writer, Seq
       const std::size_t notes = items_;
       WriteBatch::Op op;
       for (std::size_t n = 0; n < kOpsAtOnce && notes - std::min(notes, items_) < kNotesAtOnce && !done; ++n) {
-        done = !batch.next_op(cursor, &op);
+        done = !batch.next_command_op(cursor, &op);
         if (!done) invalidate(op, writer.client_id, &invalidations);
         if (slice.over()) break;
       }

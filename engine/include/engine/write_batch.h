@@ -20,6 +20,7 @@
 // physical tree.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -180,6 +181,12 @@ class WriteBatch {
   /// Decodes the next operation into `op`. `*cursor` starts at 0. Returns false at the end. The batch must be well formed (built
   /// here or parsed).
   bool next_op(std::size_t* cursor, Op* op) const;
+  /// The operations that are added from now on are not the command's own: they maintain index trees.
+  void end_command() { command_end_ = rep_.size(); }
+  /// Like next_op(), but returns only the operations that were added before end_command(). All, if there was no such call.
+  bool next_command_op(std::size_t* cursor, Op* op) const {
+    return (command_end_ == 0 || std::max(*cursor, kHeaderBytes) < command_end_) && next_op(cursor, op);
+  }
   /// Replaces the tree of the operation that next_op() has just returned. `op_cursor_before`: the cursor before that call.
   void set_op_tree(std::size_t op_cursor_before, TreeId tree);
   /// Like set_op_tree(), for a flush operation: sets its new tree, the new tree's stamp mode, and the old tree.
@@ -211,6 +218,7 @@ class WriteBatch {
   Written written_;                    // of the first database
   std::vector<Written> also_written_;  // of other databases, and deletes by stamp; rarely used
   std::size_t longest_key_ = 0;
+  std::size_t command_end_ = 0;  ///< into rep_; 0: end_command() was not called
   Millis relied_expiry_ = 0;
   TreeId relied_tree_ = kNoTree;
   bool adds_data_ = false;
