@@ -245,6 +245,18 @@ void Server::report_start() const {
   }
 }
 
+IndexBuilder::Env Server::index_builder_env() {
+  return {.db = db_.get(),
+          .catalog = &indexes_,
+          .databases = engine_settings_.databases,
+          .locked =
+              [this](const std::function<void()>& work) {
+                const KeyLocks::Guard guard(locks_);
+                work();
+              },
+          .warn = [this](const std::string& text) { log_->write(ServerLog::Level::kWarning, text); }};
+}
+
 CommandEnv Server::command_env(Db* db) {
   return {db,
           this,
@@ -261,7 +273,8 @@ CommandEnv Server::command_env(Db* db) {
           &intents_,
           &key_waiters_,
           &tuning_board_,
-          &ranks_};
+          &ranks_,
+          db == nullptr ? nullptr : &indexes_};
 }
 
 void Server::open_database() {
@@ -288,6 +301,15 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
     for (const auto& loop : loops_) loop->notify_durable();
   });
   ranks_.start(db_->memory().shared_from_this());
+  if (const Status status = indexes_.load(*db_, engine_settings_.databases); !status.is_ok()) {
+    log_->write(ServerLog::Level::kError, "the definitions of indexes cannot be read: " + status.to_string());
+    exit_status_ = 1;
+    begin_stop("the definitions of indexes could not be read");
+    return io_.stop();
+  }
+  if (indexes_.any()) locks_.enable();
+  index_builder_ = std::make_unique<IndexBuilder>(index_builder_env());
+  indexes_.set_listener([this] { index_builder_->wake(); });
   env_ = command_env(db_.get());
   if (const std::string why = exposed_directory(engine_settings_.dir); !why.empty()) log_->write(ServerLog::Level::kWarning, why);
   auto id = database_id(engine_settings_.dir, random_seed());
@@ -388,6 +410,7 @@ void Server::end() {
   set_disposer(nullptr);
   if (db_ != nullptr) db_->set_resident_source(nullptr);
   offload_.reset();
+  index_builder_.reset();
   backup_verifier_.reset();
   ready_ = nullptr;
   client_memory_.detach();

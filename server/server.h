@@ -44,6 +44,8 @@
 #include "dispatch/server_control.h"
 #include "dispatch/server_stats.h"
 #include "dispatch/table.h"
+#include "index/index_builder.h"
+#include "index/index_catalog.h"
 #include "log/server_log.h"
 #include "machine/machine.h"
 #include "machine/service_manager.h"
@@ -133,7 +135,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void reload_admin_access();
   void report_start() const;
   /// Returns the environment of commands. `db` is null while the database is being opened.
-  [[nodiscard]] CommandEnv command_env(Db* db);
+  [[nodiscard]] IndexBuilder::Env index_builder_env();
+  CommandEnv command_env(Db* db);
   void open_database();
   void database_opened(Result<std::unique_ptr<Db>> db);
   /// Returns the bytes of the process in memory. If they exceed the budget, makes threads return memory that other threads have
@@ -210,6 +213,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   Intents intents_;
   ScanCursors cursors_;
   TuningBoard tuning_board_;
+  IndexCatalog indexes_;
+  std::unique_ptr<IndexBuilder> index_builder_;
   std::atomic<std::uint64_t> auth_failures_{0};
   std::array<std::atomic<std::uint64_t>, 4> denials_{};  ///< denied commands, by AclDenial
   LogLimiter denied_log_{10'000};

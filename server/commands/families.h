@@ -46,6 +46,7 @@ std::span<const CommandSpec> tuning_commands();        ///< tuning.cc: TUNE.*, t
 std::span<const CommandSpec> purge_commands();         ///< purge.cc: PURGE.*, whether deleted data has left the files
 std::span<const CommandSpec> script_commands();        ///< scripts.cc: EVAL, EVALSHA, SCRIPT
 std::span<const CommandSpec> stamp_commands();         ///< stamps.cc: STAMP.*, keys by stamp
+std::span<const CommandSpec> index_commands();         ///< indexes.cc: INDEX.*, records by a field
 
 /// Returns the families above, for CommandTable.
 std::span<const std::span<const CommandSpec>> command_families();

@@ -12,6 +12,7 @@
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
+#include "index/index_catalog.h"
 
 namespace ebbtide {
 namespace {
@@ -243,7 +244,9 @@ void reply_ticket(Ctx& ctx) {
   }
   SeqNum up_to = 0;
   const Millis born_by = ctx.batch.empty() ? env_of(ctx).db->purge_ticket(&up_to).born_by : ctx.batch.time();
-  const PurgeTicket ticket{born_by, tree};
+  PurgeTicket ticket{born_by, tree};
+  const IndexCatalog* const indexes = env_of(ctx).indexes;
+  if (indexes != nullptr && !indexes->of(ctx.view.database())->empty()) ticket.tree.reset();  // index trees have deletes, too
   env_of(ctx).db->note_ticket(ticket);
   ctx.reply.bulk(format_ticket(ticket));
 }

@@ -19,6 +19,7 @@ namespace ebbtide {
 
 class BlockedClients;
 class CommandTable;
+class IndexCatalog;
 class Intents;
 class KeyLocks;
 class KeyWaiters;
@@ -47,6 +48,7 @@ struct CommandEnv {
   KeyWaiters* key_waiters = nullptr;
   TuningBoard* tuning = nullptr;
   RankIndexes* ranks = nullptr;
+  IndexCatalog* indexes = nullptr;  ///< null in tests without indexes
   std::shared_ptr<ScriptCache> scripts = std::make_shared<ScriptCache>();
 
   /// Returns engine time in ms; Unix time while the database is being opened.

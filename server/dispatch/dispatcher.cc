@@ -13,6 +13,8 @@
 #include "dispatch/key_locks.h"
 #include "dispatch/long_write.h"
 #include "dispatch/permissions.h"
+#include "index/index_catalog.h"
+#include "index/index_maintenance.h"
 #include "store/numbers.h"
 #include "store/rank_indexes.h"
 
@@ -492,7 +494,24 @@ void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
   commits ? start_long_write(pending, prepared) : start_offload(pending, prepared);
 }
 
+Status Dispatcher::maintain(const ReadView& view) {
+  const IndexRun run{
+      .db = env_.db, .now = view.now(), .mode = view.mode(), .misses = view.misses(), .view = [&](DatabaseId database) {
+        return database == view.database() ? view : env_.db->view(database, view.now(), view.mode(), view.misses());
+      }};
+  return maintain_indexes(*env_.indexes, run, &batch_, &index_changes_);
+}
+
 Status Dispatcher::commit(Client& client, bool waited, KeyWaiters::Wait* own) {
+  const Status status = commit_batch(client, waited, own);
+  if (index_changes_.empty()) [[likely]]
+    return status;
+  IndexChanges changes = std::exchange(index_changes_, {});
+  if (status.is_ok()) env_.indexes->take(std::move(changes));
+  return status;
+}
+
+Status Dispatcher::commit_batch(Client& client, bool waited, KeyWaiters::Wait* own) {
   if (env_.intents->any() || env_.key_waiters->any()) [[unlikely]]
     return commit_beside_others(client, waited, own);
   Status status = try_commit(waited);
@@ -586,6 +605,10 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
       return RunEnd::kLeavesLoop;
     if (status->is_ok() && !batch_.empty()) {
       stall_ms_ = 0;
+      if (env_.indexes != nullptr && env_.indexes->any()) [[unlikely]]
+        *status = maintain(ctx.view);
+    }
+    if (status->is_ok() && !batch_.empty()) {
       *status = commit(client, waiting != nullptr && waiting->stalled, own);
       if (status->is_ok()) client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
     }

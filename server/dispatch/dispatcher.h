@@ -45,6 +45,7 @@
 #include "dispatch/random.h"
 #include "dispatch/server_stats.h"
 #include "dispatch/table.h"
+#include "index/index_catalog.h"
 #include "resp/client.h"
 
 namespace ebbtide {
@@ -194,6 +195,9 @@ class Dispatcher final : public CommandSink {
   Status commit(Client& client, bool waited, KeyWaiters::Wait* own = nullptr);
   /// Commits batch_, and updates the rank indexes of its collections.
   Status try_commit(bool waited);
+  Status commit_batch(Client& client, bool waited, KeyWaiters::Wait* own);
+  /// Completes the batch by operations on index trees; `view`: the run's.
+  Status maintain(const ReadView& view);
   /// Called after a commit of more than kMeasuredCommitBytes. `logged`: the batch is already in the log.
   void note_large_commit(const WriteBatch& batch, bool logged);
   /// Like commit(), while long writes have marked keys, or clients wait for elements of keys.
@@ -337,6 +341,7 @@ class Dispatcher final : public CommandSink {
   bool failed_ = false;                             ///< a command has finished with an error since this was last cleared
   std::shared_ptr<LongWrite> finished_;             ///< set if the current command was a long write that is done
   bool reported_ = false;                           ///< the current command has reported its keys to the observers itself
+  IndexChanges index_changes_;                      ///< of batch_, after maintain()
   /// Commands whose effects are being delivered. They take turns, one slice each.
   std::deque<std::shared_ptr<OffLoopWork>> deliveries_;
   MemoryCharge pass_charge_;  ///< the charge of replies, until their connections charge their buffers after the pass

@@ -5,7 +5,7 @@
 namespace ebbtide {
 
 KeyLocks::Guard::Guard(KeyLocks& locks, std::span<const LookupKey> keys, DatabaseId database) {
-  if (!locks.enabled_ || keys.empty()) return;
+  if (!locks.enabled() || keys.empty()) return;
   locks_ = &locks;
   if (keys.size() == 1) {
     single_ = stripe_of(keys.front(), database);
@@ -18,7 +18,7 @@ KeyLocks::Guard::Guard(KeyLocks& locks, std::span<const LookupKey> keys, Databas
 }
 
 KeyLocks::Guard::Guard(KeyLocks& locks, std::vector<std::uint16_t> stripes) {
-  if (!locks.enabled_ || stripes.empty()) return;
+  if (!locks.enabled() || stripes.empty()) return;
   locks_ = &locks;
   stripes_ = std::move(stripes);
   lock_stripes();
@@ -31,7 +31,7 @@ void KeyLocks::Guard::lock_stripes() {
 }
 
 KeyLocks::Guard::Guard(KeyLocks& locks) {
-  if (!locks.enabled_) return;
+  if (!locks.enabled()) return;
   locks_ = &locks;
   all_ = true;
   for (std::mutex& stripe : locks.stripes_) stripe.lock();

@@ -12,6 +12,7 @@
 #include "dispatch/dispatcher.h"
 #include "dispatch/key_locks.h"
 #include "dispatch/planted_bug.h"
+#include "index/index_maintenance.h"
 #include "store/numbers.h"
 #include "store/rank_indexes.h"
 
@@ -185,8 +186,20 @@ Status LongWrite::attempt() {
   TRY(charge_batch(batch.payload_bytes() - batch.shared_bytes()));
   look_after(view);
   if (reads_patterns) learn_keys();
+  catalog_version = env->indexes == nullptr ? 0 : env->indexes->version();
+  TRY(maintain(view));
   written = KeySet(batch);
   return stages(batch) ? stage() : Status::ok();
+}
+
+Status LongWrite::maintain(const ReadView& view) {
+  index_changes.clear();
+  if (env->indexes == nullptr || !env->indexes->any() || batch.empty()) return Status::ok();
+  const IndexRun run{
+      .db = env->db, .now = view.now(), .mode = view.mode(), .misses = view.misses(), .view = [&](DatabaseId number) {
+        return number == view.database() ? view : env->db->lease(number);
+      }};
+  return maintain_indexes(*env->indexes, run, &batch, &index_changes);
 }
 
 Status LongWrite::charge_batch(std::uint64_t bytes) {
@@ -406,6 +419,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
     const KeyLocks::Guard guard = work.locks_all ? KeyLocks::Guard(*env_.locks) : KeyLocks::Guard(*env_.locks, work.stripes);
     broken =
         (env_.intents->is_broken(*work.marks) && !planted(PlantedServerBug::kCommitDespiteConflict)) || !work.marks_cover_reads;
+    broken |= env_.indexes != nullptr && env_.indexes->version() != work.catalog_version;
     if (!broken) {
       if (env_.intents->must_wait(work.written, work.marks.get(), {work.loop, work.client_id}))
         return leave_waiting(pending), false;
@@ -418,6 +432,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
         note_waited_for(std::move(waited_for), own);
         env_.intents->committed(work.written, work.marks.get());
         drop_rank_indexes(work.written);
+        if (!work.index_changes.empty()) env_.indexes->take(std::move(work.index_changes));
         order_notifications(work);
         // The expiry watch drops all its keys here. Later, this would also drop keys that other commands have written since.
         if (work.changes_databases) env_.observers->expiries.databases_changed();

@@ -24,6 +24,7 @@
 #include "dispatch/intents.h"
 #include "dispatch/off_loop.h"
 #include "dispatch/transaction_run.h"
+#include "index/index_catalog.h"
 
 namespace ebbtide {
 
@@ -59,6 +60,9 @@ struct LongWrite final : OffLoopWork {
   /// the database need not wait.
   std::shared_ptr<Intents::Marks> next_marks;
   bool marks_cover_reads = true;  ///< false: the latest run has read keys that were not marked, so it does not count
+
+  std::uint64_t catalog_version = 0;  ///< IndexCatalog::version() with which the run has maintained indexes
+  IndexChanges index_changes;         ///< of the batch
 
   /// Returns true if a thread prepares the commit of `batch`, because the commit takes long: many operations to sort, or large
   /// values to log.
@@ -98,6 +102,8 @@ struct LongWrite final : OffLoopWork {
   Status charge_batch(std::uint64_t bytes);
   Status run_command(const ReadView& view);
   Status run_transaction(const ReadView& view);
+  /// Completes the batch by operations on index trees; `view`: the run's.
+  Status maintain(const ReadView& view);
   /// Prepares the commit of a large batch.
   Status stage();
 

@@ -178,6 +178,7 @@ EXCEPTIONS = {
     ("server/config/users_file.", "files"): "writes the file of users, which does so, too",
     ("server/config/config.", "files"): "reads the YAML, which lies apart from any data directory",
     ("server/tls/tls_context.", "files"): "looks at the kind of a file before OpenSSL opens it",
+    ("server/index/index_builder.", "threads"): "builds indexes beside the loops",
     ("server/checkpoint/", "threads"): "reads new backups for as long as that takes, beside all else",
     ("server/checkpoint/", "files"): "names and removes whole backups, which lie apart from any data directory",
     ("server/log/failure_log.", "files"): "writes the log's last line when nothing may be allocated",

@@ -27,6 +27,7 @@
 #include "dispatch/permissions.h"
 #include "dispatch/scan_cursors.h"
 #include "dispatch/script_cache.h"
+#include "index/index_builder.h"
 #include "io/fault_fs.h"
 #include "io/memory_fs.h"
 #include "pubsub/pubsub.h"
@@ -214,6 +215,7 @@ class CommandHarness {
     env.key_waiters = &key_waiters;
     env.tuning = &tuning;
     env.ranks = &ranks;
+    env.indexes = &indexes;
     control.catalog = acl_catalog(table);
     control.on_users_changed = [this] {
       for (const auto& [number, c] : clients_) forget_rights(session_of(*c));
@@ -250,6 +252,22 @@ class CommandHarness {
     clock.advance(ms);
     db->tick();
     db->tick();
+  }
+
+  /// Builds all indexes. The harness has no thread that does so.
+  void build_indexes() {
+    MissSet misses;
+    while (const auto index = unfinished_index(indexes, settings_.databases)) {
+      std::uint32_t wait_ms = 0;
+      const Status status = build_step(*db, indexes, index->first, index->second, &misses, &wait_ms);
+      if (status.is_not_resident()) {
+        REQUIRE(db->fetch(&misses, [] {}));
+      } else {
+        REQUIRE(status.is_ok());
+        misses.clear();
+      }
+    }
+    db->write_log();
   }
 
   /// Makes too many runs, so that writes are stopped until settle().
@@ -343,6 +361,7 @@ class CommandHarness {
   KeyWaiters key_waiters;
   TuningBoard tuning;
   RankIndexes ranks;
+  IndexCatalog indexes;
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;
@@ -363,6 +382,7 @@ class CommandHarness {
     env.db = db.get();
     env.memory = &db->memory();
     ranks.start(db->memory().shared_from_this());
+    REQUIRE(indexes.load(*db, settings_.databases).is_ok());
   }
   void close() {
     // The threads end before the database, as in a server: the memory that they free is charged to the database's account.

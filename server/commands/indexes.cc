@@ -1,0 +1,345 @@
+// INDEX.*: indexes over one field of the hashes whose keys begin with a prefix.
+//
+// INDEX.CREATE commits the definition; from then on every write maintains the index (index/index_maintenance.h). The records that were
+// there before are indexed in the background (index/index_builder.h).
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <engine/index.h>
+
+#include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
+#include "dispatch/context.h"
+#include "dispatch/key_locks.h"
+#include "index/index_catalog.h"
+#include "store/key_codec.h"
+#include "store/numbers.h"
+#include "store/zsets.h"
+
+namespace ebbtide {
+namespace {
+
+using Type = ArgDoc::Type;
+
+constexpr std::size_t kMostNameBytes = 64;
+constexpr std::size_t kMostPrefixBytes = 1024;
+constexpr std::uint64_t kMostReplies = 1'000'000;
+
+IndexCatalog& catalog_of(const Ctx& ctx) { return *env_of(ctx).indexes; }
+
+Status no_index(Bytes name) { return reply_error("ERR there is no index '" + std::string(shown(name)) + "'"); }
+
+Result<IndexDefinition> find_index(const Ctx& ctx, Bytes name) {
+  const auto indexes = catalog_of(ctx).of(ctx.session.database);
+  const auto at = indexes->find(name);
+  if (at == indexes->end()) return no_index(name);
+  return at->second;
+}
+
+Status check_name(Bytes name) {
+  const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+  if (!name.empty() && name.size() <= kMostNameBytes && printable) return Status::ok();
+  return reply_error("ERR the name of an index has 1 to " + std::to_string(kMostNameBytes) + " printable ASCII characters");
+}
+
+Result<IndexDefinition> parse_definition(const Ctx& ctx) {
+  IndexDefinition out;
+  TRY(check_name(ctx.arg(1)));
+  out.name = ctx.arg(1);
+  std::optional<Bytes> prefix, field;
+  ArgCursor cursor(ctx.args, 2);
+  while (!cursor.done()) {
+    Bytes value;
+    if (!prefix && cursor.take_option("PREFIX", &value)) {
+      prefix = value;
+    } else if (!field && cursor.take_option("FIELD", &value)) {
+      field = value;
+    } else if (cursor.take_word("NUMBER")) {
+      out.order = IndexOrder::kNumber;
+    } else {
+      return syntax_error();
+    }
+  }
+  if (!prefix || !field) return syntax_error();
+  if (prefix->size() > kMostPrefixBytes || field->size() > kMostPrefixBytes) {
+    return reply_error("ERR prefix and field of an index have at most " + std::to_string(kMostPrefixBytes) + " bytes each");
+  }
+  out.prefix = escaped_key(*prefix);
+  out.source = *field;
+  out.building_from = "";
+  return out;
+}
+
+/// Gives the catalog the definition that the batch has put. All locks are held.
+void take_definition(Ctx& ctx) {
+  std::size_t cursor = 0;
+  WriteBatch::Op op;
+  ctx.batch.next_op(&cursor, &op);
+  auto definition = IndexDefinition::decode(op.key, op.value);
+  if (!definition.is_ok()) return;
+  env_of(ctx).locks->enable();
+  catalog_of(ctx).set(ctx.session.database, std::move(definition).value());
+}
+
+Status create(Ctx& ctx) {
+  TRY_ASSIGN(definition, parse_definition(ctx));
+  const auto indexes = catalog_of(ctx).of(ctx.session.database);
+  if (indexes->contains(definition.name)) return reply_error("ERR there is an index '" + definition.name + "' already");
+  const auto used = [&](std::uint32_t index) {
+    return std::any_of(indexes->begin(), indexes->end(), [index](const auto& known) { return known.second.index == index; });
+  };
+  do {
+    ++definition.index;
+  } while (used(definition.index));
+  if (definition.index > kMostIndexes) {
+    return reply_error("ERR the database has " + std::to_string(kMostIndexes) + " indexes already");
+  }
+  ctx.batch.end_command();  // no key changes
+  put_definition(&ctx.batch, ctx.session.database, definition);
+  ctx.after_commit = take_definition;
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status drop(Ctx& ctx) {
+  TRY_ASSIGN(definition, find_index(ctx, ctx.arg(1)));
+  ctx.batch.end_command();
+  delete_definition(&ctx.batch, ctx.session.database, definition.name);
+  ctx.batch.flush_database(definition.tree(ctx.session.database));
+  ctx.after_commit = [](Ctx& done) { catalog_of(done).remove(done.session.database, std::string(done.arg(1))); };
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status list(Ctx& ctx) {
+  const auto indexes = catalog_of(ctx).of(ctx.session.database);
+  ctx.reply.array(indexes->size());
+  for (const auto& [name, index] : *indexes) ctx.reply.bulk(name);
+  return Status::ok();
+}
+
+Result<std::string> user_key_of(Bytes engine_key) {
+  std::string buffer;
+  TRY_ASSIGN(key, unescape_key(engine_key, &buffer));
+  return std::string(key);
+}
+
+std::string state_of(const Ctx& ctx, const IndexDefinition& index) {
+  if (!index.building_from) return "complete";
+  const KeyRange all = index.records();
+  const Db& db = *env_of(ctx).db;
+  const std::uint64_t records = std::max<std::uint64_t>(db.estimate_keys(ctx.session.database, all), 1);
+  const KeyRange done{all.start, std::max(all.start, *index.building_from)};
+  const std::uint64_t built = done.start == done.end ? 0 : db.estimate_keys(ctx.session.database, done);
+  return "building, " + std::to_string(std::min<std::uint64_t>(built * 100 / records, 99)) + " %";
+}
+
+Status info(Ctx& ctx) {
+  TRY_ASSIGN(index, find_index(ctx, ctx.arg(1)));
+  TRY_ASSIGN(prefix, user_key_of(index.prefix));
+  const DatabaseId tree = index.tree(ctx.session.database);
+  TRY_ASSIGN(about, env_of(ctx).db->tree_info(tree));
+  std::uint64_t bytes = 0;
+  for (const RunInfo& run : about.runs) bytes += run.bytes;
+  ctx.reply.map(8);
+  const auto text = [&](Bytes name, Bytes value) {
+    ctx.reply.bulk(name);
+    ctx.reply.bulk(value);
+  };
+  text("name", index.name);
+  text("prefix", prefix);
+  text("field", index.source);
+  text("order", index.order == IndexOrder::kNumber ? "number" : "text");
+  text("state", state_of(ctx, index));
+  ctx.reply.bulk("entries");
+  ctx.reply.integer(static_cast<std::int64_t>(env_of(ctx).db->estimate_keys(tree, {})));
+  ctx.reply.bulk("table-bytes");
+  ctx.reply.integer(static_cast<std::int64_t>(bytes));
+  text("policy", about.policy);
+  return Status::ok();
+}
+
+/// Parses both ends: as ZRANGEBYLEX takes them, or ZRANGEBYSCORE for numbers. Returns nullopt for a range that has no value.
+Result<std::optional<KeyRange>> range_of(const IndexDefinition& index, Bytes min, Bytes max) {
+  std::optional<IndexBound> low, high;
+  if (index.order == IndexOrder::kNumber) {
+    const auto from = parse_score_bound(min), to = parse_score_bound(max);
+    if (!from || !to) return reply_error("ERR min or max is not a float");
+    low = IndexBound{ordered_number(from->score), !from->excluded};
+    high = IndexBound{ordered_number(to->score), !to->excluded};
+  } else {
+    const auto from = parse_lex_bound(min), to = parse_lex_bound(max);
+    if (!from || !to) return reply_error("ERR min or max not valid string range item");
+    using Kind = LexBound::Kind;
+    if (from->kind == Kind::kHighest || to->kind == Kind::kLowest) return std::optional<KeyRange>();
+    if (from->kind == Kind::kMember) low = IndexBound{std::string(from->member), !from->excluded};
+    if (to->kind == Kind::kMember) high = IndexBound{std::string(to->member), !to->excluded};
+  }
+  KeyRange range = index_range(low, high);
+  if (is_empty(range)) return std::optional<KeyRange>();
+  return std::optional(std::move(range));
+}
+
+struct RangeOptions {
+  std::uint64_t offset = 0, count = ~std::uint64_t{0};
+  bool with_values = false;
+};
+
+Result<RangeOptions> range_options(const Ctx& ctx) {
+  RangeOptions out;
+  ArgCursor cursor(ctx.args, 4);
+  while (!cursor.done()) {
+    if (cursor.left() >= 3 && cursor.take_word("LIMIT")) {
+      TRY_ASSIGN(offset, integer_argument(cursor.take()));
+      TRY_ASSIGN(count, integer_argument(cursor.take()));
+      if (offset < 0) return reply_error("ERR LIMIT's offset can't be negative");
+      out.offset = static_cast<std::uint64_t>(offset);
+      if (count >= 0) out.count = static_cast<std::uint64_t>(count);  // as in ZRANGE, a negative count has no limit
+    } else if (cursor.take_word("WITHVALUES")) {
+      out.with_values = true;
+    } else {
+      return syntax_error();
+    }
+  }
+  return out;
+}
+
+std::string value_text(const IndexDefinition& index, std::string value) {
+  if (index.order != IndexOrder::kNumber) return value;
+  char text[64];
+  return {text, format_double(number_of(value), text)};
+}
+
+/// Fails unless the index is complete, and was when its tree was leased: `index` is its definition from before the lease.
+Status check_complete(const Ctx& ctx, const IndexDefinition& index) {
+  const ReadView catalog = env_of(ctx).db->lease(index_tree(ctx.session.database, kCatalog));
+  Found found;
+  const Status status = catalog.get({index.name, hash_key(index.name)}, &found);
+  if (status.is_not_found()) return no_index(index.name);
+  TRY(status);
+  TRY_ASSIGN(now, IndexDefinition::decode(index.name, found.value));
+  if (!index.building_from && now == index) return Status::ok();
+  return reply_error("ERR the index '" + index.name + "' is being built: INDEX.INFO shows how far it is");
+}
+
+Status range(Ctx& ctx) {
+  TRY_ASSIGN(index, find_index(ctx, ctx.arg(1)));
+  TRY_ASSIGN(options, range_options(ctx));
+  TRY_ASSIGN(bounds, range_of(index, ctx.arg(2), ctx.arg(3)));
+  const ReadView lease = env_of(ctx).db->lease(index.tree(ctx.session.database));
+  TRY(check_complete(ctx, index));
+  std::vector<std::string> replies;
+  std::uint64_t bytes = 0;
+  if (bounds && lease.has_tree()) {
+    IteratorOptions walk_options;
+    walk_options.bounds = *bounds;
+    const auto walk = env_of(ctx).db->iterate(lease, walk_options);
+    std::uint64_t place = 0;
+    std::string value;
+    for (walk->seek_to_first(); walk->valid() && !ctx.is_cancelled(); walk->next(), ++place) {
+      if (place < options.offset) continue;
+      if (place - options.offset >= options.count) break;
+      Bytes record;
+      if (!split_index_entry(walk->key(), &value, &record)) return Status::corruption("an entry of an index is damaged");
+      TRY_ASSIGN(key, user_key_of(record));
+      bytes += key.size() + (options.with_values ? value.size() : 0) + sizeof(std::string);
+      if (replies.size() >= kMostReplies) return reply_error("ERR the range has more than a million records: use LIMIT");
+      replies.push_back(std::move(key));
+      if (options.with_values) replies.push_back(value_text(index, std::move(value)));
+    }
+    TRY(walk->status());
+  }
+  TRY(ctx.reserve(bytes));
+  ctx.reply.array(replies.size());
+  for (const std::string& each : replies) ctx.reply.bulk(each);
+  return Status::ok();
+}
+
+constexpr ArgDoc kName[] = {{.name = "name"}};
+constexpr ArgDoc kCreateArguments[] = {
+    {.name = "name"},
+    {.name = "prefix", .token = "PREFIX"},
+    {.name = "field", .token = "FIELD"},
+    {.name = "number", .type = Type::kPureToken, .token = "NUMBER", .flags = ArgDoc::kOptional},
+};
+constexpr ArgDoc kLimit[] = {
+    {.name = "offset", .type = Type::kInteger},
+    {.name = "count", .type = Type::kInteger},
+};
+constexpr ArgDoc kRangeArguments[] = {
+    {.name = "name"},
+    {.name = "min"},
+    {.name = "max"},
+    {.name = "limit", .type = Type::kBlock, .token = "LIMIT", .flags = ArgDoc::kOptional, .arguments = kLimit},
+    {.name = "withvalues", .type = Type::kPureToken, .token = "WITHVALUES", .flags = ArgDoc::kOptional},
+};
+
+constexpr auto kChange = kWrite | kDangerous | kLockAll | kNoMulti | kNoScript | kOnLoop;
+constexpr auto kOwn = Group::kExtension;
+
+constexpr CommandSpec kIndexes[] = {
+    {.name = "index.create",
+     .arity = at_least(6),
+     .flags = kChange | kDenyOom,
+     .run = create,
+     .since = "0.2.0",
+     .complexity = "O(1); the records that exist are indexed in the background.",
+     .summary = "Creates an index over a field of the hashes whose keys begin with a prefix. Existing records are indexed in the "
+                "background.",
+     .group = kOwn,
+     .arguments = kCreateArguments,
+     .extra_acl = "@keyspace",
+     .scope = KeyScope::kAll},
+    {.name = "index.drop",
+     .arity = exactly(2),
+     .flags = kChange,
+     .run = drop,
+     .since = "0.2.0",
+     .complexity = "O(1)",
+     .summary = "Removes an index and its files.",
+     .group = kOwn,
+     .arguments = kName,
+     .extra_acl = "@keyspace",
+     .scope = KeyScope::kAll},
+    {.name = "index.list",
+     .arity = exactly(1),
+     .flags = kReadOnly | kFast,
+     .run = list,
+     .since = "0.2.0",
+     .complexity = "O(N) where N is the number of indexes.",
+     .summary = "Returns the names of the database's indexes.",
+     .group = kOwn,
+     .extra_acl = "@keyspace"},
+    {.name = "index.info",
+     .arity = exactly(2),
+     .flags = kReadOnly | kOffload | kNoMulti,
+     .run = info,
+     .since = "0.2.0",
+     .complexity = "O(T) where T is the number of tables.",
+     .summary = "Describes an index, and how far it is built.",
+     .group = kOwn,
+     .arguments = kName,
+     .extra_acl = "@keyspace"},
+    {.name = "index.range",
+     .arity = at_least(4),
+     .flags = kReadOnly | kOffload | kLong | kNoMulti,
+     .run = range,
+     .since = "0.2.0",
+     .complexity = "O(offset + M) where M is the number of returned keys.",
+     .summary =
+         "Returns the keys of the records whose field lies between min and max, in the order of the values, then of the keys.",
+     .group = kOwn,
+     .arguments = kRangeArguments,
+     .extra_acl = "@keyspace",
+     .scope = KeyScope::kAll},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> index_commands() { return kIndexes; }
+
+}  // namespace ebbtide

@@ -1,0 +1,228 @@
+"""Tests of indexes on a real server: after any commands, kills and restarts an index has exactly the records that it should."""
+
+import random
+import time
+
+import pytest
+
+from conftest import SETTINGS
+from support.server import Server, wait_until
+
+INDEXED = {**SETTINGS, "storage.memtable_size": "1MiB"}
+
+
+@pytest.fixture(params=[1, 2], ids=["one_loop", "two_loops"])
+def indexed(tmp_path, request):
+    with Server({**INDEXED, "server.threads": request.param}, tmp_path, config=None) as running:
+        yield running
+
+
+def expected(client, prefix=b"car:", field=b"town", number=False):
+    """Returns the records in the order of an index, from the records themselves."""
+    out = []
+    for key in client.scan_iter(count=1000):
+        if not key.startswith(prefix) or client.type(key) != b"hash":
+            continue
+        value = client.hget(key, field)
+        if value is None or len(value) > 1024:
+            continue
+        if number:
+            try:
+                value = float(value)
+            except ValueError:
+                continue
+        out.append((value, key))
+    return [key for _, key in sorted(out)]
+
+
+def in_index(client, name="towns", low="-", high="+"):
+    return client.execute_command("INDEX.RANGE", name, low, high)
+
+
+def state(client, name):
+    about = client.execute_command("INDEX.INFO", name)
+    about = about if isinstance(about, dict) else dict(zip(about[::2], about[1::2]))
+    return about[b"state"]
+
+
+def built(client, name="towns"):
+    """Waits until the index is built, and returns all of it."""
+    wait_until(lambda: state(client, name) == b"complete")
+    return in_index(client, name)
+
+
+def test_records_before_and_after_creation_are_found_in_the_order_of_their_values(indexed):
+    client = indexed.client()
+    for i in range(3000):
+        client.hset(f"car:{i}", mapping={"town": f"t{i % 7}", "x": "y" * 20})
+    client.set("car:string", "t1")
+    client.hset("bus:1", "town", "t1")
+    assert client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town") == b"OK"
+    assert built(client) == expected(client)
+    client.hset("car:new", "town", "t3")
+    client.hset("car:5", "town", "moved")
+    client.hdel("car:6", "town")
+    client.delete("car:7")
+    assert in_index(client) == expected(client)
+    assert in_index(client, low="[moved", high="[moved") == [b"car:5"]
+    assert in_index(client, low="(t5", high="+") == [k for k in expected(client) if client.hget(k, "town") > b"t5"]
+    assert client.execute_command("INDEX.RANGE", "towns", "[t3", "[t3", "LIMIT", 1, 2, "WITHVALUES")[1::2] == [b"t3", b"t3"]
+    assert client.execute_command("INDEX.LIST") == [b"towns"]
+
+
+def test_numbers_are_ordered_as_numbers(indexed):
+    client = indexed.client()
+    client.execute_command("INDEX.CREATE", "speeds", "PREFIX", "car:", "FIELD", "speed", "NUMBER")
+    for i, speed in enumerate(["10", "9", "-3.5", "1e3", "inf", "fast", "", "-0", "0"]):
+        client.hset(f"car:{i}", "speed", speed)
+    wait_until(lambda: state(client, "speeds") == b"complete")
+    assert in_index(client, "speeds", "-inf", "+inf") == expected(client, field=b"speed", number=True)
+    assert in_index(client, "speeds", "9", "(1e3") == [b"car:1", b"car:0"]
+
+
+def changes(choose):
+    """Returns a random command on a record."""
+    key = f"car:{choose.randrange(60)}"
+    other = f"{choose.choice(['car', 'bus'])}:{choose.randrange(60)}"
+    town = f"t{choose.randrange(9)}"
+    many = [part for i in range(200) for part in (f"f{i}", "v" * 20)]
+    return choose.choice([
+        ["HSET", key, "town", town],
+        ["HSET", key, "town", town, "x", "1"],
+        ["HSET", key, "x", "2"],
+        ["HSET", key, "town", town, *many],
+        ["HSET", key, "town", "z" * choose.choice([1000, 1024, 1025])],
+        ["HSETNX", key, "town", town],
+        ["HDEL", key, "town"],
+        ["HDEL", key, "x"],
+        ["HINCRBY", key, "n", 1],
+        ["DEL", key],
+        ["UNLINK", key, other],
+        ["SET", key, "string"],
+        ["GETDEL", key],
+        ["RENAME", key, other],
+        ["RENAMENX", other, key],
+        ["COPY", key, other, "REPLACE"],
+        ["MOVE", key, 1],
+        ["PEXPIRE", key, choose.choice([-1, 1, 20, 100000])],
+        ["HPEXPIRE", key, choose.choice([1, 20, 100000]), "FIELDS", 1, "town"],
+        ["HGETDEL", key, "FIELDS", 1, "town"],
+        ["PERSIST", key],
+        ["SADD", key, "member"],
+        ["SUNIONSTORE", key, "car:set"],
+        ["EVAL", "redis.call('HSET', KEYS[1], 'town', ARGV[1]); return redis.call('HDEL', KEYS[1], 'x')", 1, key, town],
+        ["DELPREFIX", f"car:{choose.randrange(9)}"],
+        ["DELPREFIX", "bus:"],
+    ])
+
+
+def run(client, command):
+    try:
+        client.execute_command(*command)
+    except Exception as error:
+        assert any(known in str(error) for known in ("no such key", "WRONGTYPE", "unknown command", "hash value is not", "same")), command
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_commands_transactions_kills_and_restarts_leave_the_index_right(indexed, seed):
+    choose = random.Random(seed)
+    client = indexed.client()
+    client.sadd("car:set", "a")
+    client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+    client.execute_command("INDEX.CREATE", "all", "PREFIX", "", "FIELD", "x")
+    for step in range(40):
+        for _ in range(40):
+            command = changes(choose)
+            if choose.random() < 0.2:
+                with client.pipeline(transaction=True) as pipeline:
+                    for each in (command, changes(choose), changes(choose)):
+                        pipeline.execute_command(*each)
+                    pipeline.execute(raise_on_error=False)
+            else:
+                run(client, command)
+        if choose.random() < 0.1:
+            client.execute_command("TREE.FLUSH")
+        if step % 10 == 9:
+            choose.choice([lambda: client.swapdb(0, 2), client.flushdb, lambda: client.swapdb(0, 1)])()
+        if step % 13 == 12:
+            indexed.kill()
+            indexed.start()
+            client = indexed.client()
+        time.sleep(0.03)
+        assert built(client) == expected(client), f"step {step}"
+        assert built(client, "all") == expected(client, b"", b"x"), f"step {step}"
+
+
+def test_index_is_dropped_and_created_again(indexed):
+    client = indexed.client()
+    for i in range(100):
+        client.hset(f"car:{i}", "town", f"t{i % 3}")
+    for round in range(20):
+        client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+        assert built(client) == expected(client)
+        assert client.execute_command("INDEX.DROP", "towns") == b"OK"
+        assert client.execute_command("INDEX.LIST") == []
+    with pytest.raises(Exception, match="there is no index"):
+        in_index(client)
+    for i in range(15):
+        client.execute_command("INDEX.CREATE", f"i{i}", "PREFIX", "car:", "FIELD", "town")
+    with pytest.raises(Exception, match="15 indexes"):
+        client.execute_command("INDEX.CREATE", "i15", "PREFIX", "car:", "FIELD", "town")
+
+
+def test_deletes_by_stamp_and_of_the_whole_prefix_reach_the_index(indexed):
+    client = indexed.client()
+    client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+    for i in range(50):
+        client.hset(f"car:{i}", "town", f"t{i % 3}")
+    time.sleep(0.01)
+    between = int(time.time() * 1000)
+    time.sleep(0.01)
+    for i in range(25, 75):
+        client.hset(f"car:{i}", "x", "1") if i < 50 else client.hset(f"car:{i}", "town", "new")
+    client.execute_command("STAMP.DELRANGE", "-", between)
+    assert len(expected(client)) == 50
+    assert in_index(client) == expected(client)
+    client.hset("cargo", "town", "kept")
+    client.execute_command("DELPREFIX", "car:")
+    assert in_index(client) == []
+    client.hset("car:1", "town", "again")
+    assert in_index(client) == [b"car:1"]
+
+
+WAYS = {
+    "DEL": lambda client, key: client.delete(key),
+    "HDEL": lambda client, key: client.hdel(key, "town"),
+    "HSET": lambda client, key: client.hset(key, "town", "another"),
+    "SET": lambda client, key: client.set(key, "string"),
+    "RENAME": lambda client, key: client.rename(key, "away:" + key),
+    "PEXPIRE": lambda client, key: client.pexpire(key, 50),
+    "HPEXPIRE": lambda client, key: client.execute_command("HPEXPIRE", key, 50, "FIELDS", 1, "town"),
+    "DELPREFIX": lambda client, key: client.execute_command("DELPREFIX", key),
+    "EXEC": lambda client, key: client.pipeline(transaction=True).delete(key).hset(key, "x", "1").execute(),
+}
+
+
+def test_values_of_deleted_records_leave_all_files_by_the_deadline(tmp_path):
+    # Values are indexed as they are, so a plain text in any file shows an entry. No page is compressed.
+    settings = {**INDEXED, "tree.deletes.deadline": "5s", "storage.compression": "none", "storage.compression_last_level": "none"}
+    with Server(settings, tmp_path, config=None) as server:
+        client = server.client()
+        client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+        for way in WAYS:
+            client.hset(f"car:{way}:1", mapping={"town": f"secret-{way}-town", "y": "1"})
+        client.hset("car:kept", "town", "kept-town")
+        client.execute_command("TREE.FLUSH")
+
+        def files():
+            return b"".join(path.read_bytes() for path in server.data.iterdir() if path.is_file())
+
+        for way in WAYS:
+            assert f"secret-{way}-town".encode() in files()
+            WAYS[way](client, f"car:{way}:1")
+        time.sleep(5.5)
+        left = [way for way in WAYS if f"secret-{way}-town".encode() in files()]
+        assert left == ["RENAME"], left  # the record lives on under its new key, and is in no index
+        assert b"kept-town" in files()
+        wait_until(lambda: state(client, "towns") == b"complete")
+        assert in_index(client) == expected(client)
