@@ -37,7 +37,7 @@ std::string expected(CommandHarness& server, const std::string& prefix, const st
 std::string town() { return "INDEX.CREATE towns PREFIX car: FIELD town"; }
 
 /// Returns a random command on records.
-std::string change(Random& random) {
+std::string change(Random& random, Millis now) {
   const auto key = [&] { return (random.one_in(5) ? "bus:" : "car:") + std::to_string(random.uniform(12)); };
   const std::string value = " t" + std::to_string(random.uniform(5));
   std::string many;
@@ -89,9 +89,9 @@ std::string change(Random& random) {
     case 22:
       return "DELPREFIX car:" + std::to_string(random.uniform(9));
     case 23:
-      return "DELRANGE bus:3 car:2";
+      return random.one_in(3) ? "DELPREFIX ca" : random.one_in(2) ? "DELRANGE - +" : "DELRANGE bus:3 car:2";
     case 24:
-      return "STAMP.DELRANGE - 1";
+      return "STAMP.DELRANGE - " + std::to_string(now - random.uniform(600));
     case 25:
       return "GETDEL " + key();
     default:
@@ -162,10 +162,11 @@ TEST_CASE("random commands, transactions, scripts and restarts: the index has th
     server(town());
     server("INDEX.CREATE all PREFIX '' FIELD x");
     for (int step = 0; step < 300; ++step) {
-      const std::string command = change(random);
+      const std::string command = change(random, server.db->now());
       INFO("step " << step << ": " << command);
       if (random.one_in(6)) {
-        const std::string second = change(random), third = random.one_in(8) ? "FLUSHDB" : change(random);
+        const std::string second = change(random, server.db->now()),
+                          third = random.one_in(8) ? "FLUSHDB" : change(random, server.db->now());
         INFO("in one transaction with " << second << " and " << third);
         server("MULTI");
         for (const std::string& each : {command, second, third}) server(each);
@@ -204,7 +205,26 @@ TEST_CASE("many records exist: they are indexed step by step, and a restart cont
   CHECK(server("INDEX.RANGE towns - +") == expected(server, "car:", "town"));
 }
 
-TEST_CASE("clients track keys and get events: operations on index trees are not announced") {
+TEST_CASE("index is created, written and dropped: no client gets an event or an invalidation for its trees") {
+  CommandHarness server(command_families());
+  std::vector<std::string> events;
+  server.observers.notifications.publish = [&events](Bytes channel, Bytes message, ClientLoop*, SeqNum) {
+    events.push_back(std::string(channel) + " " + std::string(message));
+  };
+  server.observers.notifications.set_flags(*parse_notify_flags("KEAn"));
+  CHECK(server(town()) == "OK");
+  server.build_indexes();
+  CHECK(events.empty());
+  CHECK(server("HSET car:1 town Ulm") == "(integer) 1");
+  CHECK(server("DEL car:1") == "(integer) 1");
+  for (const std::string& event : events)
+    CHECK((event.find("car:1") != std::string::npos && event.find("Ulm") == std::string::npos));
+  const std::size_t known = events.size();
+  CHECK(server("INDEX.DROP towns") == "OK");
+  CHECK(events.size() == known);
+}
+
+TEST_CASE("database has an index: its trees are in no walk and no count of keys") {
   CommandHarness server(command_families());
   CHECK(server(town()) == "OK");
   server.build_indexes();
