@@ -301,7 +301,8 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
     for (const auto& loop : loops_) loop->notify_durable();
   });
   ranks_.start(db_->memory().shared_from_this());
-  if (const Status status = indexes_.load(*db_, engine_settings_.databases); !status.is_ok()) {
+  const auto warn = [this](const std::string& text) { log_->write(ServerLog::Level::kWarning, text); };
+  if (const Status status = indexes_.load(*db_, engine_settings_.databases, warn); !status.is_ok()) {
     log_->write(ServerLog::Level::kError, "the definitions of indexes cannot be read: " + status.to_string());
     exit_status_ = 1;
     begin_stop("the definitions of indexes could not be read");

@@ -16,17 +16,17 @@ KeyRange IndexDefinition::records() const {
   return {prefix, end};
 }
 
-// definition = version u8, index varint, order u8, building u8, builds varint, prefix, source, building_from: bytes each
+// definition = version u8, index varint, kind u8, building u8, builds varint, skipped varint of each SkipReason; prefix, source: bytes
 std::string IndexDefinition::encode() const {
   std::string out;
   put_u8(&out, kVersion);
   put_varint(&out, index);
-  put_u8(&out, static_cast<std::uint8_t>(order));
+  put_u8(&out, static_cast<std::uint8_t>(kind));
   put_u8(&out, building_from ? 1 : 0);
   put_varint(&out, builds);
+  for (const std::uint64_t records : skipped) put_varint(&out, records);
   put_bytes(&out, prefix);
   put_bytes(&out, source);
-  put_bytes(&out, building_from.value_or(""));
   return out;
 }
 
@@ -34,23 +34,21 @@ Result<IndexDefinition> IndexDefinition::decode(Bytes name, Bytes value) {
   const auto damaged = [&] { return Status::corruption("the definition of the index '" + std::string(name) + "' is damaged"); };
   IndexDefinition out;
   out.name = name;
-  std::uint8_t version = 0, order = 0, building = 0;
-  std::string from;
+  std::uint8_t version = 0, kind = 0, building = 0;
   if (!get_u8(&value, &version)) return damaged();
   if (version > kVersion) {
     return Status::unsupported("the definition of the index '" + std::string(name) + "' has version " + std::to_string(version) +
                                "; this program reads versions up to " + std::to_string(kVersion));
   }
-  if (!get_varint32(&value, &out.index) || !get_u8(&value, &order) || !get_u8(&value, &building) ||
-      !get_varint(&value, &out.builds) || !get_string(&value, &out.prefix) || !get_string(&value, &out.source) ||
-      !get_string(&value, &from)) {
-    return damaged();
-  }
-  const bool valid = version == kVersion && out.index >= 1 && out.index <= kMostIndexes && building <= 1 && value.empty() &&
-                     order <= static_cast<std::uint8_t>(IndexOrder::kNumber) && (building == 1 || from.empty());
+  bool whole =
+      get_varint32(&value, &out.index) && get_u8(&value, &kind) && get_u8(&value, &building) && get_varint(&value, &out.builds);
+  for (std::uint64_t& records : out.skipped) whole = whole && get_varint(&value, &records);
+  whole = whole && get_string(&value, &out.prefix) && get_string(&value, &out.source) && value.empty();
+  const bool valid = whole && version == kVersion && out.index >= 1 && out.index <= kMostIndexes && building <= 1 &&
+                     kind <= static_cast<std::uint8_t>(kLastIndexKind);
   if (!valid) return damaged();
-  out.order = static_cast<IndexOrder>(order);
-  if (building == 1) out.building_from = std::move(from);
+  out.kind = static_cast<IndexKind>(kind);
+  if (building == 1) out.building_from = "";
   return out;
 }
 

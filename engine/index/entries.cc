@@ -9,8 +9,10 @@ namespace ebbtide {
 namespace {
 
 constexpr char kZero = '\0', kEscaped = '\xff', kEnd = '\x02';
-/// Greater than kEnd and less than kEscaped: begins after all entries of a value, and before those of longer values.
+/// Greater than kEnd and less than kEscaped: begins after all entries of a value, and before those of longer values. At the begin of a
+/// key it marks the position of a build.
 constexpr char kAfterEnd = '\x03';
+constexpr std::size_t kMarkBytes = 2;
 
 void append_escaped(Bytes value, std::string* out) {
   for (const char c : value) {
@@ -78,6 +80,20 @@ bool split_index_entry(Bytes entry_key, std::string* value, Bytes* record_key) {
   }
   return false;
 }
+
+std::optional<std::string> build_position_key(Bytes record_key) {
+  if (kMarkBytes + record_key.size() > kMaxKeyBytes) return std::nullopt;
+  std::string key{kZero, kAfterEnd};
+  key += record_key;
+  return key;
+}
+
+KeyRange build_positions() {
+  constexpr char kAfterMark = kAfterEnd + 1;
+  return {std::string{kZero, kAfterEnd}, std::string{kZero, kAfterMark}};
+}
+
+Bytes build_position_of(Bytes key) { return key.substr(kMarkBytes); }
 
 // A put of the same key replaces the entry, so that it needs no tombstone.
 void change_index_entry(WriteBatch* batch, DatabaseId tree, const std::optional<IndexEntry>& before,

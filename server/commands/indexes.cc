@@ -3,6 +3,9 @@
 // INDEX.CREATE commits the definition; from then on every write maintains the index (index/index_maintenance.h). The records that were
 // there before are indexed in the background (index/index_builder.h).
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,7 +62,7 @@ Result<IndexDefinition> parse_definition(const Ctx& ctx) {
     } else if (!field && cursor.take_option("FIELD", &value)) {
       field = value;
     } else if (cursor.take_word("NUMBER")) {
-      out.order = IndexOrder::kNumber;
+      out.kind = IndexKind::kNumber;
     } else {
       return syntax_error();
     }
@@ -100,6 +103,8 @@ Status create(Ctx& ctx) {
   }
   ctx.batch.end_command();  // no key changes
   put_definition(&ctx.batch, ctx.session.database, definition);
+  // The first write makes the tree: an index without one was left out by a repair (IndexCatalog::load).
+  ctx.batch.del(definition.tree(ctx.session.database), build_position_key("").value_or(""));
   ctx.after_commit = take_definition;
   ctx.reply.ok();
   return Status::ok();
@@ -138,6 +143,18 @@ std::string state_of(const Ctx& ctx, const IndexDefinition& index) {
   return "building, " + std::to_string(std::min<std::uint64_t>(built * 100 / records, 99)) + " %";
 }
 
+/// The names of SkipReason in replies.
+constexpr std::array<const char*, kSkipReasons> kReasons = {"other-type", "no-field", "too-long", "not-a-number"};
+
+void reply_skipped(const Ctx& ctx, Bytes name, const SkippedRecords& records) {
+  ctx.reply.bulk(name);
+  ctx.reply.map(kSkipReasons);
+  for (std::size_t reason = 0; reason < kSkipReasons; ++reason) {
+    ctx.reply.bulk(kReasons[reason]);
+    ctx.reply.integer(static_cast<std::int64_t>(records[reason]));
+  }
+}
+
 Status info(Ctx& ctx) {
   TRY_ASSIGN(index, find_index(ctx, ctx.arg(1)));
   TRY_ASSIGN(prefix, user_key_of(index.prefix));
@@ -145,7 +162,8 @@ Status info(Ctx& ctx) {
   TRY_ASSIGN(about, env_of(ctx).db->tree_info(tree));
   std::uint64_t bytes = 0;
   for (const RunInfo& run : about.runs) bytes += run.bytes;
-  ctx.reply.map(8);
+  const std::string failure = catalog_of(ctx).failure_of(tree);
+  ctx.reply.map(failure.empty() ? 10 : 11);
   const auto text = [&](Bytes name, Bytes value) {
     ctx.reply.bulk(name);
     ctx.reply.bulk(value);
@@ -153,20 +171,23 @@ Status info(Ctx& ctx) {
   text("name", index.name);
   text("prefix", prefix);
   text("field", index.source);
-  text("order", index.order == IndexOrder::kNumber ? "number" : "text");
+  text("order", index.kind == IndexKind::kNumber ? "number" : "text");
   text("state", state_of(ctx, index));
   ctx.reply.bulk("entries");
   ctx.reply.integer(static_cast<std::int64_t>(env_of(ctx).db->estimate_keys(tree, {})));
   ctx.reply.bulk("table-bytes");
   ctx.reply.integer(static_cast<std::int64_t>(bytes));
   text("policy", about.policy);
+  reply_skipped(ctx, "skipped", index.skipped);
+  reply_skipped(ctx, "skipped-writes", catalog_of(ctx).skipped_writes(tree));
+  if (!failure.empty()) text("error", failure);
   return Status::ok();
 }
 
 /// Parses both ends: as ZRANGEBYLEX takes them, or ZRANGEBYSCORE for numbers. Returns nullopt for a range that has no value.
 Result<std::optional<KeyRange>> range_of(const IndexDefinition& index, Bytes min, Bytes max) {
   std::optional<IndexBound> low, high;
-  if (index.order == IndexOrder::kNumber) {
+  if (index.kind == IndexKind::kNumber) {
     const auto from = parse_score_bound(min), to = parse_score_bound(max);
     if (!from || !to) return reply_error("ERR min or max is not a float");
     low = IndexBound{ordered_number(from->score), !from->excluded};
@@ -209,7 +230,7 @@ Result<RangeOptions> range_options(const Ctx& ctx) {
 }
 
 std::string value_text(const IndexDefinition& index, std::string value) {
-  if (index.order != IndexOrder::kNumber) return value;
+  if (index.kind != IndexKind::kNumber) return value;
   char text[64];
   return {text, format_double(number_of(value), text)};
 }

@@ -495,20 +495,25 @@ void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
 }
 
 Status Dispatcher::maintain(const ReadView& view) {
-  const IndexRun run{
-      .db = env_.db, .now = view.now(), .mode = view.mode(), .misses = view.misses(), .view = [&](DatabaseId database) {
-        return database == view.database() ? view : env_.db->view(database, view.now(), view.mode(), view.misses());
-      }};
+  const IndexRun run{.db = env_.db,
+                     .now = view.now(),
+                     .mode = view.mode(),
+                     .misses = view.misses(),
+                     .holds_all_locks = true,  // commands that delete ranges of keys are kLockAll
+                     .view = [&](DatabaseId database) {
+                       return database == view.database() ? view
+                                                          : env_.db->view(database, view.now(), view.mode(), view.misses());
+                     }};
   return maintain_indexes(*env_.indexes, run, &batch_, &index_changes_);
 }
 
-Status Dispatcher::commit(Client& client, bool waited, KeyWaiters::Wait* own) {
-  const Status status = commit_batch(client, waited, own);
-  if (index_changes_.empty()) [[likely]]
-    return status;
-  IndexChanges changes = std::exchange(index_changes_, {});
-  if (status.is_ok()) env_.indexes->take(std::move(changes));
-  return status;
+Status Dispatcher::commit(Client& client, bool waited, const ReadView& view, KeyWaiters::Wait* own) {
+  if (env_.indexes == nullptr || !env_.indexes->any()) [[likely]]
+    return commit_batch(client, waited, own);
+  TRY(maintain(view));
+  TRY(commit_batch(client, waited, own));
+  env_.indexes->take(std::exchange(index_changes_, {}));
+  return Status::ok();
 }
 
 Status Dispatcher::commit_batch(Client& client, bool waited, KeyWaiters::Wait* own) {
@@ -605,11 +610,7 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
       return RunEnd::kLeavesLoop;
     if (status->is_ok() && !batch_.empty()) {
       stall_ms_ = 0;
-      if (env_.indexes != nullptr && env_.indexes->any()) [[unlikely]]
-        *status = maintain(ctx.view);
-    }
-    if (status->is_ok() && !batch_.empty()) {
-      *status = commit(client, waiting != nullptr && waiting->stalled, own);
+      *status = commit(client, waiting != nullptr && waiting->stalled, ctx.view, own);
       if (status->is_ok()) client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
     }
     if (status->is_ok() && ctx.element_wait.wanted) [[unlikely]] {

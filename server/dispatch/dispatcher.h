@@ -190,9 +190,10 @@ class Dispatcher final : public CommandSink {
   void continue_later(PendingCommand& pending);
   /// Handles kLeavesLoop.
   void leave_loop(PendingCommand& pending, const Prepared& prepared);
-  /// Commits batch_, the writes of a command of this client, while its locks are held. `own`: the command's wait for an element,
-  /// or null. kBusy: the command waits, for stall_ms_ or (if marked_ is set) until marks of long writes are removed.
-  Status commit(Client& client, bool waited, KeyWaiters::Wait* own = nullptr);
+  /// Completes batch_, the writes of a command of this client, by operations on indexes, and commits it, while its locks are held.
+  /// `view`: the run's. `own`: the command's wait for an element, or null. kBusy: the command waits, for stall_ms_ or (if marked_
+  /// is set) until marks of long writes are removed.
+  Status commit(Client& client, bool waited, const ReadView& view, KeyWaiters::Wait* own = nullptr);
   /// Commits batch_, and updates the rank indexes of its collections.
   Status try_commit(bool waited);
   Status commit_batch(Client& client, bool waited, KeyWaiters::Wait* own);
@@ -300,6 +301,7 @@ class Dispatcher final : public CommandSink {
   void submit_long_write(PendingCommand& pending, Waiting& waiting);
   void continue_long_write(PendingCommand& pending, const Prepared& prepared);
   void mark_long_write(PendingCommand& pending, Waiting& waiting);
+  [[nodiscard]] bool indexes_have_changed(const LongWrite& work) const;
   bool commit_long_write(PendingCommand& pending, Waiting& waiting);
   bool hold_back_commit(PendingCommand& pending);
   /// Drops the rank indexes of collections that a long write has written.

@@ -193,13 +193,17 @@ Status LongWrite::attempt() {
 }
 
 Status LongWrite::maintain(const ReadView& view) {
-  index_changes.clear();
+  index_changes = {};
   if (env->indexes == nullptr || !env->indexes->any() || batch.empty()) return Status::ok();
-  const IndexRun run{
-      .db = env->db, .now = view.now(), .mode = view.mode(), .misses = view.misses(), .view = [&](DatabaseId number) {
-        return number == view.database() ? view : env->db->lease(number);
-      }};
-  return maintain_indexes(*env->indexes, run, &batch, &index_changes);
+  const std::uint64_t own_bytes = batch.payload_bytes() - batch.shared_bytes();
+  const IndexRun run{.db = env->db,
+                     .now = view.now(),
+                     .mode = view.mode(),
+                     .misses = view.misses(),
+                     .charge = [&](std::uint64_t bytes) { return charge_batch(own_bytes + bytes); },
+                     .view = [&](DatabaseId number) { return number == view.database() ? view : env->db->lease(number); }};
+  TRY(maintain_indexes(*env->indexes, run, &batch, &index_changes));
+  return charge_batch(batch.payload_bytes() - batch.shared_bytes());
 }
 
 Status LongWrite::charge_batch(std::uint64_t bytes) {
@@ -408,6 +412,21 @@ void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
   submit_long_write(pending, waiting);
 }
 
+// Returns true if the batch of a long write does not fit the indexes any more: definitions have changed, or a build has since reached a
+// record that the batch writes.
+bool Dispatcher::indexes_have_changed(const LongWrite& work) const {
+  if (env_.indexes->version() != work.catalog_version) return true;
+  if (!env_.indexes->any()) return false;
+  const auto& known = work.index_changes.left_positions;
+  KeySet reached;
+  for (const auto& position : env_.indexes->positions()) {
+    if (std::find(known.begin(), known.end(), position) != known.end()) continue;
+    reached.add(position.first.first, hash_key(position.second));
+  }
+  reached.seal();
+  return reached.size() != 0 && reached.meets(work.written);
+}
+
 // Returns true if the command is done, with `status` as its result. False: it waits, or runs again.
 bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
@@ -419,7 +438,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
     const KeyLocks::Guard guard = work.locks_all ? KeyLocks::Guard(*env_.locks) : KeyLocks::Guard(*env_.locks, work.stripes);
     broken =
         (env_.intents->is_broken(*work.marks) && !planted(PlantedServerBug::kCommitDespiteConflict)) || !work.marks_cover_reads;
-    broken |= env_.indexes != nullptr && env_.indexes->version() != work.catalog_version;
+    broken |= env_.indexes != nullptr && indexes_have_changed(work);
     if (!broken) {
       if (env_.intents->must_wait(work.written, work.marks.get(), {work.loop, work.client_id}))
         return leave_waiting(pending), false;

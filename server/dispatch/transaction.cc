@@ -346,8 +346,7 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
 // Commits the writes of a run, writes its replies and carries out its effects.
 Status Dispatcher::commit_run(Client& client, bool waited, const ReadView& view, TransactionRun& run, Reply& reply) {
   if (!batch_.empty()) {
-    if (env_.indexes != nullptr && env_.indexes->any()) TRY(maintain(view));
-    TRY(commit(client, waited));
+    TRY(commit(client, waited, view));
     client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
   }
   if (begin_effects(client, run)) write_replies(client, run, view, reply);

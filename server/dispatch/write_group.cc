@@ -11,10 +11,12 @@
 //     are dropped, and each command runs alone: it may fail, wait, or leave its loop, and no other command depends on that.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "dispatch/dispatch_state.h"
 #include "dispatch/intents.h"
 #include "dispatch/key_locks.h"
+#include "index/index_catalog.h"
 
 namespace ebbtide {
 namespace {
@@ -59,9 +61,14 @@ bool Dispatcher::run_group(std::size_t first, std::size_t* end) {
     ++ran;
   }
   *end = ran;
+  usual = usual && batch_.count() == ran - first;
+  if (usual && env_.indexes != nullptr && env_.indexes->any()) [[unlikely]]
+    usual = maintain(view).is_ok();
   // A long write marks keys, and a client waits for keys, only while their locks are held.
-  usual = usual && batch_.count() == ran - first && !env_.intents->any() && !env_.key_waiters->any();
+  usual = usual && !env_.intents->any() && !env_.key_waiters->any();
   if (usual && env_.db->try_commit(batch_, false, &stall_ms_).is_ok()) [[likely]] {
+    if (!index_changes_.empty()) [[unlikely]]
+      env_.indexes->take(std::exchange(index_changes_, {}));
     finish_group(first, ran);
     return true;
   }

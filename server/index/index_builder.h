@@ -1,15 +1,20 @@
 // Builds indexes in the background: adds the entries of records that were there before the index, or before a command that emptied it.
 //
 // From the moment a definition is committed, every write maintains the index. So the builder only adds what is missing: it walks over
-// the records in the order of their keys, a few per step. A step reads records, writes their entries and notes the progress in the
-// definition, in one batch; it holds all key locks, so that no record changes between read and commit. Pages that are not in memory are
-// fetched between steps, without a lock. After a restart the build goes on where it was.
+// the records in the order of their keys, a few per step. A step reads records, writes their entries and its position, in one batch; it
+// holds all key locks, so that no record changes between read and commit. Pages that are not in memory are fetched between steps, without
+// a lock. After a restart the build goes on at the position.
+//
+// The position is an entry of the index tree with the key, stamp and expiry of the last record of the step. Whatever deletes the record
+// deletes it, too; so a build that cannot go on keeps no key longer than the deadline allows. A build without a position begins again.
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,8 +30,10 @@ namespace ebbtide {
 /// next try comes after `*wait_ms`. Other errors are those of reads and commits.
 Status build_step(Db& db, IndexCatalog& catalog, DatabaseId database, const std::string& name, MissSet* misses,
                   std::uint32_t* wait_ms);
-/// Returns database and name of an index that is not complete; nullopt if there is none.
-std::optional<std::pair<DatabaseId, std::string>> unfinished_index(const IndexCatalog& catalog, DatabaseId databases);
+/// Returns the first index after `last` that is not complete, and the first of all after the last one; nullopt if there is none. Leaves out
+/// those of `without`.
+std::optional<IndexName> unfinished_index(const IndexCatalog& catalog, DatabaseId databases, const IndexName& last = {},
+                                          const std::set<IndexName>& without = {});
 
 /// Thread-safe. Has a thread of its own, which waits while there is nothing to build.
 class IndexBuilder {
@@ -51,6 +58,10 @@ class IndexBuilder {
 
  private:
   void run();
+  /// Takes a step of the next index. Returns the ms until the next one; nullopt: all indexes are complete.
+  std::optional<std::uint32_t> step();
+  /// Notes, and reports once, that a step has failed; or that it has not.
+  void note_failure(const IndexName& index, const Status& status);
   void fetch(MissSet* misses);
   /// Returns false if the builder stops.
   bool pause(std::uint32_t ms);
@@ -59,7 +70,11 @@ class IndexBuilder {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = true, stop_ = false;  // guarded by mutex_
-  std::thread thread_;                // started last
+  // Used by the thread only.
+  IndexName last_;               // the index of the latest step
+  std::set<IndexName> failing_;  // these wait until the others are complete, or fail, too
+  MissSet misses_;
+  std::thread thread_;  // started last
 };
 
 }  // namespace ebbtide

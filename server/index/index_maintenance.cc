@@ -1,23 +1,27 @@
 #include "index/index_maintenance.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <engine/collection_keys.h>
 
-#include "store/collection/large.h"
-#include "store/hashes.h"
-#include "store/key_codec.h"
-#include "store/numbers.h"
-#include "store/strings.h"
+#include "index/record_values.h"
 
 namespace ebbtide {
 namespace {
+
+/// A walk over a deleted range passes over so many versions at most, and fetches so many pages at once.
+constexpr std::uint64_t kMostStepsOfRange = 4 * kMostRecordsOfRange;
+constexpr std::uint32_t kPagesOfRange = 16;
+
+/// The bytes of changes between two calls of IndexRun::charge.
+constexpr std::uint64_t kChargeBytes = 64 << 10;
 
 /// What a batch does to the records of one database.
 struct Touched {
@@ -36,13 +40,18 @@ bool overlap(const KeyRange& a, const KeyRange& b) {
   return (a.end.empty() || b.start < a.end) && (b.end.empty() || a.start < b.end);
 }
 
+KeyRange common(const KeyRange& a, const KeyRange& b) {
+  const std::string& end = a.end.empty() || (!b.end.empty() && b.end < a.end) ? b.end : a.end;
+  return {std::max(a.start, b.start), end};
+}
+
 class Maintenance {
  public:
   Maintenance(const IndexCatalog& catalog, const IndexRun& run, WriteBatch* batch, IndexChanges* changes)
       : catalog_(catalog), run_(run), batch_(batch), changes_(changes) {}
 
   Status complete() {
-    collect();
+    TRY(collect());
     if (databases_.empty()) return Status::ok();
     PendingWrites pending(run_.db, run_.now, run_.mode, run_.misses, *batch_);
     pending.read_through(&run_.view);
@@ -68,7 +77,7 @@ class Maintenance {
     return indexes->empty() ? nullptr : &databases_.emplace(database, Touched{.indexes = std::move(indexes)}).first->second;
   }
 
-  void collect() {
+  Status collect() {
     std::size_t cursor = 0;
     for (WriteBatch::Op op; batch_->next_op(&cursor, &op);) {
       switch (op.kind) {
@@ -78,7 +87,7 @@ class Maintenance {
           note_key(op.tree, main_key_of(op.key), !op.element);
           break;
         case OpKind::kRangeTombstone:
-          note_range(op.tree, {std::string(op.key), std::string(op.end)});
+          TRY(note_range(op.tree, {std::string(op.key), std::string(op.end)}));
           break;
         case OpKind::kSecondaryDelete:
           if (Touched* const t = touched(op.tree); t != nullptr) t->deleted_stamps.emplace_back(op.lo, op.hi);
@@ -94,6 +103,7 @@ class Maintenance {
           break;  // no handler writes such operations
       }
     }
+    return resident_ ? Status::ok() : Status::not_resident();
   }
   void note_key(DatabaseId database, Bytes key, bool main) {
     Touched* const t = touched(database);
@@ -102,19 +112,46 @@ class Maintenance {
                                      [&](const auto& index) { return key.starts_with(index.second.prefix); });
     if (indexed) t->keys[std::string(key)] |= main;
   }
-  void note_range(DatabaseId database, const KeyRange& range) {
+  Status note_range(DatabaseId database, const KeyRange& range) {
     Touched* const t = touched(database);
-    if (t == nullptr) return;
+    if (t == nullptr) return Status::ok();
     const Bytes key = main_key_of(range.start);
-    if (key.size() != range.start.size()) return note_key(database, key, false);  // elements of one collection
+    if (key.size() != range.start.size()) {  // elements of one collection
+      note_key(database, key, false);
+      return Status::ok();
+    }
     for (const auto& [name, index] : *t->indexes) {
       const KeyRange records = index.records();
       if (is_within(records, range)) {
         t->emptied.insert(name);
       } else if (overlap(records, range)) {
-        t->rebuilt.insert(name);
+        TRY_ASSIGN(few, note_records(database, t, common(records, range)));
+        if (!few) t->rebuilt.insert(name);
       }
     }
+    return Status::ok();
+  }
+  /// Notes all records of a range, as if each were deleted. Returns false if they are many, or if others may be written meanwhile.
+  Result<bool> note_records(DatabaseId database, Touched* t, const KeyRange& range) {
+    if (!run_.holds_all_locks) return false;
+    const ReadView view = run_.view(database);
+    if (!view.has_tree()) return true;
+    IteratorOptions options;
+    options.bounds = range;
+    options.resident = true;
+    options.max_steps = kMostStepsOfRange;
+    options.pages_at_once = kPagesOfRange;
+    const auto walk = run_.db->iterate(view, options);
+    for (walk->seek_to_first(); walk->valid(); walk->next()) {
+      if (++records_ > kMostRecordsOfRange) return false;
+      t->keys.try_emplace(std::string(walk->key()), false);
+    }
+    if (walk->status().is_not_resident()) {
+      resident_ = false;
+      return true;
+    }
+    TRY(walk->status());
+    return !walk->paused();
   }
   void note_emptied(DatabaseId database) {
     if (Touched* const t = touched(database); t != nullptr) {
@@ -129,55 +166,74 @@ class Maintenance {
 
   /// Computes the changes of all records before the batch gets more operations: `pending` reads its bytes.
   Status compare(const PendingWrites& pending) {
-    bool resident = true;
     for (const auto& [database, t] : databases_) {
       const ReadView view = run_.view(database);
-      const bool stamped_now = view.stamp_mode() == StampMode::kWriteTime;
       for (const auto& [key, written] : t.keys) {
-        for (const auto& [name, index] : *t.indexes) {
-          if (!key.starts_with(index.prefix) || t.rebuilt.contains(name)) continue;
-          Change change{.tree = index.tree(database)};
-          // An emptied index has no entry any more.
-          TRY(look(t.emptied.contains(name) ? nullptr : &view, nullptr, index, key, &change.before, &resident));
-          TRY(look(&view, &pending, index, key, &change.after, &resident));
-          if (stamped_now && written && change.after) change.after->stamp = kNoStamp;
-          entries_.push_back(std::move(change));
-        }
+        const Status status = compare(database, t, view, pending, key, written);
+        if (!status.is_not_resident()) TRY(status);
+        resident_ = resident_ && status.is_ok();  // goes on, so that one fetch reads all missing pages
       }
     }
-    return resident ? Status::ok() : Status::not_resident();
+    return resident_ ? Status::ok() : Status::not_resident();
   }
-  /// Goes on at a missing page, so that one fetch reads all that are missing.
-  Status look(const ReadView* view, const PendingWrites* pending, const IndexDefinition& index, Bytes key,
-              std::optional<IndexEntry>* entry, bool* resident) {
-    if (view == nullptr) return Status::ok();
-    auto found = entry_of_record(*view, pending, index, key);
-    if (found.status().is_not_resident()) {
-      *resident = false;
-      return Status::ok();
+  Status compare(DatabaseId database, const Touched& t, const ReadView& view, const PendingWrites& pending, Bytes key,
+                 bool written) {
+    IndexedRecord old(view, nullptr, key), changed(view, &pending, key);
+    const Status found_old = old.find();
+    TRY(changed.find());
+    TRY(found_old);
+    for (const auto& [name, index] : *t.indexes) {
+      if (!key.starts_with(index.prefix) || t.rebuilt.contains(name)) continue;
+      Change change{.tree = index.tree(database)};
+      if (!t.emptied.contains(name)) {  // otherwise there is no entry any more
+        TRY_ASSIGN(before, entry_of_record(index, old));
+        change.before = std::move(before.entry);
+      }
+      TRY_ASSIGN(after, entry_of_record(index, changed));
+      if (after.skipped) ++changes_->skipped[change.tree][static_cast<std::size_t>(*after.skipped)];
+      change.after = std::move(after.entry);
+      if (written && change.after && view.stamp_mode() == StampMode::kWriteTime) change.after->stamp = kNoStamp;
+      TRY(keep(std::move(change)));
     }
-    TRY(found.status());
-    *entry = std::move(found).value();
     return Status::ok();
+  }
+  Status keep(Change change) {
+    bytes_ += sizeof(Change);
+    if (change.before) bytes_ += 2 * change.before->key.size();  // here, and later in the batch
+    if (change.after) bytes_ += 2 * change.after->key.size();
+    entries_.push_back(std::move(change));
+    if (!run_.charge || bytes_ < charged_ + kChargeBytes) return Status::ok();
+    charged_ = bytes_;
+    return run_.charge(charged_);
   }
 
   // Whole trees come first, since the entries of this batch are newer.
   void write(DatabaseId database, const Touched& t) {
     for (const auto& [name, index] : *t.indexes) {
-      const bool rebuilt = t.rebuilt.contains(name);
-      if (rebuilt || t.emptied.contains(name)) batch_->flush_database(index.tree(database));
+      const bool rebuilt = t.rebuilt.contains(name), emptied = rebuilt || t.emptied.contains(name);
+      if (emptied) batch_->flush_database(index.tree(database));
+      leave_position(database, index, t, emptied);
       if (rebuilt) {
         IndexDefinition building = index;
         building.building_from = "";
+        building.position.clear();
+        building.skipped = {};
         ++building.builds;
         put_definition(batch_, database, building);
-        changes_->emplace_back(database, std::move(building));
+        changes_->definitions.emplace_back(database, std::move(building));
       }
       for (const auto& [lo, hi] : t.deleted_stamps) batch_->delete_stamps(index.tree(database), lo, hi);
     }
     for (const Change& change : entries_) {
       if (owner_of(change.tree) == database) change_index_entry(batch_, change.tree, change.before, change.after);
     }
+  }
+  /// The position of a build must not outlive its record, nor have another stamp or expiry. Without it a restart begins the build
+  /// again.
+  void leave_position(DatabaseId database, const IndexDefinition& index, const Touched& t, bool emptied) {
+    if (index.position.empty() || (!emptied && !t.keys.contains(index.position))) return;
+    if (!emptied) batch_->del(index.tree(database), build_position_key(index.position).value_or(""));
+    changes_->left_positions.emplace_back(IndexName{database, index.name}, index.position);
   }
 
   const IndexCatalog& catalog_;
@@ -186,65 +242,15 @@ class Maintenance {
   IndexChanges* const changes_;
   std::map<DatabaseId, Touched> databases_;
   std::vector<Change> entries_;
+  std::size_t records_ = 0;                // of deleted ranges
+  std::uint64_t bytes_ = 0, charged_ = 0;  // of entries_
+  bool resident_ = true;
 };
-
-/// A field of a record.
-struct FieldValue {
-  std::string value;
-  Millis expiry = 0;
-};
-
-/// Returns the field of a located hash, whose entry was read; nullopt if there is none, or if it is too long to be indexed.
-Result<std::optional<FieldValue>> field_of(Strings& strings, const LookupKey& key, Bytes field, const Found& hash) {
-  std::optional<FieldValue> none;
-  if (hash.kind == EntryKind::kCompact) {
-    TRY_ASSIGN(value, find_field(hash.value, field));
-    if (!value) return none;
-    return std::optional(FieldValue{std::string(*value), 0});
-  }
-  TRY_ASSIGN(header, LargeHeader::decode(hash.value));
-  ElementKeys keys(key.key, header.generation);
-  const std::string& name = keys.of(ElementClass::kField, field);
-  std::optional<Found> element;
-  TRY(strings.locate_any({name, hash_key(name)}, &element));
-  if (!element || element->length > kMostIndexedBytes) return none;
-  TRY(strings.read(&*element));
-  return std::optional(FieldValue{std::string(element->value), element->expiry});
-}
-
-std::optional<std::string> indexed_value(const IndexDefinition& definition, std::string value) {
-  if (definition.order == IndexOrder::kText) return value;
-  const auto number = parse_double(value);
-  if (!number || std::isnan(*number)) return std::nullopt;
-  return ordered_number(*number);
-}
 
 }  // namespace
 
-Result<std::optional<IndexEntry>> entry_of_record(const ReadView& view, const PendingWrites* pending,
-                                                  const IndexDefinition& definition, Bytes key) {
-  std::optional<IndexEntry> none;
-  WriteBatch unused;
-  ReadCounts counts;
-  Strings strings(view, unused, counts, pending);
-  const LookupKey lookup{key, hash_key(key)};
-  std::optional<Found> found;
-  TRY(strings.locate_any(lookup, &found));
-  if (!found || !is_collection(found->kind)) return none;
-  TRY(strings.read(&*found));
-  if (collection_type_of(found->value) != CollectionType::kHash) return none;
-  TRY_ASSIGN(field, field_of(strings, lookup, definition.source, *found));
-  if (!field) return none;
-  auto value = indexed_value(definition, std::move(field->value));
-  if (!value) return none;
-  auto entry_key = index_entry_key(*value, key);
-  if (!entry_key) return none;
-  IndexEntry entry{.key = std::move(*entry_key), .expiry = found->expiry, .stamp = found->stamp};
-  if (field->expiry != 0 && (entry.expiry == 0 || field->expiry < entry.expiry)) entry.expiry = field->expiry;
-  return std::optional(std::move(entry));
-}
-
 Status maintain_indexes(const IndexCatalog& catalog, const IndexRun& run, WriteBatch* batch, IndexChanges* changes) {
+  *changes = {};
   return Maintenance(catalog, run, batch, changes).complete();
 }
 

@@ -12,9 +12,10 @@ IndexDefinition place() {
           .index = 3,
           .prefix = std::string("car:\0\xff", 6),
           .source = "town",
-          .order = IndexOrder::kNumber,
-          .building_from = "car:7",
-          .builds = 300};
+          .kind = IndexKind::kNumber,
+          .building_from = "",
+          .builds = 300,
+          .skipped = {1, 2, 300, 1ULL << 40}};
 }
 
 }  // namespace
@@ -22,12 +23,18 @@ IndexDefinition place() {
 TEST_CASE("definition is encoded: decoding returns it") {
   IndexDefinition definition = place();
   SECTION("while the index is built") {}
-  SECTION("at the begin of a build") { definition.building_from = ""; }
   SECTION("of a complete index") { definition.building_from = std::nullopt; }
   SECTION("of all records") { definition.prefix = ""; }
   const auto decoded = IndexDefinition::decode(definition.name, definition.encode());
   REQUIRE(decoded.is_ok());
   CHECK(*decoded == definition);
+}
+
+TEST_CASE("definition is encoded during a build: its bytes have no key of a record") {
+  IndexDefinition definition = place();
+  const std::string begun = definition.encode();
+  definition.building_from = definition.position = "car:secret";
+  CHECK(definition.encode() == begun);
 }
 
 TEST_CASE("bytes of a definition are cut or changed: decoding fails or returns a definition of valid values") {

@@ -91,6 +91,22 @@ TEST_CASE("value or key is too long: there is no entry") {
   CHECK_FALSE(index_entry_key("v", std::string(kMaxKeyBytes - 2, 'k')));
 }
 
+TEST_CASE("position of a build: its entry has the key of a record, is no entry of a value, and is no element") {
+  Random random(first_seed() + 3);
+  std::string value;
+  Bytes split;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string record = engine_key(random_bytes(random, 6));
+    const std::string key = build_position_key(record).value();
+    CHECK(build_positions().contains(key));
+    CHECK(build_position_of(key) == record);
+    CHECK(main_key_of(key) == key);
+    CHECK_FALSE(split_index_entry(key, &value, &split));
+    CHECK_FALSE(build_positions().contains(index_entry_key(random_bytes(random, 6), record).value()));
+  }
+  CHECK_FALSE(build_position_key(std::string(kMaxKeyBytes - 1, 'k')));
+}
+
 TEST_CASE("entry of a record changes: another key needs a tombstone, the same key does not") {
   const DatabaseId tree = index_tree(2, 5);
   const IndexEntry a{.key = "a", .expiry = 70, .stamp = 7}, b{.key = "b"};

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -9,7 +10,9 @@
 
 #include "base/random.h"
 #include "commands/families.h"
+#include "io/file_system.h"
 #include "server/dispatch/harness.h"
+#include "support/files.h"
 #include "support/long_run.h"
 
 using namespace ebbtide;
@@ -35,6 +38,31 @@ std::string expected(CommandHarness& server, const std::string& prefix, const st
 }
 
 std::string town() { return "INDEX.CREATE towns PREFIX car: FIELD town"; }
+
+/// Returns the records of the entries that keep the position of the build of "towns".
+std::vector<std::string> positions(CommandHarness& server) {
+  std::vector<std::string> out;
+  IteratorOptions options;
+  options.bounds = build_positions();
+  const auto walk = server.db->iterate(server.db->lease(index_tree(0, 1)), options);
+  for (walk->seek_to_first(); walk->valid(); walk->next()) out.emplace_back(build_position_of(walk->key()));
+  REQUIRE(walk->status().is_ok());
+  return out;
+}
+
+std::set<std::string> files(CommandHarness& server) {
+  const auto names = server.faults().list("data").value();
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> files_with(CommandHarness& server, const std::string& text) {
+  std::vector<std::string> out;
+  for (const std::string& name : files(server)) {
+    const auto bytes = read_file(server.faults(), "data/" + name);
+    if (bytes.is_ok() && bytes->find(text) != std::string::npos) out.push_back(name);
+  }
+  return out;
+}
 
 /// Returns a random command on records.
 std::string change(Random& random, Millis now) {
@@ -134,8 +162,15 @@ TEST_CASE("name, prefix, field or range is wrong: the command gives an error and
   CHECK(server("INDEX.RANGE towns + -") == "[]");
   CHECK(server("INDEX.RANGE towns - + LIMIT -1 1").starts_with("(error) ERR LIMIT"));
   CHECK(server("MULTI") == "OK");
-  CHECK(server("INDEX.DROP towns").starts_with("(error) ERR Command not allowed inside a transaction"));
+  for (const char* command :
+       {"INDEX.DROP towns", "INDEX.CREATE more PREFIX car: FIELD town", "INDEX.INFO towns", "INDEX.RANGE towns - +"})
+    CHECK(server(command).starts_with("(error) ERR Command not allowed inside a transaction"));
+  CHECK(server("INDEX.LIST") == "QUEUED");
   CHECK(server("DISCARD") == "OK");
+  for (const char* command : {"'INDEX.DROP', 'towns'", "'INDEX.CREATE', 'a', 'PREFIX', 'b', 'FIELD', 'c'",
+                              "'INDEX.INFO', 'towns'", "'INDEX.RANGE', 'towns', '-', '+'"})
+    CHECK(server("EVAL \"return redis.call(" + std::string(command) + ")\" 0").find("not allowed from script") !=
+          std::string::npos);
 }
 
 TEST_CASE("index of numbers: ranges are those of scores, and other values are left out") {
@@ -171,6 +206,13 @@ TEST_CASE("random commands, transactions, scripts and restarts: the index has th
         server("MULTI");
         for (const std::string& each : {command, second, third}) server(each);
         server("EXEC");
+      } else if (random.one_in(8)) {  // commits as one batch
+        std::vector<std::vector<std::string>> sets;
+        for (std::uint64_t i = 2 + random.uniform(6); i > 0; --i)
+          sets.push_back({"SET", "car:" + std::to_string(random.uniform(4)), "string"});
+        INFO("as a group of SETs");
+        server.raw_pipeline(sets);
+        server(command);
       } else if (random.one_in(40)) {
         server(random.one_in(2) ? "SWAPDB 0 2" : "FLUSHDB");
       } else {
@@ -194,7 +236,7 @@ TEST_CASE("many records exist: they are indexed step by step, and a restart cont
   MissSet misses;
   std::uint32_t wait_ms = 0;
   REQUIRE(build_step(*server.db, server.indexes, 0, "towns", &misses, &wait_ms).is_ok());
-  const std::string from = *server.indexes.of(0)->at("towns").building_from;
+  const std::string from = server.indexes.of(0)->at("towns").position;
   CHECK(from > "car:");
   server("HSET car:5 town moved");
   server("DEL car:999");
@@ -203,6 +245,175 @@ TEST_CASE("many records exist: they are indexed step by step, and a restart cont
   CHECK(*server.indexes.of(0)->at("towns").building_from == from);
   server.build_indexes();
   CHECK(server("INDEX.RANGE towns - +") == expected(server, "car:", "town"));
+}
+
+TEST_CASE("SETs over indexed hashes commit as one batch: the index loses the records") {
+  CommandHarness server(command_families());
+  server(town());
+  server.build_indexes();
+  for (int i = 0; i < 4; ++i) server("HSET car:" + std::to_string(i) + " town t" + std::to_string(i));
+  server.raw_pipeline({{"SET", "car:0", "a"}, {"SET", "car:2", "a"}, {"SET", "car:0", "b"}, {"SET", "bus:1", "a"}});
+  CHECK(server("INDEX.RANGE towns - +") == "[\"car:1\", \"car:3\"]");
+  CHECK(server("GET car:0") == "\"b\"");
+}
+
+TEST_CASE("few records of the prefix are deleted as a range: the index stays complete; many: it is built again") {
+  CommandHarness server(command_families());
+  server(town());
+  server.build_indexes();
+  for (int i = 0; i < 1500; ++i) server("HSET car:" + std::to_string(11000 + i) + " town t" + std::to_string(i % 7));
+  server("SET car:110x string");
+  const auto complete = [&] { return !server.indexes.of(0)->at("towns").building_from; };
+  const std::string way =
+      GENERATE("DELPREFIX car:110", "DELRANGE car:111 car:114", "MULTI", "EVAL \"return redis.call('DELPREFIX', 'car:119')\" 0");
+  INFO(way);
+  if (way == "MULTI") {
+    for (const char* each :
+         {"MULTI", "HSET car:1155x town new", "DELPREFIX car:115", "HSET car:11501 town new", "HSET car:9 town new", "EXEC"})
+      server(each);
+  } else {
+    server(way);
+  }
+  CHECK(complete());
+  CHECK(server("INDEX.RANGE towns - +") == expected(server, "car:", "town"));
+  server("DELPREFIX car:1");
+  CHECK_FALSE(complete());
+  server.build_indexes();
+  CHECK(server("INDEX.RANGE towns - +") == expected(server, "car:", "town"));
+}
+
+TEST_CASE("records have no value for an index: INDEX.INFO counts them by reason") {
+  CommandHarness server(command_families());
+  server("SET car:1 string");
+  server("HSET car:2 x 1");
+  server("HSET car:3 town " + std::string(1025, 't'));
+  server("HSET car:4 speed fast town a");
+  server("SET bus:1 string");
+  server(town());
+  server("INDEX.CREATE speeds PREFIX car: FIELD speed NUMBER");
+  server.build_indexes();
+  const auto counts = [&](const std::string& name, const std::string& which) {
+    const std::string about = server("INDEX.INFO " + name);
+    const std::size_t at = about.find("\"" + which + "\"");
+    return at == std::string::npos ? about : about.substr(at, about.find(']', at) - at);
+  };
+  CHECK(
+      counts("towns", "skipped")
+          .find(R"("other-type", (integer) 1, "no-field", (integer) 1, "too-long", (integer) 1, "not-a-number", (integer) 0)") !=
+      std::string::npos);
+  CHECK(
+      counts("speeds", "skipped")
+          .find(R"("other-type", (integer) 1, "no-field", (integer) 2, "too-long", (integer) 0, "not-a-number", (integer) 1)") !=
+      std::string::npos);
+  server("HSET car:4 speed slow");
+  server("HSET car:5 speed 7");
+  server("DEL car:1");
+  CHECK(
+      counts("speeds", "skipped-writes")
+          .find(R"("other-type", (integer) 0, "no-field", (integer) 0, "too-long", (integer) 0, "not-a-number", (integer) 1)") !=
+      std::string::npos);
+}
+
+TEST_CASE("index is empty: a restart does not build it again") {
+  CommandHarness server(command_families());
+  server("HSET car:1 x 1");
+  server(town());
+  server.build_indexes();
+  const std::uint64_t builds = server.indexes.of(0)->at("towns").builds;
+  const bool emptied = GENERATE(false, true);
+  INFO("emptied: " << emptied << ", tree " << server.db->lease(index_tree(0, 1)).has_tree());
+  if (emptied) {
+    server("HSET car:1 town Ulm");
+    server("DEL car:1");
+    server("FLUSHDB");
+    server.db->write_log();
+  }
+  server.reopen();
+  CHECK_FALSE(server.indexes.of(0)->at("towns").building_from);
+  CHECK(server.indexes.of(0)->at("towns").builds == builds);
+  CHECK(server("INDEX.RANGE towns - +") == "[]");
+}
+
+TEST_CASE("catalog is damaged: the database opens, lost indexes are removed and reported, and they can be created again") {
+  CommandHarness server(command_families());
+  server("HSET car:1 town Ulm");
+  server(town());
+  server.build_indexes();
+  for (const DatabaseId tree : {DatabaseId{0}, index_tree(0, 1)}) REQUIRE(server.db->flush(tree).is_ok());
+  const auto before = files(server);
+  REQUIRE(server.db->flush(index_tree(0, kCatalog)).is_ok());
+  server.settle();
+  std::vector<std::string> made;
+  for (const std::string& name : files(server)) {
+    if (!before.contains(name) && name.ends_with(".data")) made.push_back("data/" + name);
+  }
+  REQUIRE(made.size() == 1);
+  const std::string bytes = read_file(server.faults(), made[0]).value();
+  flip(server.faults(), made[0], bytes.find("towns"));
+  server.reopen();
+  REQUIRE(server.warnings.size() == 1);
+  INFO(server.warnings[0]);
+  CHECK(server.warnings[0].find("catalog of indexes of database 0 is damaged") != std::string::npos);
+  CHECK(server("HGET car:1 town") == "\"Ulm\"");
+  CHECK(server("INDEX.LIST") == "[]");
+  CHECK(server("HSET car:1 town Bonn") == "(integer) 0");
+  CHECK(server(town()) == "OK");
+  server.build_indexes();
+  CHECK(server("INDEX.RANGE towns - + WITHVALUES") == "[\"car:1\", \"Bonn\"]");
+  server.reopen();
+  CHECK(server.warnings.size() == 1);
+  CHECK(server("INDEX.RANGE towns - + WITHVALUES") == "[\"car:1\", \"Bonn\"]");
+}
+
+TEST_CASE("build stands still: the key at its position leaves the files with its record") {
+  Settings settings = CommandHarness::small();
+  settings.tree.delete_deadline = 3'600'000;
+  CommandHarness server(command_families(), settings);
+  for (int i = 0; i < 600; ++i) server("HSET car:secret" + std::to_string(1000 + i) + " town t");
+  server(town());
+  MissSet misses;
+  std::uint32_t wait_ms = 0;
+  REQUIRE(build_step(*server.db, server.indexes, 0, "towns", &misses, &wait_ms).is_ok());
+  const std::string key = server.indexes.of(0)->at("towns").position;
+  REQUIRE(key.starts_with("car:secret"));
+  CHECK(positions(server) == std::vector{key});
+  REQUIRE(server.db->flush(index_tree(0, 1)).is_ok());
+  const std::string way = GENERATE("DEL ", "RENAME ", "PEXPIRE ", "DELPREFIX ", "STAMP.DELRANGE ", "FLUSHDB", "SET ");
+  INFO(way);
+  if (way == "DEL " || way == "DELPREFIX ") server(way + key);
+  if (way == "RENAME ") server(way + key + " bus:1");
+  if (way == "PEXPIRE ") server(way + key + " 10");
+  if (way == "STAMP.DELRANGE ") server(way + "- +");
+  if (way == "FLUSHDB") server(way);
+  if (way == "SET ") server(way + key + " string");
+  server.advance(20);
+  CHECK(positions(server).empty());
+  if (way != "SET ") {
+    for (int minute = 0; minute < 60; ++minute) {
+      server.advance(60'000);
+      server.settle();
+      server.db->write_log();
+    }
+    CHECK(files_with(server, key) == std::vector<std::string>());
+  }
+  server.db->write_log();
+  server.reopen();
+  CHECK(server.indexes.of(0)->at("towns").building_from == "");
+  server.build_indexes();
+  CHECK(positions(server).empty());
+  CHECK(server("INDEX.RANGE towns - +") == expected(server, "car:", "town"));
+}
+
+TEST_CASE("build of one index fails: the others are built") {
+  CommandHarness server(command_families());
+  server(town());
+  server("INDEX.CREATE a PREFIX x FIELD y");
+  const IndexName a{0, "a"}, towns{0, "towns"};
+  CHECK(unfinished_index(server.indexes, 16) == a);
+  CHECK(unfinished_index(server.indexes, 16, a) == towns);
+  CHECK(unfinished_index(server.indexes, 16, towns) == a);
+  CHECK(unfinished_index(server.indexes, 16, towns, {a}) == towns);
+  CHECK(unfinished_index(server.indexes, 16, towns, {a, towns}) == std::nullopt);
 }
 
 TEST_CASE("index is created, written and dropped: no client gets an event or an invalidation for its trees") {

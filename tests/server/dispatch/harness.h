@@ -362,6 +362,7 @@ class CommandHarness {
   TuningBoard tuning;
   RankIndexes ranks;
   IndexCatalog indexes;
+  std::vector<std::string> warnings;  ///< of the catalog of indexes
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;
@@ -382,7 +383,7 @@ class CommandHarness {
     env.db = db.get();
     env.memory = &db->memory();
     ranks.start(db->memory().shared_from_this());
-    REQUIRE(indexes.load(*db, settings_.databases).is_ok());
+    REQUIRE(indexes.load(*db, settings_.databases, [this](const std::string& text) { warnings.push_back(text); }).is_ok());
   }
   void close() {
     // The threads end before the database, as in a server: the memory that they free is charged to the database's account.
