@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "admin/console.h"
+#include "index/index_catalog.h"
 #include "machine/machine.h"
 #include "server.h"
 
@@ -20,6 +21,18 @@ std::vector<TreeInfo> trees_of(Db& db, DatabaseId databases) {
   for (DatabaseId database = 0; database < databases; ++database) {
     auto tree = db.tree_info(database);
     if (tree.is_ok() && tree->tree != kNoTree) trees.push_back(std::move(tree).value());
+  }
+  return trees;
+}
+
+std::vector<IndexTree> index_trees_of(Db& db, const IndexCatalog& catalog, DatabaseId databases) {
+  std::vector<IndexTree> trees;
+  for (DatabaseId database = 0; catalog.any() && database < databases; ++database) {
+    for (const auto& [name, index] : *catalog.of(database)) {
+      auto tree = db.tree_info(index.tree(database));
+      if (!tree.is_ok() || tree->tree == kNoTree) continue;
+      trees.push_back({.name = name, .building = index.building_from.has_value(), .info = std::move(tree).value()});
+    }
   }
   return trees;
 }
@@ -243,13 +256,14 @@ MetricsSnapshot Server::snapshot() const {
   if (db == nullptr) return s;
   s.engine = db->stats();
   s.trees = trees_of(*db, engine_settings_.databases);
+  s.index_trees = index_trees_of(*db, indexes_, engine_settings_.databases);
   s.workloads = workloads_of(*db, s.trees, tuning_board_);
   s.tuning_auto = config_.get().tuning_auto;
   return s;
 }
 
 std::optional<std::string> Server::console(DatabaseId database) const {
-  if (database >= engine_settings_.databases) return std::nullopt;
+  if (owner_of(database) >= engine_settings_.databases || index_number(database) > kMostIndexes) return std::nullopt;
   ConsoleSnapshot s;
   s.version = EBBTIDE_VERSION;
   s.not_ready = not_ready();
@@ -267,8 +281,10 @@ std::optional<std::string> Server::console(DatabaseId database) const {
   if (db == nullptr) return console_json(s);
   s.engine = db->stats();
   s.trees = trees_of(*db, engine_settings_.databases);
+  s.index_trees = index_trees_of(*db, indexes_, engine_settings_.databases);
   if (auto map = db->tree_map(database, kConsoleCells); map.is_ok()) s.map = std::move(map).value();
   add_tickets(*db, &s);
+  if (is_index_tree(database)) return console_json(s);  // a workload is that of a database
   if (const auto workload = db->workload(database); workload.is_ok()) s.workload = summarize(workload->windows);
   if (const auto state = tuning_board_.state(database)) s.tuning = state->decision.why;
   return console_json(s);

@@ -105,7 +105,8 @@ void write_engine(const Stats& e, std::uint64_t resident, Json& json) {
   json.key("disk").open('{').field("tables", e.table_live_bytes).field("wal", e.wal_live_bytes).close('}');
 }
 
-void write_database(const TreeInfo& tree, Json& json) {
+/// `index`: the index that the tree belongs to; null for a database.
+void write_database(const TreeInfo& tree, const IndexTree* index, Json& json) {
   std::uint64_t files = 0, bytes = 0, tombstones = 0, last_bytes = 0;
   int last = 0;
   for (const RunInfo& run : tree.runs) {
@@ -115,7 +116,10 @@ void write_database(const TreeInfo& tree, Json& json) {
     last_bytes = run.level == last ? last_bytes + run.bytes : run.bytes;
     last = run.level;
   }
-  json.open('{').field("db", tree.database).field("files", files).field("bytes", bytes).field("runs", tree.runs.size());
+  json.open('{').field("db", tree.database);
+  if (index != nullptr)
+    json.field("owner", owner_of(tree.database)).field("index", index->name).field("building", index->building);
+  json.field("files", files).field("bytes", bytes).field("runs", tree.runs.size());
   json.field("keys", tree.estimated_keys).field("tombstones", tombstones);
   json.field("oldest_birth", tree.oldest_obligation).field("oldest_deadline", tree.oldest_obligation_deadline);
   json.field("deadline_ms", tree.delete_deadline).field("pending_bytes", tree.pending_compaction_bytes);
@@ -170,7 +174,8 @@ std::string console_json(const ConsoleSnapshot& s) {
   write_service(s, json);
   if (s.engine) write_engine(*s.engine, s.resident_bytes, json);
   json.field("database_count", s.databases).key("databases").open('[');
-  for (const TreeInfo& tree : s.trees) write_database(tree, json);
+  for (const TreeInfo& tree : s.trees) write_database(tree, nullptr, json);
+  for (const IndexTree& index : s.index_trees) write_database(index.info, &index, json);
   json.close(']').field("open_tickets", s.open_tickets).key("tickets").open('[');
   for (const ConsoleTicket& t : s.tickets) {
     json.open('{').field("id", t.id).field("done", t.done).field("deadline", t.deadline);

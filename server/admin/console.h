@@ -16,6 +16,8 @@
 #include <engine/tree_map.h>
 #include <engine/tuner.h>
 
+#include "metrics/metrics.h"
+
 namespace ebbtide {
 
 /// A purge ticket as the console lists it.
@@ -36,12 +38,13 @@ struct ConsoleSnapshot {
   // Data of the engine, once it is open.
   std::optional<Stats> engine;
   std::vector<TreeInfo> trees;  ///< one per database that has a tree
-  std::optional<TreeMap> map;   ///< map of the requested database
+  std::vector<IndexTree> index_trees;
+  std::optional<TreeMap> map;  ///< map of the requested database or index
   std::uint64_t open_tickets = 0;
   std::vector<ConsoleTicket> tickets;  ///< the first tickets; the others are only counted
   std::uint32_t databases = 0;
   std::optional<WorkloadSummary> workload;  ///< of the database that was asked for, from its history
-  std::string tuning;  ///< the newest decision of tuning.auto for the requested database; empty: it is off
+  std::string tuning;                       ///< the newest decision of tuning.auto for the requested database; empty: it is off
 };
 
 /// The most cells of a tree that are sent, approximately: as many as a wide screen can show.

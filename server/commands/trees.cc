@@ -6,12 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include <engine/index.h>
 #include <engine/policies.h>
 #include "commands/families.h"
 #include "commands/range_argument.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
+#include "index/index_catalog.h"
 #include "store/key_codec.h"
 
 namespace ebbtide {
@@ -59,13 +61,40 @@ void reply_quarantined(Reply& reply, const QuarantinedFile& file) {
   reply.bulk(file.damage);
 }
 
-Status tree_info(Ctx& ctx) {
+/// Returns the tree of the database, and those of its indexes and of their catalog; only trees that exist.
+std::vector<DatabaseId> trees_of(const Ctx& ctx) {
+  const DatabaseId database = ctx.session.database;
+  std::vector<DatabaseId> out;
+  if (ctx.view.has_tree()) out.push_back(database);
+  const IndexCatalog* const catalog = env_of(ctx).indexes;
+  if (catalog == nullptr || catalog->of(database)->empty()) return out;
+  for (const auto& [name, index] : *catalog->of(database)) {
+    if (env_of(ctx).db->lease(index.tree(database)).has_tree()) out.push_back(index.tree(database));
+  }
+  if (env_of(ctx).db->lease(index_tree(database, kCatalog)).has_tree()) out.push_back(index_tree(database, kCatalog));
+  return out;
+}
+
+Result<TreeInfo> info_of(const Ctx& ctx) {
   TreeInfo info;
   info.database = ctx.session.database;
-  if (ctx.view.has_tree()) {
-    TRY_ASSIGN(known, env_of(ctx).db->tree_info(ctx.session.database));
-    info = std::move(known);
+  if (ctx.argc() == 1) {
+    if (ctx.view.has_tree()) return env_of(ctx).db->tree_info(ctx.session.database);
+    return info;
   }
+  ArgCursor cursor(ctx.args, 1);
+  Bytes name;
+  if (!cursor.take_option("INDEX", &name) || !cursor.done()) return syntax_error();
+  const auto indexes = env_of(ctx).indexes->of(ctx.session.database);
+  const auto at = indexes->find(name);
+  if (at == indexes->end()) return reply_error("ERR there is no index '" + std::string(shown(name)) + "'");
+  TRY_ASSIGN(known, env_of(ctx).db->tree_info(at->second.tree(ctx.session.database)));
+  known.database = ctx.session.database;
+  return known;
+}
+
+Status tree_info(Ctx& ctx) {
+  TRY_ASSIGN(info, info_of(ctx));
   RunInfo total;
   int levels = 0;
   std::uint64_t last = 0;  // bytes of the last level
@@ -116,18 +145,19 @@ Status tree_info(Ctx& ctx) {
 }
 
 Status tree_flush(Ctx& ctx) {
-  if (ctx.view.has_tree()) TRY(env_of(ctx).db->flush(ctx.session.database));
+  for (const DatabaseId tree : trees_of(ctx)) TRY(env_of(ctx).db->flush(tree));
   ctx.reply.ok();
   return Status::ok();
 }
 
 Status tree_compact(Ctx& ctx) {
   if (ctx.argc() != 1 && ctx.argc() != 3) return syntax_error();
-  KeyRange range;
-  if (ctx.argc() == 3) {
-    TRY_ASSIGN(given, range_argument(ctx, 1));
-    range = std::move(given);
+  if (ctx.argc() == 1) {
+    for (const DatabaseId tree : trees_of(ctx)) TRY(env_of(ctx).db->compact(tree, {}));
+    ctx.reply.ok();
+    return Status::ok();
   }
+  TRY_ASSIGN(range, range_argument(ctx, 1));
   if (ctx.view.has_tree() && !is_empty(range)) TRY(env_of(ctx).db->compact(ctx.session.database, range));
   ctx.reply.ok();
   return Status::ok();
@@ -202,9 +232,13 @@ Status tree_resume(Ctx& ctx) {
 
 Status tree_verify(Ctx& ctx) {
   VerifyReport report;
-  if (ctx.view.has_tree()) {
-    TRY_ASSIGN(found, env_of(ctx).db->verify(ctx.session.database));
-    report = std::move(found);
+  for (const DatabaseId tree : trees_of(ctx)) {
+    TRY_ASSIGN(found, env_of(ctx).db->verify(tree));
+    report.files += found.files;
+    report.pages += found.pages;
+    report.entries += found.entries;
+    report.bytes += found.bytes;
+    report.errors.insert(report.errors.end(), found.errors.begin(), found.errors.end());
   }
   Reply& reply = ctx.reply;
   reply.map(5);
@@ -221,6 +255,9 @@ Status tree_verify(Ctx& ctx) {
 constexpr ArgDoc kRangeArguments[] = {
     {.name = "start"},
     {.name = "end"},
+};
+constexpr ArgDoc kInfoArguments[] = {
+    {.name = "index", .token = "INDEX", .flags = ArgDoc::kOptional},
 };
 constexpr ArgDoc kPauseArguments[] = {
     {.name = "milliseconds", .type = Type::kInteger, .flags = ArgDoc::kOptional},
@@ -248,20 +285,21 @@ constexpr auto kOwn = Group::kExtension;
 
 constexpr CommandSpec kTrees[] = {
     {.name = "tree.info",
-     .arity = exactly(1),
+     .arity = at_least(1),
      .flags = kReadOnly | kAdmin | kOffload,
      .run = tree_info,
      .since = "0.1.0",
      .complexity = "O(N) where N is the number of files.",
-     .summary = "Describes the tree of the current database.",
-     .group = kOwn},
+     .summary = "Describes the tree of the current database, or of an index.",
+     .group = kOwn,
+     .arguments = kInfoArguments},
     {.name = "tree.flush",
      .arity = exactly(1),
      .flags = kByHand,
      .run = tree_flush,
      .since = "0.1.0",
      .complexity = "O(N) where N is the size of the memtables.",
-     .summary = "Writes the memtables of the current database to files and waits for it.",
+     .summary = "Writes the memtables of the current database and its indexes to files and waits for it.",
      .group = kOwn},
     {.name = "tree.compact",
      .arity = at_least(1),
@@ -269,7 +307,9 @@ constexpr CommandSpec kTrees[] = {
      .run = tree_compact,
      .since = "0.1.0",
      .complexity = "O(N) where N is the size of the range.",
-     .summary = "Merges everything in a range of keys of the current database into one run and waits for it.",
+     .summary = "Merges everything in a range of keys of the current database into one run and waits for it. Without a range, "
+                "merges its indexes, "
+                "too.",
      .group = kOwn,
      .arguments = kCompactArguments},
     {.name = "tree.pause",
@@ -306,7 +346,7 @@ constexpr CommandSpec kTrees[] = {
      .run = tree_verify,
      .since = "0.1.0",
      .complexity = "O(N) where N is the size of the database.",
-     .summary = "Reads every block of the current database and checks checksums, order and bounds.",
+     .summary = "Reads every block of the current database and its indexes, and checks checksums, order and bounds.",
      .group = kOwn},
 };
 

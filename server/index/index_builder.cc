@@ -146,9 +146,11 @@ void IndexBuilder::run() {
 }
 
 std::optional<std::uint32_t> IndexBuilder::step() {
-  Status repaired;
-  env_.locked([&] { repaired = env_.catalog->repair(*env_.db); });
-  if (!repaired.is_ok()) return kErrorPauseMs;
+  if (env_.catalog->is_damaged()) {
+    Status repaired;
+    env_.locked([&] { repaired = env_.catalog->repair(*env_.db); });
+    if (!repaired.is_ok()) return kErrorPauseMs;
+  }
   auto index = unfinished_index(*env_.catalog, env_.databases, last_, failing_);
   if (!index) {
     if (failing_.empty()) return std::nullopt;
@@ -158,11 +160,11 @@ std::optional<std::uint32_t> IndexBuilder::step() {
   std::uint32_t wait_ms = 0;
   Status status;
   env_.locked([&] { status = build_step(*env_.db, *env_.catalog, index->first, index->second, &misses_, &wait_ms); });
-  last_ = std::move(*index);
-  if (status.is_not_resident()) {
+  if (status.is_not_resident()) {  // the next step is one of the same index
     fetch(&misses_);
     return kPauseMs;
   }
+  last_ = std::move(*index);
   misses_.clear();
   if (status.is_ok()) env_.db->write_log();
   note_failure(last_, wait_ms == 0 ? status : Status::ok());

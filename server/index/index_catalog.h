@@ -50,6 +50,8 @@ class IndexCatalog {
   Status load(Db& db, DatabaseId databases, const Warn& warn);
   /// Writes catalogs again that load() has found damaged. To be repeated after an error, while all key locks are held.
   Status repair(Db& db);
+  /// Returns true if repair() has not been able to do so yet. For the thread that calls it.
+  [[nodiscard]] bool is_damaged() const { return !damaged_.empty(); }
 
   /// Returns false if no database has an index. Costs one load.
   [[nodiscard]] bool any() const { return any_.load(std::memory_order_acquire); }
@@ -76,7 +78,7 @@ class IndexCatalog {
   std::function<void()> listener_;
   std::atomic<bool> any_{false};
   std::atomic<std::uint64_t> version_{1};
-  std::vector<DatabaseId> damaged_;                                 // catalogs to repair; used under all key locks
+  std::vector<DatabaseId> damaged_;                                 // catalogs to repair; used by one thread at a time
   mutable std::mutex mutex_;                                        // guards what follows
   std::map<DatabaseId, std::shared_ptr<const Indexes>> databases_;  // only those with indexes
   std::map<DatabaseId, SkippedRecords> skipped_writes_;             // by tree

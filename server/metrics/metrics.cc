@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <deque>
+#include <initializer_list>
 #include <iterator>
 #include <map>
+#include <utility>
 
 namespace ebbtide {
 namespace {
@@ -26,6 +28,7 @@ class Collector final : public prometheus::Collectable {
     if (s_.engine) {
       engine();
       deletes_and_shape();
+      indexes();
       workload();
       tuning();
     }
@@ -332,6 +335,21 @@ class Collector final : public prometheus::Collectable {
     return levels;
   }
 
+  static Labels with(Labels labels, std::initializer_list<prometheus::ClientMetric::Label> more) {
+    labels.insert(labels.end(), more);
+    return labels;
+  }
+  static Labels labels_of(const IndexTree& index) {
+    return {{"db", std::to_string(owner_of(index.info.database))}, {"index", index.name}};
+  }
+  /// Returns all trees with their labels. Those of an index have its name, too.
+  [[nodiscard]] std::vector<std::pair<const TreeInfo*, Labels>> labelled_trees() const {
+    std::vector<std::pair<const TreeInfo*, Labels>> out;
+    for (const TreeInfo& tree : s_.trees) out.emplace_back(&tree, Labels{{"db", std::to_string(tree.database)}});
+    for (const IndexTree& index : s_.index_trees) out.emplace_back(&index.info, labels_of(index));
+    return out;
+  }
+
   void deletes_and_shape() const {
     auto& runs = family("level_runs", "Sorted runs.", kGauge);
     auto& files = family("level_files", "Table files.", kGauge);
@@ -357,41 +375,47 @@ class Collector final : public prometheus::Collectable {
     auto& budgets = family("delete_io_budget_bytes_per_second",
                            "I/O limit of merges for delete deadlines; databases without a limit are left out.", kGauge);
     auto& quarantined = family("quarantined_files", "Tables that are damaged or missing: TREE.INFO names them.", kGauge);
-    for (const TreeInfo& tree : s_.trees) {
-      const std::string db = std::to_string(tree.database);
-      add(quarantined, static_cast<double>(tree.quarantined.size()), {{"db", db}});
+    for (const auto& [info, tree_labels] : labelled_trees()) {
+      const TreeInfo& tree = *info;
+      add(quarantined, static_cast<double>(tree.quarantined.size()), tree_labels);
       const std::map<int, Level> levels = levels_of(tree);
       for (const auto& [number, l] : levels) {
-        const Labels labels = {{"db", db}, {"level", std::to_string(number)}};
+        const Labels labels = with(tree_labels, {{"level", std::to_string(number)}});
         add(runs, static_cast<double>(l.runs), labels);
         add(files, static_cast<double>(l.files), labels);
         add(bytes, static_cast<double>(l.bytes), labels);
         add(entries, static_cast<double>(l.entries), labels);
         if (l.entries > 0) add(bits, static_cast<double>(l.filter_bits) / static_cast<double>(l.entries), labels);
-        Labels point = labels, range = labels;
-        point.push_back({"kind", "point"});
-        range.push_back({"kind", "range"});
-        add(tombstones, static_cast<double>(l.tombstones), point);
-        add(tombstones, static_cast<double>(l.range_tombstones), range);
+        add(tombstones, static_cast<double>(l.tombstones), with(labels, {{"kind", "point"}}));
+        add(tombstones, static_cast<double>(l.range_tombstones), with(labels, {{"kind", "range"}}));
         add(oldest, seconds_since(l.oldest_tombstone), labels);
       }
       for (const FilterInfo& filter : tree.filters) {
-        Labels expected = {{"db", db}, {"level", std::to_string(filter.level)}, {"kind", "expected"}};
-        Labels observed = {{"db", db}, {"level", std::to_string(filter.level)}, {"kind", "observed"}};
-        add(wrong, filter.expected, expected);
-        if (filter.denied + filter.in_vain > 0) add(wrong, filter.observed(), observed);
+        const Labels labels = with(tree_labels, {{"level", std::to_string(filter.level)}});
+        add(wrong, filter.expected, with(labels, {{"kind", "expected"}}));
+        if (filter.denied + filter.in_vain > 0) add(wrong, filter.observed(), with(labels, {{"kind", "observed"}}));
       }
-      add(records, static_cast<double>(tree.records), {{"db", db}});
-      add(pending, static_cast<double>(tree.pending_compaction_bytes), {{"db", db}});
+      add(records, static_cast<double>(tree.records), tree_labels);
+      add(pending, static_cast<double>(tree.pending_compaction_bytes), tree_labels);
       std::uint64_t all = 0;
       for (const auto& [number, l] : levels) all += l.bytes;
       if (all > 0 && levels.rbegin()->second.bytes > 0) {
-        add(space, static_cast<double>(all) / static_cast<double>(levels.rbegin()->second.bytes), {{"db", db}});
+        add(space, static_cast<double>(all) / static_cast<double>(levels.rbegin()->second.bytes), tree_labels);
       }
-      if (tree.delete_deadline != 0) add(deadlines, static_cast<double>(tree.delete_deadline) / 1000, {{"db", db}});
-      if (tree.pages_per_tile != 0) add(tiles, static_cast<double>(tree.pages_per_tile), {{"db", db}});
-      if (tree.delete_io_budget != 0) add(budgets, static_cast<double>(tree.delete_io_budget), {{"db", db}});
-      add(keys, static_cast<double>(tree.estimated_keys), {{"db", db}});
+      if (tree.delete_deadline != 0) add(deadlines, static_cast<double>(tree.delete_deadline) / 1000, tree_labels);
+      if (tree.pages_per_tile != 0) add(tiles, static_cast<double>(tree.pages_per_tile), tree_labels);
+      if (tree.delete_io_budget != 0) add(budgets, static_cast<double>(tree.delete_io_budget), tree_labels);
+      if (tree_labels.size() == 1) add(keys, static_cast<double>(tree.estimated_keys), tree_labels);
+    }
+  }
+
+  void indexes() const {
+    auto& entries = family("index_entries", "Estimated number of an index's entries.", kGauge);
+    auto& building = family("index_building", "1 while an index is being built, and cannot be searched.", kGauge);
+    for (const IndexTree& index : s_.index_trees) {
+      const Labels labels = labels_of(index);
+      add(entries, static_cast<double>(index.info.estimated_keys), labels);
+      add(building, index.building ? 1 : 0, labels);
     }
   }
 

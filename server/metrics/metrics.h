@@ -16,6 +16,13 @@
 namespace ebbtide {
 
 /// The values of all metrics at one moment.
+/// The tree of an index.
+struct IndexTree {
+  std::string name;  ///< the index's
+  bool building = false;
+  TreeInfo info;
+};
+
 struct MetricsSnapshot {
   /// A histogram of durations: `buckets[i]` counts durations in (bounds[i - 1], bounds[i]] seconds; the last bucket counts those
   /// above all bounds.
@@ -56,6 +63,7 @@ struct MetricsSnapshot {
   // The engine, once it is open.
   std::optional<Stats> engine;
   std::vector<TreeInfo> trees;  ///< trees of the databases that have a tree
+  std::vector<IndexTree> index_trees;
   struct DatabaseWorkload {
     DatabaseId database = 0;
     OperationCounts since_open;

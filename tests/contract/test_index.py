@@ -1,12 +1,15 @@
 """Tests of indexes on a real server: after any commands, kills and restarts an index has exactly the records that it should."""
 
+import json
 import random
+import subprocess
+import threading
 import time
 
 import pytest
 
 from conftest import SETTINGS
-from support.server import Server, wait_until
+from support.server import Server, binary, wait_until
 
 INDEXED = {**SETTINGS, "storage.memtable_size": "1MiB"}
 
@@ -107,6 +110,11 @@ def changes(choose):
         ["PEXPIRE", key, choose.choice([-1, 1, 20, 100000])],
         ["HPEXPIRE", key, choose.choice([1, 20, 100000]), "FIELDS", 1, "town"],
         ["HGETDEL", key, "FIELDS", 1, "town"],
+        ["HSETEX", key, "PX", choose.choice([1, 20, 100000]), "FIELDS", 1, "town", town],
+        ["EVAL", "local d = redis.call('DUMP', KEYS[1]); return d and redis.call('RESTORE', KEYS[2], 0, d, 'REPLACE')", 2, key, other],
+        ["RPUSH", key, "element"],
+        ["LMOVE", key, other, "LEFT", "LEFT"],
+        ["DELRANGE", f"car:{choose.randrange(9)}", f"car:{choose.randrange(9)}z"],
         ["PERSIST", key],
         ["SADD", key, "member"],
         ["SUNIONSTORE", key, "car:set"],
@@ -120,7 +128,7 @@ def run(client, command):
     try:
         client.execute_command(*command)
     except Exception as error:
-        assert any(known in str(error) for known in ("no such key", "WRONGTYPE", "unknown command", "hash value is not", "same")), command
+        assert any(known in str(error) for known in ("no such key", "WRONGTYPE", "unknown command", "hash value is not", "same", "Bad data format", "not same")), command
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -138,6 +146,11 @@ def test_random_commands_transactions_kills_and_restarts_leave_the_index_right(i
                     for each in (command, changes(choose), changes(choose)):
                         pipeline.execute_command(*each)
                     pipeline.execute(raise_on_error=False)
+            elif choose.random() < 0.2:  # SETs of a pipeline commit as one batch
+                with client.pipeline(transaction=False) as pipeline:
+                    for _ in range(choose.randrange(2, 8)):
+                        pipeline.set(f"car:{choose.randrange(60)}", "string")
+                    pipeline.execute()
             else:
                 run(client, command)
         if choose.random() < 0.1:
@@ -151,6 +164,41 @@ def test_random_commands_transactions_kills_and_restarts_leave_the_index_right(i
         time.sleep(0.03)
         assert built(client) == expected(client), f"step {step}"
         assert built(client, "all") == expected(client, b"", b"x"), f"step {step}"
+
+
+def test_clients_that_wait_for_elements_of_indexed_keys_leave_the_index_right(indexed):
+    client = indexed.client()
+    client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+    built(client)
+    waiting = [threading.Thread(target=indexed.client().blpop, args=(f"car:{i}", 20)) for i in range(8)]
+    for thread in waiting:
+        thread.start()
+    wait_until(lambda: int(client.info("clients")["blocked_clients"]) == 8)
+    for i in range(8):
+        with client.pipeline(transaction=i % 2 == 0) as pipeline:
+            pipeline.hset(f"car:{i}", "town", "t").set(f"car:{i}", "string").delete(f"car:{i}").rpush(f"car:{i}", "a", "b")
+            pipeline.execute()
+    for thread in waiting:
+        thread.join()
+    assert in_index(client) == []
+    for i in range(8):
+        client.delete(f"car:{i}")
+        client.hset(f"car:{i}", "town", f"t{i}")
+    assert in_index(client) == expected(client)
+
+
+def test_imported_records_are_in_the_index(indexed, tmp_path):
+    client = indexed.client()
+    for i in range(300):
+        client.hset(f"car:{i}", mapping={"town": f"t{i % 5}", **({f"f{j}": "v" * 40 for j in range(300)} if i % 50 == 0 else {})})
+    file = tmp_path / "dump.rdb"
+    subprocess.run([binary("ebbtide-export"), "-p", str(indexed.port), str(file)], check=True, timeout=60)
+    client.flushdb()
+    client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+    client.hset("car:7", "town", "other")
+    subprocess.run([binary("ebbtide-import"), "-p", str(indexed.port), "--replace", str(file)], check=True, timeout=60)
+    assert len(built(client)) == 300
+    assert in_index(client) == expected(client)
 
 
 def test_index_is_dropped_and_created_again(indexed):
@@ -188,6 +236,38 @@ def test_deletes_by_stamp_and_of_the_whole_prefix_reach_the_index(indexed):
     assert in_index(client) == []
     client.hset("car:1", "town", "again")
     assert in_index(client) == [b"car:1"]
+
+
+def test_index_is_shown_as_a_tree_of_its_own(tmp_path):
+    with Server(INDEXED, tmp_path, config=None) as server:
+        client = server.client()
+        client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+        for i in range(100):
+            client.hset(f"car:{i}", "town", f"t{i}")
+        client.set("other", "1")
+        client.execute_command("TREE.FLUSH")
+
+        def tree(*about):
+            reply = client.execute_command("TREE.INFO", *about)
+            return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
+
+        assert tree()[b"estimated-keys"] == 101
+        assert tree("INDEX", "towns")[b"estimated-keys"] == 100
+        assert tree("INDEX", "towns")[b"files"] == 1
+        with pytest.raises(Exception, match="there is no index"):
+            tree("INDEX", "none")
+        with pytest.raises(Exception, match="syntax"):
+            tree("INDEX")
+        _, text = server.http("/metrics")
+        assert 'ebbtide_index_entries{db="0",index="towns"} 100' in text
+        assert 'ebbtide_level_files{db="0",index="towns",level="0"} 1' in text
+        seen = json.loads(server.http("/console.json?db=1024")[1])
+        (shown,) = [entry for entry in seen["databases"] if "index" in entry]
+        assert (shown["db"], shown["owner"], shown["index"], shown["keys"]) == (1024, 0, "towns", 100)
+        assert seen["tree"]["db"] == 1024
+        verified = client.execute_command("TREE.VERIFY")
+        verified = verified if isinstance(verified, dict) else dict(zip(verified[::2], verified[1::2]))
+        assert verified[b"files"] >= 3 and verified[b"errors"] == []
 
 
 WAYS = {

@@ -116,3 +116,13 @@ TEST_CASE("console listens on loopback: only loopback names are accepted as Host
     CHECK(console_host_allowed(host, "0.0.0.0"));
   }
 }
+
+TEST_CASE("database has an index: the console gets its tree with the names of both") {
+  ConsoleSnapshot s;
+  TreeInfo info;
+  info.database = index_tree(2, 3);
+  info.estimated_keys = 9;
+  s.index_trees = {{.name = "towns", .building = true, .info = info}};
+  INFO(console_json(s));
+  CHECK(has(console_json(s), R"({"db":3074,"owner":2,"index":"towns","building":true,"files":0)"));
+}

@@ -444,3 +444,33 @@ TEST_CASE("database has an index: its trees are in no walk and no count of keys"
   CHECK(server("DBSIZE") == "(integer) 1");
   CHECK(server("KEYS *") == "[\"car:1\"]");
 }
+
+TEST_CASE("records are deleted by stamp: whole pages of the index are dropped without being read") {
+  Settings settings = CommandHarness::small();
+  settings.tree.stamp = StampMode::kWriteTime;
+  CommandHarness server(command_families(), settings);
+  CHECK(server("INDEX.CREATE times PREFIX car: FIELD time NUMBER") == "OK");
+  server.build_indexes();
+  Millis middle = 0;
+  for (int i = 0; i < 4000; ++i) {
+    server("HSET car:" + std::to_string(i * 7919 % 4000) + " time " + std::to_string(i));
+    server.advance(1);
+    if (i == 1999) middle = server.db->now();
+  }
+  const DatabaseId tree = index_tree(0, 1);
+  for (const DatabaseId each : {DatabaseId{0}, tree}) REQUIRE(server.db->compact(each, {}).is_ok());
+  server.settle();
+  const auto bytes = [&] {
+    std::uint64_t sum = 0;
+    for (const RunInfo& run : server.db->tree_info(tree).value().runs) sum += run.bytes;
+    return sum;
+  };
+  const std::uint64_t before = bytes(), dropped = server.db->stats().pages_dropped_full;
+  server("STAMP.DELRANGE - " + std::to_string(middle));
+  REQUIRE(server.db->flush(tree).is_ok());
+  server.settle();
+  CHECK(server.db->stats().pages_dropped_full > dropped);
+  CHECK(bytes() < before * 3 / 5);
+  CHECK(server("INDEX.RANGE times -inf +inf LIMIT 0 1") ==
+        "[\"" + std::string("car:") + std::to_string(2000 * 7919 % 4000) + "\"]");
+}

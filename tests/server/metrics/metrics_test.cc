@@ -196,3 +196,25 @@ TEST_CASE("database has a workload: metrics give its operations, mix, divergence
   CHECK(text.find("ebbtide_workload_rho_nats{db=\"5\"}") == std::string::npos);
   CHECK(text.find("ebbtide_operation_cost_pages{db=\"5\"") == std::string::npos);
 }
+
+TEST_CASE("database has an index: its tree has figures of its own, and adds no keys to the database") {
+  MetricsSnapshot s = sample();
+  s.engine.emplace();
+  TreeInfo tree;
+  RunInfo run;
+  run.bytes = 300;
+  run.files = 2;
+  tree.runs = {run};
+  tree.estimated_keys = 40;
+  s.trees = {tree};
+  tree.database = index_tree(0, 3);
+  tree.estimated_keys = 7;
+  s.index_trees = {{.name = "towns", .building = true, .info = tree}};
+  const std::string text = metrics_text(s);
+  CHECK(has_line(text, "ebbtide_level_files{db=\"0\",level=\"0\"} 2"));
+  CHECK(has_line(text, "ebbtide_level_files{db=\"0\",index=\"towns\",level=\"0\"} 2"));
+  CHECK(has_line(text, "ebbtide_estimated_keys{db=\"0\"} 40"));
+  CHECK(text.find("ebbtide_estimated_keys{db=\"0\",index") == std::string::npos);
+  CHECK(has_line(text, "ebbtide_index_entries{db=\"0\",index=\"towns\"} 7"));
+  CHECK(has_line(text, "ebbtide_index_building{db=\"0\",index=\"towns\"} 1"));
+}
