@@ -21,6 +21,7 @@ Status validate(const TreeSettings& s) {
   TRY(in_range<std::uint64_t>("tree.file_size", s.file_size, 64 << 10, 4096 * kMiB));
   TRY(in_range<std::uint64_t>("tree.page_size", s.page_size, 1 << 10, 64 << 10));
   TRY(in_range<std::uint64_t>("tree.pages_per_tile", s.pages_per_tile, 0, 64));
+  if (s.points_at != kNoPoints) TRY(in_range<std::uint64_t>("tree.points_at", s.points_at, 0, 64));
   if (s.delete_deadline != 0) {
     TRY(in_range<std::uint64_t>("tree.deletes.deadline in ms", s.delete_deadline, 1000, 3650ull * 24 * 3600 * 1000));
   }

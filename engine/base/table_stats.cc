@@ -7,7 +7,7 @@ namespace ebbtide {
 namespace {
 
 // Format of encode(): integers as varints, flags, bounds, then the numbers of collections, headers, elements and their
-// tombstones. A new field is added at the end and makes the length prefix larger; readers skip fields that they do not know.
+// tombstones, then the bounds of points, if they are known. A new field is added at the end and makes the length prefix larger; readers skip fields that they do not know.
 constexpr std::uint64_t kExclusive = 1;
 constexpr std::uint64_t kUnbounded = 2;
 
@@ -100,6 +100,9 @@ void TableStats::encode(std::string* out) const {
   put_varint(&body, headers);
   put_varint(&body, elements);
   put_varint(&body, element_tombstones);
+  if (points_at != kNoPoints) {
+    for (const std::uint32_t v : {points_at + 1, points.min_x, points.max_x, points.min_y, points.max_y}) put_varint(&body, v);
+  }
   put_bytes(out, body);
 }
 
@@ -120,6 +123,14 @@ Result<TableStats> TableStats::decode(Bytes* in) {
   for (std::uint64_t* v :
        {&s.collections, &s.headers, &s.elements, &s.element_tombstones}) {  // tables of early versions do not have these
     if (!body.empty() && !get_varint(&body, v)) return Status::corruption("table stats: too short");
+  }
+  std::uint32_t after_points_at = 0;  // 0 is for later versions, whose further fields need this one
+  if (!body.empty() && !get_varint32(&body, &after_points_at)) return Status::corruption("table stats: too short");
+  if (after_points_at != 0) {
+    s.points_at = after_points_at - 1;
+    for (std::uint32_t* v : {&s.points.min_x, &s.points.max_x, &s.points.min_y, &s.points.max_y}) {
+      if (!get_varint32(&body, v)) return Status::corruption("table stats: too short");
+    }
   }
   if (std::max({s.min_seq, s.max_seq, s.applied_seq}) > kMaxSeqNum) {
     return Status::corruption("table stats: sequence number " + std::to_string(std::max({s.min_seq, s.max_seq, s.applied_seq})) +

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include <engine/points.h>
 #include <engine/result.h>
 #include "base/entry.h"
 
@@ -35,6 +36,9 @@ struct TableStats {
   Millis oldest_debt = 0;                 ///< oldest delete debt; 0 = there is none
   SeqNum applied_seq = 0;                 ///< no secondary range tombstone with a seq up to this covers an entry of the table
 
+  std::uint32_t points_at = kNoPoints;  ///< offset of the points in the keys (engine/points.h); kNoPoints: `points` is not known
+  PointBounds points;                   ///< encloses the points of all entries
+
   void add_entry(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
   /// Returns the oldest birth of the tombstones, range tombstones and delete debts; 0 = there are none.
@@ -45,6 +49,10 @@ struct TableStats {
   /// Returns the number of keys in the table's filter. Each version counts as a key, so the result is too large if a key has
   /// several versions.
   [[nodiscard]] std::uint64_t filter_keys() const { return entries + (collections_twice() ? collections : 0); }
+  /// Returns true if the table surely has no entry whose point is in the filter's shape.
+  [[nodiscard]] bool misses(const PointFilter& filter) const {
+    return points_at == filter.points_at() && (points.empty() || !filter.meets(points));
+  }
   /// Returns true if [smallest, largest] overlaps the range.
   [[nodiscard]] bool overlaps(const KeyRange& range) const;
   /// Returns true if `key` is past the upper bound of the table's keys.

@@ -200,6 +200,11 @@ std::string TableMetadata::encode(FileNum metadata_file, std::uint64_t* metadata
     append_holes(*this, &out);
     writer.end();
   }
+  if (stats.points_at != kNoPoints) {
+    writer.begin_optional(SectionType::kPoints);
+    append_points(*this, &out);
+    writer.end();
+  }
   writer.finish();
   *metadata_checksum = block_checksum(out, metadata_file, 0);
   return out;
@@ -228,6 +233,7 @@ Result<TableMetadata> TableMetadata::decode(Bytes file, FileNum metadata_file, c
   TRY(decode_permutations(sections, &m));
   TRY(decode_range_tombstones(sections, &m));
   TRY(decode_holes(sections, &m));
+  TRY(decode_points(sections, &m));
   TRY(check_whole(sections, m));
   return m;
 }

@@ -49,11 +49,12 @@ struct PageMeta {
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
   Millis min_expiry = 0, max_expiry = 0;  ///< of the entries that have an expiry; 0: there are none
   std::uint64_t checksum = 0;             ///< checksum of the page's current block
+  PointBounds points{};                   ///< of the keys; empty if the table has no bounds of points (TableStats::points_at)
 
   [[nodiscard]] bool dropped() const { return (flags & kPageDropped) != 0; }
   [[nodiscard]] bool replaced() const { return (flags & kPageReplaced) != 0; }
   [[nodiscard]] bool has_delete_keys() const { return min_delete_key <= max_delete_key; }
-  void add(const Entry& entry);
+  void add(const Entry& entry);  ///< does not change `points`
   bool operator==(const PageMeta&) const = default;
 };
 

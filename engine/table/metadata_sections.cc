@@ -20,6 +20,10 @@ constexpr std::uint16_t kSectionOptional = 1;
 constexpr std::uint32_t kHasDeleteKeys = 1, kHasExpiries = 2;
 constexpr std::uint32_t kPageFieldBits = 2;
 
+/// Maps differences of 32-bit numbers, modulo 2^32, to numbers that are small if the difference is near 0. unzigzag() is the inverse.
+std::uint32_t zigzag(std::uint32_t difference) { return difference << 1 ^ (0 - (difference >> 31)); }
+std::uint32_t unzigzag(std::uint32_t number) { return number >> 1 ^ (0 - (number & 1)); }
+
 /// Returns the section's name in engine/docs/formats.md, for messages.
 std::string name_of(SectionType type) {
   switch (type) {
@@ -43,17 +47,19 @@ std::string name_of(SectionType type) {
       return "replaced pages section";
     case SectionType::kHoles:
       return "holes section";
+    case SectionType::kPoints:
+      return "points section";
   }
   return "section of type " + std::to_string(static_cast<unsigned>(type));
 }
 
 }  // namespace
 
-void SectionWriter::begin(SectionType type, std::uint32_t index) {
+void SectionWriter::begin(SectionType type, std::uint32_t index, bool optional) {
   begin_ = out_->size();
   ++count_;
   put_u16(&directory_, static_cast<std::uint16_t>(type));
-  put_u16(&directory_, 0);
+  put_u16(&directory_, optional ? kSectionOptional : 0);
   put_u32(&directory_, index);
   put_u64(&directory_, begin_);
 }
@@ -115,7 +121,7 @@ Result<SectionReader> SectionReader::open(Bytes file, std::uint64_t first, std::
     section.content = file.substr(section.offset, length);
     next += length;
     if (block_checksum(section.content, number, section.offset) != sum) return reader.corruption(section, "checksum mismatch");
-    if (type < 1 || type > static_cast<std::uint16_t>(SectionType::kHoles)) {
+    if (type < 1 || type > static_cast<std::uint16_t>(SectionType::kPoints)) {
       if ((flags & kSectionOptional) != 0) continue;
       return Status::unsupported(path + ": section of unknown type " + std::to_string(type) + " at " +
                                  std::to_string(section.offset));
@@ -535,6 +541,42 @@ Status decode_holes(const SectionReader& sections, TableMetadata* m) {
     m->holes.push_back(hole);
   }
   return in.empty() ? Status::ok() : sections.corruption(*section, "bytes after the last hole");
+}
+
+// Neighbouring pages have near points, so the differences are small. They wrap, as unsigned numbers do.
+void append_points(const TableMetadata& m, std::string* out) {
+  PointBounds before{0, 0, 0, 0};
+  for (const PageMeta& page : m.pages) {
+    if (page.entries == 0) continue;
+    const PointBounds& b = page.points;
+    put_varint(out, zigzag(b.min_x - before.min_x));
+    put_varint(out, zigzag(b.min_y - before.min_y));
+    put_varint(out, b.max_x - b.min_x);
+    put_varint(out, b.max_y - b.min_y);
+    before = b;
+  }
+}
+
+Status decode_points(const SectionReader& sections, TableMetadata* m) {
+  if (m->stats.points_at == kNoPoints) return Status::ok();
+  TRY_ASSIGN(section, sections.need(SectionType::kPoints));
+  Bytes in = section.content;
+  PointBounds before{0, 0, 0, 0};
+  for (PageMeta& page : m->pages) {
+    if (page.entries == 0) continue;
+    std::uint32_t x = 0, y = 0, width = 0, height = 0;
+    if (!get_varint32(&in, &x) || !get_varint32(&in, &y) || !get_varint32(&in, &width) || !get_varint32(&in, &height))
+      return sections.corruption(section, "malformed");
+    PointBounds& b = page.points;
+    b.min_x = before.min_x + unzigzag(x);
+    b.min_y = before.min_y + unzigzag(y);
+    b.max_x = b.min_x + width;
+    b.max_y = b.min_y + height;
+    if (b.min_x > b.max_x || b.min_y > b.max_y) return sections.corruption(section, "bounds are out of range");
+    if (!m->stats.points.encloses(b)) return sections.corruption(section, "bounds lie outside of those of the table");
+    before = b;
+  }
+  return in.empty() ? Status::ok() : sections.corruption(section, "bytes after the last page");
 }
 
 void append_replaced_pages(TableMetadata* m, FileNum file, std::string* out) {

@@ -20,6 +20,7 @@ enum class SectionType : std::uint16_t {
   kRangeTombstones = 8,
   kReplacedPages = 9,
   kHoles = 10,
+  kPoints = 11,  ///< optional: a reader that does not know it reads more pages
 };
 
 /// Appends sections to the content of a file; finish() appends their directory and the footer.
@@ -27,7 +28,9 @@ class SectionWriter {
  public:
   SectionWriter(FileNum file, std::string* out) : file_(file), out_(out) {}
   /// Begins a section: all bytes that are appended to the file until end() belong to it.
-  void begin(SectionType type, std::uint32_t index);
+  void begin(SectionType type, std::uint32_t index) { begin(type, index, false); }
+  /// Begins a section that readers may skip.
+  void begin_optional(SectionType type) { begin(type, 0, true); }
   void end();
   void add(SectionType type, std::uint32_t index, Bytes content) {
     begin(type, index);
@@ -37,6 +40,8 @@ class SectionWriter {
   void finish();
 
  private:
+  void begin(SectionType type, std::uint32_t index, bool optional);
+
   FileNum file_;
   std::string* out_;
   std::string directory_;
@@ -87,6 +92,7 @@ void append_fence_leaves(const TableMetadata& m, FileNum file, std::string* out,
 void append_fence_top(const TableMetadata& m, const std::vector<FenceLeaf>& leaves, std::string* out);
 void append_range_tombstones(const TableMetadata& m, std::string* out);
 void append_holes(const TableMetadata& m, std::string* out);
+void append_points(const TableMetadata& m, std::string* out);
 void append_replaced_pages(TableMetadata* m, FileNum file, std::string* out);
 
 Status decode_properties(const SectionReader& sections, std::uint32_t version, TableMetadata* m);
@@ -96,6 +102,7 @@ Status decode_filters(const SectionReader& sections, TableMetadata* m);
 Status decode_permutations(const SectionReader& sections, TableMetadata* m);
 Status decode_range_tombstones(const SectionReader& sections, TableMetadata* m);
 Status decode_holes(const SectionReader& sections, TableMetadata* m);
+Status decode_points(const SectionReader& sections, TableMetadata* m);
 /// Checks properties that span several sections.
 Status check_whole(const SectionReader& sections, const TableMetadata& m);
 

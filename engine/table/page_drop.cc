@@ -118,6 +118,7 @@ class Rebuild {
       if (verdict.fate == EntryFate::kBecomesTombstone) make_tombstone(verdict.birth, &entry);
       left.stays[i] = true;
       left.meta.add(entry);
+      if (m_.stats.points_at != kNoPoints) left.meta.points.add(entry.key, m_.stats.points_at);
       indexes.push_back(static_cast<std::uint32_t>(entries.size()));
       entries.push_back({entry, hash_key(entry.key)});
     }
@@ -255,6 +256,7 @@ class Rebuild {
     for (const PageMeta& page : m_.pages) {
       if (page.entries == 0) continue;
       s.entries += page.entries;
+      s.points.add(page.points);
       s.min_seq = std::min(s.min_seq, page.min_seq);
       s.max_seq = std::max(s.max_seq, page.max_seq);
       s.min_delete_key = std::min(s.min_delete_key, page.min_delete_key);
@@ -269,6 +271,7 @@ class Rebuild {
     s.tombstones = old.tombstones + new_tombstones_;
     s.oldest_tombstone = older(old.oldest_tombstone, oldest_new_);
     s.large_values = old.large_values;
+    s.points_at = old.points_at;
     if (s.entries != 0) {
       s.collections = old.collections;
       s.headers = old.headers;

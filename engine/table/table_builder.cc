@@ -60,6 +60,7 @@ struct TableBuilder::Impl {
     meta.page_size = options.page_size;
     meta.compression = options.compression;
     meta.stats.applied_seq = options.applied_seq;
+    meta.stats.points_at = options.points_at;
   }
 
   Status begin() {
@@ -198,6 +199,10 @@ struct TableBuilder::Impl {
       bloom.add(flags == kPageTombstones ? 0 : column, pending.hash);
       if (!is_collection(pending.entry.kind)) continue;
       if (const std::pair key{column, pending.hash}; collections.empty() || collections.back() != key) collections.push_back(key);
+    }
+    if (options.points_at != kNoPoints) {
+      for (const std::uint32_t i : indexes) page.points.add(tile.entries()[i].entry.key, options.points_at);
+      meta.stats.points.add(page.points);
     }
     build_page(tile.entries(), indexes, &page_bytes);
     Compression used{};

@@ -28,7 +28,8 @@ struct TableBuilderOptions {
   /// separately; the last one is dropped first. Each loaded slice costs a lookup a cache miss.
   std::vector<double> filter_slices = {10};
   Compression compression = Compression::kLz4;
-  SeqNum applied_seq = 0;  ///< see TableStats::applied_seq
+  SeqNum applied_seq = 0;               ///< see TableStats::applied_seq
+  std::uint32_t points_at = kNoPoints;  ///< offset of points in the keys, of which the table gets bounds (engine/points.h)
 };
 
 /// The written table.

@@ -18,10 +18,16 @@ TableIndex::TableIndex(TableMetadata* m) : h(m->pages_per_tile), renewable(m->na
     if (p.replaced()) replaced_bytes += p.replaced_length;
   }
   tiles.reserve(m->tiles.size());
+  points_at = m->stats.points_at;
+  if (points_at != kNoPoints) points.reserve(m->tiles.size());
   std::uint64_t at = 0;
   for (std::size_t t = 0; t < m->tiles.size(); ++t) {
     tiles.push_back({m->tiles[t].first_page, m->tiles[t].pages, m->tiles[t].flags});
     any_continues |= (m->tiles[t].flags & kTileContinues) != 0;
+    if (points_at != kNoPoints) {
+      PointBounds& bounds = points.emplace_back();
+      for (std::uint32_t p = 0; p < m->tiles[t].pages; ++p) bounds.add(m->pages[m->tiles[t].first_page + p].points);
+    }
     if (h == 1) continue;
     permutation_offsets.push_back(at);
     at += permutation_bytes(m->tiles[t].pages, m->tile_entries(t));
@@ -85,7 +91,8 @@ std::uint32_t TableIndex::first_candidate(const LookupState& state) const {
 std::uint64_t TableIndex::memory_bytes() const {
   return sizeof(*this) + fences.memory_bytes() + pages.capacity() * sizeof(PageInfo) + tiles.capacity() * sizeof(TileInfo) +
          delete_keys.memory_bytes() + expiries.memory_bytes() + seqs.memory_bytes() + permutations.capacity() +
-         permutation_offsets.capacity() * 8 + tombstone_bytes + dead.capacity() * sizeof(FileExtent);
+         points.capacity() * sizeof(PointBounds) + permutation_offsets.capacity() * 8 + tombstone_bytes +
+         dead.capacity() * sizeof(FileExtent);
 }
 
 }  // namespace ebbtide

@@ -58,6 +58,8 @@ struct TableIndex {
   std::vector<PageInfo> pages;
   std::vector<TileInfo> tiles;
   RoundedRanges delete_keys, expiries, seqs;  ///< ranges of each page
+  std::uint32_t points_at = kNoPoints;
+  std::vector<PointBounds> points;  ///< of each tile; empty if they are not known
   std::string permutations;
   std::vector<std::uint64_t> permutation_offsets;  ///< begin of each tile's permutation; empty if h = 1
   std::vector<FileExtent> dead;                    ///< see TableMetadata::dead_extents

@@ -60,6 +60,8 @@ class TableIterator final : public InternalIterator {
         index_(r.held()),
         options_(options),
         readahead_(r, !options.fill_cache, options.readahead) {
+    if (options.points != nullptr && index_.points_at == options.points->points_at() && !index_.points.empty())
+      bounds_ = index_.points.data();
     if (index_.tiles.empty()) return;
     first_tile_ = options_.bounds.start.empty() ? 0 : index_.first_tile(options_.bounds.start);
     start_tile_ = options_.bounds.start.empty() ? 0 : index_.fences.find(options_.bounds.start);
@@ -133,14 +135,19 @@ class TableIterator final : public InternalIterator {
     return false;
   }
 
-  // Makes `tile` the current tile, at position 0. Returns false and sets status_ if the tile cannot be read.
+  // Returns true if the search for points passes over the tile.
+  [[nodiscard]] bool skips(std::uint32_t tile) const { return bounds_ != nullptr && !options_.points->meets(bounds_[tile]); }
+
+  // Makes `tile` the current tile, at position 0. Returns false and sets status_ if the tile cannot be read. A tile that the search
+  // passes over is not read: it seems to have no entries.
   bool load_tile(std::uint32_t tile) {
     const TileInfo& info = index_.tiles[tile];
     if (tile != tile_) {
       tile_ = kNoTile;
       if (slots_.size() < info.pages) slots_.resize(info.pages);
       count_ = 0;
-      for (std::uint32_t p = 0; p < info.pages; ++p) {
+      const bool skipped = skips(tile);
+      for (std::uint32_t p = 0; p < info.pages && !skipped; ++p) {
         const PageInfo& page = index_.pages[info.first_page + p];
         if (page.dropped()) continue;
         if (!load_page(page, &slots_[p]) && !note_miss(info.first_page + p)) return false;
@@ -202,6 +209,7 @@ class TableIterator final : public InternalIterator {
   void name_next(std::uint32_t tile) {
     for (std::uint32_t named = 1; tile != (forward_ ? last_tile_ : first_tile_);) {
       const TileInfo& info = index_.tiles[forward_ ? ++tile : --tile];
+      if (skips(tile)) continue;
       for (std::uint32_t p = info.first_page; p < info.first_page + info.pages; ++p) {
         if (index_.pages[p].dropped()) continue;
         if (++named > options_.pages_at_once) return;
@@ -221,6 +229,7 @@ class TableIterator final : public InternalIterator {
   // Moves each page to its first entry >= key. Returns the position in the tile.
   std::uint32_t lower_bound(Bytes key) {
     std::uint32_t sum = 0;
+    if (count_ == 0) return 0;
     const TileInfo& info = index_.tiles[tile_];
     for (std::uint32_t p = 0; p < info.pages; ++p) {
       if (index_.pages[info.first_page + p].dropped()) continue;
@@ -285,6 +294,7 @@ class TableIterator final : public InternalIterator {
   Readahead readahead_;
   std::uint32_t first_tile_ = 0, last_tile_ = 0;  // the first and the last tile that are read
   std::uint32_t start_tile_ = 0;                  // the last tile that can have keys below the lower bound
+  const PointBounds* bounds_ = nullptr;           // of each tile; null: no tile is passed over
   bool empty_ = false;                            // true if no key is within the bounds
   bool forward_ = true;
 

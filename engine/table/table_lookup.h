@@ -10,6 +10,7 @@
 #include <string>
 
 #include <engine/options.h>
+#include <engine/points.h>
 #include <engine/read_view.h>
 #include "base/entry.h"
 #include "base/table_stats.h"
@@ -47,7 +48,8 @@ struct TableIteratorOptions {
   std::size_t readahead = kMostReadahead;  ///< the most bytes to read at once; a larger block is read as a whole
   /// If not null, the iterator never reads: it adds missing pages to `misses`, and ends with kNotResident.
   MissSet* misses = nullptr;
-  std::uint32_t pages_at_once = 1;  ///< with `misses`: the most pages to add at once (IteratorOptions::pages_at_once)
+  std::uint32_t pages_at_once = 1;      ///< with `misses`: the most pages to add at once (IteratorOptions::pages_at_once)
+  const PointFilter* points = nullptr;  ///< see IteratorOptions::points; must outlive the iterator
 };
 
 /// The value of PageMiss::page if the table's index and filter are missing, not a page.

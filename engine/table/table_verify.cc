@@ -24,6 +24,7 @@ class Verifier {
     // Loads all slices, also those that the open table does not have in memory, so that all are checked.
     filter_ = LoadedFilter::load(m_, LoadedFilter::kMaxSlices);
     counted_.applied_seq = m_.stats.applied_seq;
+    counted_.points_at = m_.stats.points_at;
     for (const RangeTombstone& t : m_.range_tombstones) counted_.add_range_tombstone(t);
     add_extent(0, data_header_bytes(m_.unit));
     for (std::size_t t = 0; t < m_.tiles.size(); ++t) {
@@ -95,6 +96,7 @@ class Verifier {
     for (std::uint32_t i = 0; i < view.count(); ++i) {
       view.read(i, r_.lookup, &key, &entry);
       counted.add(entry);
+      if (m_.stats.points_at != kNoPoints) counted.points.add(entry.key, m_.stats.points_at);
       const std::uint64_t hash = hash_key(key);
       if (view.tag(i) != page_tag(hash)) error(info, "an entry has the wrong tag");
       bool tombstones = false;
@@ -111,6 +113,7 @@ class Verifier {
     counted.replaced_length = expected.replaced_length;
     counted.checksum = expected.checksum;
     counted.flags |= expected.flags & (kPageReplaced | kPageTombstones);
+    counted_.points.add(counted.points);
     if (!(counted == expected)) error(info, "the page table does not match the page's entries");
   }
 

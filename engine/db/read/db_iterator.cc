@@ -17,6 +17,12 @@ namespace {
 // Tables of a run, by index, whose range tombstones could not be read.
 using Failed = std::map<std::size_t, Status>;
 
+// Returns true if a search for points passes over the table. It reads unreadable ones, so that it fails if it lacks their range
+// tombstones.
+bool passes_over(const RunView& run, std::size_t table, const PointFilter* points) {
+  return points != nullptr && !run.is_unreadable(table) && run.tables()[table]->meta->stats.misses(*points);
+}
+
 // Makes an iterator over the tables of a run within bounds, as a child of the merge. When the iterator reaches a failed table, it
 // ends with the table's error.
 std::unique_ptr<InternalIterator> run_child(const RunView& run, const IteratorOptions& options, std::size_t readahead,
@@ -24,12 +30,13 @@ std::unique_ptr<InternalIterator> run_child(const RunView& run, const IteratorOp
   RunFiles files;
   files.files = run.tables().size();
   files.stats = [&run](std::size_t i) -> const TableStats& { return run.tables()[i]->meta->stats; };
-  files.open = [&run, bounds = options.bounds, pages_at_once = options.pages_at_once, readahead, misses,
+  files.open = [&run, bounds = options.bounds, pages_at_once = options.pages_at_once, points = options.points, readahead, misses,
                 failed = std::move(failed)](std::size_t i) -> std::unique_ptr<InternalIterator> {
     if (const auto at = failed.find(i); at != failed.end())
       return std::make_unique<BarrierIterator>(run.tables()[i]->meta->stats, bounds.start, at->second);
+    if (passes_over(run, i, points)) return error_iterator(Status::ok());
     return run.reader(i).new_iterator(
-        {.bounds = bounds, .readahead = readahead, .misses = misses, .pages_at_once = pages_at_once});
+        {.bounds = bounds, .readahead = readahead, .misses = misses, .pages_at_once = pages_at_once, .points = points});
   };
   return std::make_unique<RunIterator>(std::move(files), options.bounds);
 }

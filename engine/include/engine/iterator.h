@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include <engine/points.h>
 #include <engine/status.h>
 #include <engine/types.h>
 
@@ -21,6 +22,10 @@ struct IteratorOptions {
   /// For a resident iterator: the number of pages of a table that it adds to the MissSet at once, at most. After a missing page
   /// it adds those of the following pages that are not in memory, so that one fetch reads them all.
   std::uint32_t pages_at_once = 1;
+  /// If not null: tables and tiles whose points the filter does not meet are passed over. The iterator shows all keys that exist and
+  /// whose points the filter's shape has. It may show other keys, and even some that are deleted, so the caller must examine the
+  /// point of each key. The filter must live as long as the iterator.
+  const PointFilter* points = nullptr;
 };
 
 /// Iterates over the keys that exist in its view, without those that are deleted or expired. Not thread-safe: one thread per

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <engine/points.h>
 #include <engine/status.h>
 #include <engine/types.h>
 
@@ -65,6 +66,9 @@ struct TreeSettings {
   /// budget rather than miss a deadline (DeadlineBudget in db/trees/deadline_budget.h).
   std::uint64_t delete_io_budget = 0;
   StampMode stamp = StampMode::kWriteTime;  ///< an existing tree keeps its mode
+  /// Offset of the points in the tree's keys, 0 to 64, or kNoPoints (engine/points.h). Tables that are written while it is set have
+  /// bounds of points.
+  std::uint32_t points_at = kNoPoints;
   Compression compression = Compression::kLz4;
   Compression compression_last_level = Compression::kZstd;
 };
