@@ -212,6 +212,19 @@ Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) 
   return Status::ok();
 }
 
+Status Db::set_index_options(DatabaseId tree, const IndexTreeOptions& options) {
+  if (!is_index_tree(tree) || !impl_->trees_.has_number(tree))
+    return Status::invalid_argument("there is no " + number_name(tree));
+  TreeSettings checked;
+  checked.points_at = options.points_at;
+  if (options.policy) checked.policy = *options.policy;
+  TRY(validate(checked));
+  TRY(make_policy(checked.policy).status());
+  MutexLock commit_lock(impl_->trees_.commit_mutex);
+  impl_->trees_.set_index_options(tree, options);
+  return Status::ok();
+}
+
 void Db::pause_compactions() { impl_->scheduler_.pause(); }
 void Db::resume_compactions() {
   impl_->scheduler_.resume();

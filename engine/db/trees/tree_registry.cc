@@ -26,9 +26,7 @@ std::uint64_t largest_memtable_of(const std::vector<TreeSettings>& databases, co
 
 /// Returns the stamp mode of the index trees of a database. An entry must have its record's stamp even if it is written after its
 /// record, or expires before it: so the engine cannot derive it from the entry.
-StampMode index_stamp(StampMode database) {
-  return database == StampMode::kWriteTime ? StampMode::kGiven : StampMode::kExplicit;
-}
+StampMode index_stamp(StampMode database) { return database == StampMode::kWriteTime ? StampMode::kGiven : StampMode::kExplicit; }
 
 const TreePtr kUnmapped;
 
@@ -131,6 +129,10 @@ TreeSettings TreeRegistry::settings_of(DatabaseId database) const {
   const auto own = index_settings_.find(database);
   TreeSettings settings = own == index_settings_.end() ? settings_[owner] : own->second;
   if (own == index_settings_.end()) settings.filter_bits_per_key = 0, settings.filter_memory = 0;
+  if (const auto options = index_options_.find(database); options != index_options_.end()) {
+    settings.points_at = options->second.points_at;
+    if (options->second.policy) settings.policy = *options->second.policy;
+  }
   settings.delete_deadline = settings_[owner].delete_deadline;
   settings.stamp = index_stamp(mapping_[owner] == nullptr ? settings_[owner].stamp : mapping_[owner]->stamp);
   return settings;
@@ -169,6 +171,12 @@ void TreeRegistry::change_settings(DatabaseId database, const TreeSettings& sett
   (is_index_tree(database) ? index_settings_[database] : settings_[database]) = settings;
   largest_memtable_size_ = largest_memtable_of(settings_, index_settings_);
   for (const auto& [number, old] : before) renew_settings(number, old);
+}
+
+void TreeRegistry::set_index_options(DatabaseId tree, const IndexTreeOptions& options) {
+  const TreeSettings before = settings_of(tree);
+  index_options_[tree] = options;
+  renew_settings(tree, before);
 }
 
 void TreeRegistry::renew_settings(DatabaseId database, const TreeSettings& before) {

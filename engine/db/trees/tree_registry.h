@@ -100,8 +100,8 @@ class TreeRegistry {
   [[nodiscard]] std::uint64_t largest_memtable_size() const { return largest_memtable_size_.load(std::memory_order_relaxed); }
 
   // --- databases; called with the commit mutex held
-  /// Returns the settings of a number. An index tree has its own, or else those of its database without filters. Its delete deadline
-  /// is that of its database in any case. Its stamp mode follows from the mode of the database's tree.
+  /// Returns the settings of a number. An index tree has its own, or else those of its database without filters. Its options come
+  /// first. Its delete deadline is that of its database in any case. Its stamp mode follows from the mode of the database's tree.
   [[nodiscard]] TreeSettings settings_of(DatabaseId database) const REQUIRES(commit_mutex);
   /// Returns the tree of a database; null: it has none.
   [[nodiscard]] const TreePtr& mapped(DatabaseId database) const REQUIRES(commit_mutex) {
@@ -112,6 +112,7 @@ class TreeRegistry {
   void swap(DatabaseId a, DatabaseId b) REQUIRES(commit_mutex);
   /// Changes the settings of a database, and of its index trees that have none of their own; or those of an index tree.
   void change_settings(DatabaseId database, const TreeSettings& settings) REQUIRES(commit_mutex);
+  void set_index_options(DatabaseId tree, const IndexTreeOptions& options) REQUIRES(commit_mutex);
   /// Notes that an operation on the mapping has this seq.
   void note_mapping(SeqNum seq) REQUIRES(commit_mutex) { mapping_seq_ = seq; }
   /// Notes, at open, that the manifest has the mapping up to this seq.
@@ -204,8 +205,9 @@ class TreeRegistry {
 
   const Env env_;
   const DatabaseId databases_;
-  std::vector<TreeSettings> settings_ GUARDED_BY(commit_mutex);     // by database; they apply to the tree that the database has
-  IndexSettings index_settings_ GUARDED_BY(commit_mutex);           // own settings of index trees
+  std::vector<TreeSettings> settings_ GUARDED_BY(commit_mutex);  // by database; they apply to the tree that the database has
+  IndexSettings index_settings_ GUARDED_BY(commit_mutex);        // own settings of index trees
+  std::map<DatabaseId, IndexTreeOptions> index_options_ GUARDED_BY(commit_mutex);
   std::vector<TreePtr> mapping_ GUARDED_BY(commit_mutex);           // by database
   std::map<DatabaseId, TreePtr> indexes_ GUARDED_BY(commit_mutex);  // index trees by number; those that were written to
   std::map<TreeId, TreePtr> live_ GUARDED_BY(commit_mutex);

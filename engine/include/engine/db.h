@@ -209,6 +209,9 @@ class Db {
   /// Changes the settings of a database number. Background jobs that start later use the new settings. SWAPDB exchanges the
   /// trees, not the settings. An existing tree keeps its stamp mode; the database's next tree gets the new mode.
   Status set_tree_settings(DatabaseId database, const TreeSettings& settings);
+  /// Sets the options of an index tree, which need not exist yet. They are not stored: set them again after each open. kInvalidArgument:
+  /// an option is wrong, or `tree` is not the number of an index tree.
+  Status set_index_options(DatabaseId tree, const IndexTreeOptions& options);
   /// Changes all settings that may change at run time in one step: fsync, memory budget, and the tree settings of every database
   /// number. The other settings keep their values. Checks all of `settings` first: if one is wrong, kInvalidArgument names it and
   /// nothing changes.

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,12 @@ struct TreeSettings {
   std::uint32_t points_at = kNoPoints;
   Compression compression = Compression::kLz4;
   Compression compression_last_level = Compression::kZstd;
+};
+
+/// The settings of an index tree that are part of what the index is. Its other settings are those of its database, without filters.
+struct IndexTreeOptions {
+  std::uint32_t points_at = kNoPoints;   ///< TreeSettings::points_at
+  std::optional<PolicySettings> policy;  ///< none: that of the database
 };
 
 struct Settings {

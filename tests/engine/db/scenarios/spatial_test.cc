@@ -12,6 +12,7 @@
 #include "engine/db/layouts.h"
 #include "engine/index/spatial/random_places.h"
 #include "support/long_run.h"
+#include "table/metadata.h"
 
 using namespace ebbtide;
 
@@ -232,4 +233,46 @@ TEST_CASE("small search in a large index: it reads few pages, and passes over wh
     CAPTURE(small, whole, few);
     CHECK(small < whole / 40);
   }
+}
+
+TEST_CASE("options of an index tree: the next tables have bounds, and other settings stay those of the database") {
+  Harness h;
+  h.open();
+  IndexTreeOptions options;
+  options.points_at = points_offset(PlaceOrder::kHilbert);
+  options.policy = PolicySettings{"tiering", {{"size_ratio", 3}}};
+  demand_ok(h.db->set_index_options(kIndex, options), "options");
+  const auto put_places = [&] {
+    Random random(9);
+    WriteBatch batch;
+    for (int i = 0; i < 500; ++i) batch.put(kIndex, place_key(PlaceOrder::kHilbert, random_place(random), key_of(i)), "");
+    h.write(batch);
+    demand_ok(h.db->flush(kIndex), "flush");
+    h.settle();
+  };
+  const auto has_bounds = [&] {
+    const auto paths = h.paths(".meta");
+    REQUIRE(paths.size() == 1);
+    const std::string path = paths.front();
+    const auto number = static_cast<FileNum>(std::stoull(path.substr(path.rfind('/') + 1)));
+    const auto metadata = TableMetadata::decode(read_file(*h.files, path).value(), number, path);
+    REQUIRE(metadata.is_ok());
+    return metadata->stats.points_at == 8 && !metadata->stats.points.empty();
+  };
+  put_places();
+  CHECK(has_bounds());
+  CHECK(h.db->tree_info(kIndex)->policy.find("tiering") != std::string::npos);
+  // A change of the database's settings leaves the options.
+  Settings changed = h.settings;
+  changed.tree.page_size = 2048;
+  demand_ok(h.db->reconfigure(changed), "reconfigure");
+  WriteBatch batch;
+  batch.flush_database(kIndex);
+  h.write(batch);
+  h.settle();
+  put_places();
+  CHECK(has_bounds());
+  CHECK(h.db->set_index_options(0, options).code() == Code::kInvalidArgument);
+  options.points_at = 65;
+  CHECK(h.db->set_index_options(kIndex, options).code() == Code::kInvalidArgument);
 }
