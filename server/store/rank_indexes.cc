@@ -13,7 +13,7 @@ constexpr std::uint32_t kMostMismatches = 8;
 /// The memory of an entry beside its index and its changes.
 constexpr std::size_t kEntryBytes = 256;
 /// The memory that a point takes beside its name, at most.
-constexpr std::size_t kPointBytes = 64;
+constexpr std::size_t kRankPointBytes = 64;
 
 std::string id_of(DatabaseId database, Bytes key) {
   std::string id;
@@ -122,7 +122,7 @@ void RankIndexes::close(const State& state, const Walk& walk, std::span<const Ra
   if (found == entries_.end() || found->second.ticket != walk.ticket) return;
   Entry& entry = found->second;
   std::size_t bytes = 0;
-  for (const RankIndex::Point& point : points) bytes += point.name.size() + kPointBytes;
+  for (const RankIndex::Point& point : points) bytes += point.name.size() + kRankPointBytes;
   if (bytes_ + bytes <= most_bytes()) (void)entry.index.split(walk.from.name, points, entry.since);
   entry.ticket = 0;
   entry.since.clear();
