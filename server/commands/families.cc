@@ -13,7 +13,7 @@ std::span<const std::span<const CommandSpec>> command_families() {
       object_commands(),       wait_commands(),    scan_commands(),         database_commands(),   server_commands(),
       info_commands(),         command_commands(), range_delete_commands(), tree_commands(),       purge_commands(),
       debug_commands(),        stamp_commands(),   acl_commands(),          sort_commands(),       tuning_commands(),
-      geo_commands(),          script_commands(),  field_expiry_commands(), index_commands(),
+      geo_commands(),          script_commands(),  field_expiry_commands(), index_commands(),      spatial_commands(),
   };
   return families;
 }

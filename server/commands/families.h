@@ -47,6 +47,7 @@ std::span<const CommandSpec> purge_commands();         ///< purge.cc: PURGE.*, w
 std::span<const CommandSpec> script_commands();        ///< scripts.cc: EVAL, EVALSHA, SCRIPT
 std::span<const CommandSpec> stamp_commands();         ///< stamps.cc: STAMP.*, keys by stamp
 std::span<const CommandSpec> index_commands();         ///< indexes.cc: INDEX.*, records by a field
+std::span<const CommandSpec> spatial_commands();       ///< spatial.cc: SPATIAL.*, records by a place
 
 /// Returns the families above, for CommandTable.
 std::span<const std::span<const CommandSpec>> command_families();

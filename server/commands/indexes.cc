@@ -12,8 +12,10 @@
 #include <vector>
 
 #include <engine/index.h>
+#include <engine/spatial.h>
 
 #include "commands/families.h"
+#include "commands/index_access.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
@@ -30,52 +32,10 @@ using Type = ArgDoc::Type;
 
 constexpr std::size_t kMostNameBytes = 64;
 constexpr std::size_t kMostPrefixBytes = 1024;
-constexpr std::uint64_t kMostReplies = 1'000'000;
 
 IndexCatalog& catalog_of(const Ctx& ctx) { return *env_of(ctx).indexes; }
 
 Status no_index(Bytes name) { return reply_error("ERR there is no index '" + std::string(shown(name)) + "'"); }
-
-Result<IndexDefinition> find_index(const Ctx& ctx, Bytes name) {
-  const auto indexes = catalog_of(ctx).of(ctx.session.database);
-  const auto at = indexes->find(name);
-  if (at == indexes->end()) return no_index(name);
-  return at->second;
-}
-
-Status check_name(Bytes name) {
-  const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
-  if (!name.empty() && name.size() <= kMostNameBytes && printable) return Status::ok();
-  return reply_error("ERR the name of an index has 1 to " + std::to_string(kMostNameBytes) + " printable ASCII characters");
-}
-
-Result<IndexDefinition> parse_definition(const Ctx& ctx) {
-  IndexDefinition out;
-  TRY(check_name(ctx.arg(1)));
-  out.name = ctx.arg(1);
-  std::optional<Bytes> prefix, field;
-  ArgCursor cursor(ctx.args, 2);
-  while (!cursor.done()) {
-    Bytes value;
-    if (!prefix && cursor.take_option("PREFIX", &value)) {
-      prefix = value;
-    } else if (!field && cursor.take_option("FIELD", &value)) {
-      field = value;
-    } else if (cursor.take_word("NUMBER")) {
-      out.kind = IndexKind::kNumber;
-    } else {
-      return syntax_error();
-    }
-  }
-  if (!prefix || !field) return syntax_error();
-  if (prefix->size() > kMostPrefixBytes || field->size() > kMostPrefixBytes) {
-    return reply_error("ERR prefix and field of an index have at most " + std::to_string(kMostPrefixBytes) + " bytes each");
-  }
-  out.prefix = escaped_key(*prefix);
-  out.source = *field;
-  out.building_from = "";
-  return out;
-}
 
 /// Gives the catalog the definition that the batch has put. All locks are held.
 void take_definition(Ctx& ctx) {
@@ -85,11 +45,40 @@ void take_definition(Ctx& ctx) {
   auto definition = IndexDefinition::decode(op.key, op.value);
   if (!definition.is_ok()) return;
   env_of(ctx).locks->enable();
+  (void)set_index_options(*env_of(ctx).db, ctx.session.database, *definition);
   catalog_of(ctx).set(ctx.session.database, std::move(definition).value());
 }
 
-Status create(Ctx& ctx) {
-  TRY_ASSIGN(definition, parse_definition(ctx));
+}  // namespace
+
+// --- what SPATIAL.* uses, too
+
+Result<IndexDefinition> find_index(const Ctx& ctx, Bytes name) {
+  const auto indexes = catalog_of(ctx).of(ctx.session.database);
+  const auto at = indexes->find(name);
+  if (at == indexes->end()) return no_index(name);
+  return at->second;
+}
+
+Status check_index_name(Bytes name) {
+  const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+  if (!name.empty() && name.size() <= kMostNameBytes && printable) return Status::ok();
+  return reply_error("ERR the name of an index has 1 to " + std::to_string(kMostNameBytes) + " printable ASCII characters");
+}
+
+Status check_index_text(Bytes prefix_or_field) {
+  if (prefix_or_field.size() <= kMostPrefixBytes) return Status::ok();
+  return reply_error("ERR prefix and field of an index have at most " + std::to_string(kMostPrefixBytes) + " bytes each");
+}
+
+Result<std::string> user_key_of(Bytes engine_key) {
+  std::string buffer;
+  TRY_ASSIGN(key, unescape_key(engine_key, &buffer));
+  return std::string(key);
+}
+
+Status create_index(Ctx& ctx, IndexDefinition definition) {
+  definition.building_from = "";
   const auto indexes = catalog_of(ctx).of(ctx.session.database);
   if (indexes->contains(definition.name)) return reply_error("ERR there is an index '" + definition.name + "' already");
   const auto used = [&](std::uint32_t index) {
@@ -110,7 +99,7 @@ Status create(Ctx& ctx) {
   return Status::ok();
 }
 
-Status drop(Ctx& ctx) {
+Status drop_index(Ctx& ctx) {
   TRY_ASSIGN(definition, find_index(ctx, ctx.arg(1)));
   ctx.batch.end_command();
   delete_definition(&ctx.batch, ctx.session.database, definition.name);
@@ -120,18 +109,7 @@ Status drop(Ctx& ctx) {
   return Status::ok();
 }
 
-Status list(Ctx& ctx) {
-  const auto indexes = catalog_of(ctx).of(ctx.session.database);
-  ctx.reply.array(indexes->size());
-  for (const auto& [name, index] : *indexes) ctx.reply.bulk(name);
-  return Status::ok();
-}
-
-Result<std::string> user_key_of(Bytes engine_key) {
-  std::string buffer;
-  TRY_ASSIGN(key, unescape_key(engine_key, &buffer));
-  return std::string(key);
-}
+namespace {
 
 std::string state_of(const Ctx& ctx, const IndexDefinition& index) {
   if (!index.building_from) return "complete";
@@ -144,7 +122,7 @@ std::string state_of(const Ctx& ctx, const IndexDefinition& index) {
 }
 
 /// The names of SkipReason in replies.
-constexpr std::array<const char*, kSkipReasons> kReasons = {"other-type", "no-field", "too-long", "not-a-number"};
+constexpr std::array<const char*, kSkipReasons> kReasons = {"other-type", "no-field", "too-long", "not-a-number", "not-a-place"};
 
 void reply_skipped(const Ctx& ctx, Bytes name, const SkippedRecords& records) {
   ctx.reply.bulk(name);
@@ -155,23 +133,24 @@ void reply_skipped(const Ctx& ctx, Bytes name, const SkippedRecords& records) {
   }
 }
 
-Status info(Ctx& ctx) {
-  TRY_ASSIGN(index, find_index(ctx, ctx.arg(1)));
+}  // namespace
+
+Status describe_index(const Ctx& ctx, const IndexDefinition& index, std::size_t source_fields,
+                      const std::function<void()>& add_source) {
   TRY_ASSIGN(prefix, user_key_of(index.prefix));
   const DatabaseId tree = index.tree(ctx.session.database);
   TRY_ASSIGN(about, env_of(ctx).db->tree_info(tree));
   std::uint64_t bytes = 0;
   for (const RunInfo& run : about.runs) bytes += run.bytes;
   const std::string failure = catalog_of(ctx).failure_of(tree);
-  ctx.reply.map(failure.empty() ? 10 : 11);
+  ctx.reply.map((failure.empty() ? 8 : 9) + source_fields);
   const auto text = [&](Bytes name, Bytes value) {
     ctx.reply.bulk(name);
     ctx.reply.bulk(value);
   };
   text("name", index.name);
   text("prefix", prefix);
-  text("field", index.source);
-  text("order", index.kind == IndexKind::kNumber ? "number" : "text");
+  add_source();
   text("state", state_of(ctx, index));
   ctx.reply.bulk("entries");
   ctx.reply.integer(static_cast<std::int64_t>(env_of(ctx).db->estimate_keys(tree, {})));
@@ -182,6 +161,74 @@ Status info(Ctx& ctx) {
   reply_skipped(ctx, "skipped-writes", catalog_of(ctx).skipped_writes(tree));
   if (!failure.empty()) text("error", failure);
   return Status::ok();
+}
+
+Status check_complete(const Ctx& ctx, const IndexDefinition& index) {
+  const ReadView catalog = env_of(ctx).db->lease(index_tree(ctx.session.database, kCatalog));
+  Found found;
+  const Status status = catalog.get({index.name, hash_key(index.name)}, &found);
+  if (status.is_not_found()) return no_index(index.name);
+  TRY(status);
+  TRY_ASSIGN(now, IndexDefinition::decode(index.name, found.value));
+  if (!index.building_from && now == index) return Status::ok();
+  return reply_error("ERR the index '" + index.name + "' is being built: INDEX.INFO shows how far it is");
+}
+
+namespace {
+
+Result<IndexDefinition> parse_definition(const Ctx& ctx) {
+  IndexDefinition out;
+  TRY(check_index_name(ctx.arg(1)));
+  out.name = ctx.arg(1);
+  std::optional<Bytes> prefix, field;
+  ArgCursor cursor(ctx.args, 2);
+  while (!cursor.done()) {
+    Bytes value;
+    if (!prefix && cursor.take_option("PREFIX", &value)) {
+      prefix = value;
+    } else if (!field && cursor.take_option("FIELD", &value)) {
+      field = value;
+    } else if (cursor.take_word("NUMBER")) {
+      out.kind = IndexKind::kNumber;
+    } else {
+      return syntax_error();
+    }
+  }
+  if (!prefix || !field) return syntax_error();
+  for (const Bytes text : {*prefix, *field}) TRY(check_index_text(text));
+  out.prefix = escaped_key(*prefix);
+  out.source = *field;
+  return out;
+}
+
+Status create(Ctx& ctx) {
+  TRY_ASSIGN(definition, parse_definition(ctx));
+  return create_index(ctx, std::move(definition));
+}
+
+Status list(Ctx& ctx) {
+  const auto indexes = catalog_of(ctx).of(ctx.session.database);
+  ctx.reply.array(indexes->size());
+  for (const auto& [name, index] : *indexes) ctx.reply.bulk(name);
+  return Status::ok();
+}
+
+/// Finds an index by a field's value.
+Result<IndexDefinition> find_values(const Ctx& ctx) {
+  TRY_ASSIGN(index, find_index(ctx, ctx.arg(1)));
+  if (place_order(index.kind))
+    return reply_error("ERR '" + index.name + "' is an index of places: use SPATIAL.SEARCH and SPATIAL.INFO");
+  return index;
+}
+
+Status info(Ctx& ctx) {
+  TRY_ASSIGN(index, find_values(ctx));
+  return describe_index(ctx, index, 2, [&] {
+    ctx.reply.bulk("field");
+    ctx.reply.bulk(index.source);
+    ctx.reply.bulk("order");
+    ctx.reply.bulk(index.kind == IndexKind::kNumber ? "number" : "text");
+  });
 }
 
 /// Parses both ends: as ZRANGEBYLEX takes them, or ZRANGEBYSCORE for numbers. Returns nullopt for a range that has no value.
@@ -235,20 +282,8 @@ std::string value_text(const IndexDefinition& index, std::string value) {
   return {text, format_double(number_of(value), text)};
 }
 
-/// Fails unless the index is complete, and was when its tree was leased: `index` is its definition from before the lease.
-Status check_complete(const Ctx& ctx, const IndexDefinition& index) {
-  const ReadView catalog = env_of(ctx).db->lease(index_tree(ctx.session.database, kCatalog));
-  Found found;
-  const Status status = catalog.get({index.name, hash_key(index.name)}, &found);
-  if (status.is_not_found()) return no_index(index.name);
-  TRY(status);
-  TRY_ASSIGN(now, IndexDefinition::decode(index.name, found.value));
-  if (!index.building_from && now == index) return Status::ok();
-  return reply_error("ERR the index '" + index.name + "' is being built: INDEX.INFO shows how far it is");
-}
-
 Status range(Ctx& ctx) {
-  TRY_ASSIGN(index, find_index(ctx, ctx.arg(1)));
+  TRY_ASSIGN(index, find_values(ctx));
   TRY_ASSIGN(options, range_options(ctx));
   TRY_ASSIGN(bounds, range_of(index, ctx.arg(2), ctx.arg(3)));
   const ReadView lease = env_of(ctx).db->lease(index.tree(ctx.session.database));
@@ -268,7 +303,7 @@ Status range(Ctx& ctx) {
       if (!split_index_entry(walk->key(), &value, &record)) return Status::corruption("an entry of an index is damaged");
       TRY_ASSIGN(key, user_key_of(record));
       bytes += key.size() + (options.with_values ? value.size() : 0) + sizeof(std::string);
-      if (replies.size() >= kMostReplies) return reply_error("ERR the range has more than a million records: use LIMIT");
+      if (replies.size() >= kMostIndexReplies) return reply_error("ERR the range has more than a million records: use LIMIT");
       replies.push_back(std::move(key));
       if (options.with_values) replies.push_back(value_text(index, std::move(value)));
     }
@@ -318,7 +353,7 @@ constexpr CommandSpec kIndexes[] = {
     {.name = "index.drop",
      .arity = exactly(2),
      .flags = kChange,
-     .run = drop,
+     .run = drop_index,
      .since = "0.2.0",
      .complexity = "O(1)",
      .summary = "Removes an index and its files.",

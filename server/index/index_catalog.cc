@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include <engine/spatial.h>
+
 namespace ebbtide {
 namespace {
 
@@ -53,6 +55,7 @@ Status IndexCatalog::load(Db& db, DatabaseId databases, const Warn& warn) {
            status.to_string());
     }
     for (auto& [name, definition] : indexes) {
+      TRY(set_index_options(db, database, definition));
       const bool has_tree = db.lease(definition.tree(database)).has_tree();
       if (!has_tree && !definition.building_from) definition.building_from = "";
       if (has_tree && definition.building_from) read_position(db, database, &definition);
@@ -182,6 +185,12 @@ void IndexCatalog::change(DatabaseId database, Indexes indexes, bool progress) {
 // A range delete that makes an index be built again must succeed on a full disk.
 void put_definition(WriteBatch* batch, DatabaseId database, const IndexDefinition& definition) {
   batch->put(index_tree(database, kCatalog), definition.name, definition.encode(), {.shrinks = !batch->adds_data()});
+}
+
+Status set_index_options(Db& db, DatabaseId database, const IndexDefinition& definition) {
+  IndexTreeOptions options;
+  if (const auto order = place_order(definition.kind)) options.points_at = points_offset(*order);
+  return db.set_index_options(definition.tree(database), options);
 }
 
 void delete_definition(WriteBatch* batch, DatabaseId database, const std::string& name) {

@@ -87,6 +87,8 @@ class IndexCatalog {
 
 /// Adds a definition to the catalog tree of a database, or replaces it.
 void put_definition(WriteBatch* batch, DatabaseId database, const IndexDefinition& definition);
+/// Sets the options of the index's tree that follow from its definition.
+Status set_index_options(Db& db, DatabaseId database, const IndexDefinition& definition);
 void delete_definition(WriteBatch* batch, DatabaseId database, const std::string& name);
 
 }  // namespace ebbtide

@@ -1,9 +1,12 @@
 #include "index/record_values.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <utility>
 
 #include <engine/collection_keys.h>
+#include <engine/spatial.h>
 
 #include "store/collection/large.h"
 #include "store/hashes.h"
@@ -14,7 +17,7 @@ namespace {
 
 /// A value that an index of its kind takes from a record.
 struct IndexedValue {
-  std::optional<std::string> value;  ///< as index_entry_key() takes it
+  std::optional<std::string> value;  ///< as index_entry_key() takes it; of a place: the key of the entry without the record's
   Millis expiry = 0;                 ///< the earliest of the fields that it comes from; 0: none expires
   SkipReason why{};                  ///< of no value
 };
@@ -34,16 +37,63 @@ Result<IndexedValue> field_value(const IndexDefinition& definition, IndexedRecor
   return out;
 }
 
+Result<IndexedValue> place_value(const IndexDefinition& definition, IndexedRecord& record) {
+  IndexedValue out;
+  const PlaceFields fields = place_fields(definition.source);
+  double degrees[2] = {};
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    TRY_ASSIGN(field, record.field(i == 0 ? fields.lon : fields.lat, &out.why));
+    if (!field) return out;
+    if (field->expiry != 0 && (out.expiry == 0 || field->expiry < out.expiry)) out.expiry = field->expiry;
+    const auto number = parse_double(field->value);
+    out.why = SkipReason::kNotNumber;
+    if (!number) return out;
+    degrees[i] = *number;
+  }
+  const auto place = make_place(degrees[0], degrees[1]);
+  out.why = SkipReason::kNotPlace;
+  if (place) out.value = place_key(*place_order(definition.kind), *place, "");
+  return out;
+}
+
+/// Returns the key of a record's entry; nullopt if it is too long.
+std::optional<std::string> entry_key_of(const IndexDefinition& definition, std::string value, Bytes record) {
+  if (!place_order(definition.kind)) return index_entry_key(value, record);
+  value += record;
+  return value.size() > kMaxKeyBytes ? std::nullopt : std::optional(std::move(value));
+}
+
 Result<IndexedValue> value_of(const IndexDefinition& definition, IndexedRecord& record) {
   switch (definition.kind) {
     case IndexKind::kText:
     case IndexKind::kNumber:
       return field_value(definition, record);
+    case IndexKind::kHilbertPlace:
+    case IndexKind::kZOrderPlace:
+    case IndexKind::kSimplePlace:
+      return place_value(definition, record);
   }
   return Status::corruption("an index of an unknown kind");
 }
 
+constexpr std::size_t kLengthBytes = 2;
+
 }  // namespace
+
+// source = length of the first name, two bytes, big endian; both names. A name has at most kMostIndexedBytes.
+std::string place_source(Bytes lon, Bytes lat) {
+  std::string out{static_cast<char>(lon.size() >> 8), static_cast<char>(lon.size() & 0xff)};
+  out += lon;
+  out += lat;
+  return out;
+}
+
+PlaceFields place_fields(Bytes source) {
+  if (source.size() < kLengthBytes) return {};
+  const std::size_t length = std::size_t{static_cast<unsigned char>(source[0])} << 8 | static_cast<unsigned char>(source[1]);
+  const Bytes names = source.substr(kLengthBytes);
+  return {names.substr(0, length), names.substr(std::min(length, names.size()))};
+}
 
 Status IndexedRecord::find() {
   TRY(strings_.locate_any(lookup_, &found_));
@@ -82,7 +132,7 @@ Result<RecordEntry> entry_of_record(const IndexDefinition& definition, IndexedRe
   TRY_ASSIGN(value, value_of(definition, record));
   out.skipped = value.why;
   if (!value.value) return out;
-  auto key = index_entry_key(*value.value, record.key());
+  auto key = entry_key_of(definition, std::move(*value.value), record.key());
   out.skipped = SkipReason::kTooLong;
   if (!key) return out;
   out.skipped.reset();

@@ -49,6 +49,15 @@ class IndexedRecord {
   bool is_hash_ = false;
 };
 
+/// The fields of an index of places.
+struct PlaceFields {
+  Bytes lon, lat;
+};
+/// Returns them as IndexDefinition::source.
+std::string place_source(Bytes lon, Bytes lat);
+/// The inverse of place_source(). The fields point into `source`.
+PlaceFields place_fields(Bytes source);
+
 /// A record's entry in an index; or none, and why.
 struct RecordEntry {
   std::optional<IndexEntry> entry;

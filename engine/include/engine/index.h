@@ -38,12 +38,16 @@ inline constexpr std::size_t kMostIndexedBytes = 1024;
 enum class IndexKind : std::uint8_t {
   kText = 0,    ///< a field's bytes, ordered by memcmp
   kNumber = 1,  ///< a field that is a number, as ordered_number()
+  // Two fields that are a place. The key of the entry is that of place_key() (engine/spatial.h).
+  kHilbertPlace = 2,
+  kZOrderPlace = 3,
+  kSimplePlace = 4,
 };
-inline constexpr IndexKind kLastIndexKind = IndexKind::kNumber;
+inline constexpr IndexKind kLastIndexKind = IndexKind::kSimplePlace;
 
 /// Why a record has no entry in an index. Also an index of SkippedRecords.
-enum class SkipReason : std::uint8_t { kOtherType, kNoField, kTooLong, kNotNumber };
-inline constexpr std::size_t kSkipReasons = 4;
+enum class SkipReason : std::uint8_t { kOtherType, kNoField, kTooLong, kNotNumber, kNotPlace };
+inline constexpr std::size_t kSkipReasons = 5;
 /// Numbers of records without an entry, by SkipReason.
 using SkippedRecords = std::array<std::uint64_t, kSkipReasons>;
 

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include <engine/index.h>
 #include <engine/iterator.h>
 #include <engine/points.h>
 #include <engine/result.h>
@@ -40,8 +41,22 @@ std::optional<Place> make_place(double lon, double lat);
 /// Returns the meters between two places by the haversine formula. The GEO commands use the same formula and radius of the earth.
 double place_distance(const Place& a, const Place& b);
 
-/// The numbers are part of the file formats.
-enum class PlaceOrder : std::uint8_t { kHilbert = 0, kZOrder = 1, kSimple = 2 };
+enum class PlaceOrder : std::uint8_t { kHilbert, kZOrder, kSimple };
+/// Returns the order of an index of places; nullopt for other indexes.
+[[nodiscard]] constexpr std::optional<PlaceOrder> place_order(IndexKind kind) {
+  switch (kind) {
+    case IndexKind::kHilbertPlace:
+      return PlaceOrder::kHilbert;
+    case IndexKind::kZOrderPlace:
+      return PlaceOrder::kZOrder;
+    case IndexKind::kSimplePlace:
+      return PlaceOrder::kSimple;
+    case IndexKind::kText:
+    case IndexKind::kNumber:
+      break;
+  }
+  return std::nullopt;
+}
 /// Returns the offset of the coordinates in the keys of this order, for TreeSettings::points_at.
 [[nodiscard]] constexpr std::uint32_t points_offset(PlaceOrder order) { return order == PlaceOrder::kSimple ? 0 : 8; }
 
@@ -78,6 +93,8 @@ class PlaceShape {
   [[nodiscard]] bool contains(const Place& place) const;
   /// Returns false only if no place of the shape is in the box.
   [[nodiscard]] bool meets(const PlaceBox& box) const;
+  /// Returns bounds that enclose the shape's places, for a fast first test.
+  [[nodiscard]] std::vector<PointBounds> point_bounds() const;
   /// Makes a circle smaller. Its key ranges stay as they were.
   void shrink(double meters);
   [[nodiscard]] const std::optional<Place>& center() const { return center_; }

@@ -7,12 +7,20 @@ namespace ebbtide {
 
 class PlaceSearch::Filter final : public PointFilter {
  public:
-  Filter(PlaceShape shape, PlaceOrder order) : PointFilter(points_offset(order)), shape_(std::move(shape)) {}
-  [[nodiscard]] bool meets(const PointBounds& bounds) const override { return shape_.meets(box_of(bounds)); }
+  Filter(PlaceShape shape, PlaceOrder order)
+      : PointFilter(points_offset(order)), shape_(std::move(shape)), boxes_(shape_.point_bounds()) {}
+  // A search asks for each tile of a table, and most are far away.
+  [[nodiscard]] bool meets(const PointBounds& bounds) const override {
+    const bool near = std::any_of(boxes_.begin(), boxes_.end(), [&](const PointBounds& box) {
+      return box.min_x <= bounds.max_x && bounds.min_x <= box.max_x && box.min_y <= bounds.max_y && bounds.min_y <= box.max_y;
+    });
+    return near && shape_.meets(box_of(bounds));
+  }
   [[nodiscard]] PlaceShape& shape() { return shape_; }
 
  private:
   PlaceShape shape_;
+  const std::vector<PointBounds> boxes_;
 };
 
 PlaceSearch::PlaceSearch(PlaceShape shape, PlaceSearchOptions options, const Open& open)

@@ -117,6 +117,16 @@ bool PlaceShape::meets(const PlaceBox& other) const {
   return near && (!center_ || least_distance(*center_, other) <= meters_);
 }
 
+std::vector<PointBounds> PlaceShape::point_bounds() const {
+  std::vector<PointBounds> out;
+  for (const PlaceBox& box : boxes_) {
+    PointBounds& bounds = out.emplace_back();
+    bounds.add(ordered_number(box.west) + ordered_number(box.south), 0);
+    bounds.add(ordered_number(box.east) + ordered_number(box.north), 0);
+  }
+  return out;
+}
+
 void PlaceShape::shrink(double meters) { meters_ = std::min(meters_, meters); }
 
 std::vector<KeyRange> PlaceShape::key_ranges(PlaceOrder order) const {

@@ -1,0 +1,32 @@
+// What INDEX.* and SPATIAL.* share: finding, creating, describing and removing indexes (indexes.cc).
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <engine/index.h>
+
+#include "dispatch/context.h"
+
+namespace ebbtide {
+
+/// Returns the definition of an index of the session's database, or an error that names it.
+Result<IndexDefinition> find_index(const Ctx& ctx, Bytes name);
+/// Checks the name of an index, its prefix and its fields.
+Status check_index_name(Bytes name);
+Status check_index_text(Bytes prefix_or_field);
+/// Creates the index, whose definition has all but a number, and replies.
+Status create_index(Ctx& ctx, IndexDefinition definition);
+/// Removes the index whose name is the first argument, and replies.
+Status drop_index(Ctx& ctx);
+/// Replies with a map of what is known of an index. `add_source` adds `source_fields` fields that say what of a record is indexed.
+Status describe_index(const Ctx& ctx, const IndexDefinition& index, std::size_t source_fields,
+                      const std::function<void()>& add_source);
+/// Fails unless the index is complete, and was when its tree was leased: `index` is its definition from before the lease.
+Status check_complete(const Ctx& ctx, const IndexDefinition& index);
+/// Returns the key of a record as clients know it.
+Result<std::string> user_key_of(Bytes engine_key);
+/// The most elements of a reply.
+inline constexpr std::uint64_t kMostIndexReplies = 1'000'000;
+
+}  // namespace ebbtide
