@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from support.server import ROOT, Server
+from support.server import ROOT, Server, wait_until
 
 EXAMPLES = ROOT / "examples"
 
@@ -42,6 +42,13 @@ def test_erasure_example_removes_the_user_from_all_files_and_prints_a_certificat
     assert "removed from all files" in printed
     assert not server.client().exists("user:42:name")
     assert server.client().get("user:7:name") == b"other"
+
+
+def test_fleet_finds_vehicles_by_place_and_forgets_them(server):
+    printed = python_example(server, "fleet", "--vehicles", "2000", "--seconds", "2").splitlines()
+    assert int(printed[0].split(": ")[1]) > 0
+    assert len(printed) == 4
+    wait_until(lambda: server.client().execute_command("SPATIAL.COUNT", "fleet", "BOX", -180, -90, 180, 90) == 0)
 
 
 def test_example_program_builds_with_the_installed_engine_and_runs(tmp_path):
