@@ -24,10 +24,10 @@ const Cover* hides_from_all(const FragmentedRangeTombstones& set, const Fragment
 struct Covering {
   const DeleteOnlyInput& input;
   const TableStats& stats;
-  KeyRange rest;        // the range of the file that is not covered so far
+  KeyRange rest;        // the part of the file's range that is not covered so far
   Millis youngest = 0;  // birth of the youngest range tombstone used so far
 
-  /// Removes the front part of `rest` that the fragments cover; returns false if they cover none.
+  /// Removes from the front of `rest` what the fragments of `set` cover; returns false if they do not cover its beginning.
   bool advance(const FragmentedRangeTombstones& set) {
     bool any = false;
     while (!is_empty(rest)) {
@@ -48,7 +48,7 @@ struct Covering {
   bool done = false;
 };
 
-/// For each run, the files that have range tombstones. Only these can cover other files, and most trees have few.
+/// For each run, the files that have range tombstones: only such files can cover other files, and most trees have few.
 using RangedFiles = std::vector<std::vector<FileMetaPtr>>;
 
 RangedFiles ranged_files(const Version& version) {
@@ -61,7 +61,8 @@ RangedFiles ranged_files(const Version& version) {
   return ranged;
 }
 
-/// Returns whether runs newer than `run` cover the file. Sets `youngest` to the birth of the youngest range tombstone needed.
+/// Returns whether range tombstones of runs newer than `run` cover the file. Sets `youngest` to the birth of the youngest of
+/// them.
 bool is_covered(const DeleteOnlyInput& input, const RangedFiles& ranged, std::size_t run, const FileMeta& file,
                 Millis* youngest) {
   Covering covering{input, file.stats, range_of(file.stats)};
@@ -82,7 +83,7 @@ bool is_covered(const DeleteOnlyInput& input, const RangedFiles& ranged, std::si
   return covering.done;
 }
 
-/// Returns, for each run, the covered files, with the birth of the youngest range tombstone needed for each.
+/// Returns, for each run, the covered files, each with the birth of the youngest range tombstone that covers it.
 std::vector<std::map<FileNum, Millis>> covered_files(const DeleteOnlyInput& input) {
   const auto& runs = input.version->runs;
   const RangedFiles ranged = ranged_files(*input.version);
@@ -115,8 +116,8 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
     for (const FileMetaPtr& file : runs[run].files) {
       KeyRange range = range_of(file->stats);
       const auto cover = covered[run].find(file->data_file);
-      // Births of records that may cover entries of the file count too. Older versions of such an entry's key, in older runs,
-      // must be purged by the record's deadline, which after the drop perhaps no file shows any more.
+      // Births of records that may cover entries of the file count, too. Older runs may have older versions of these entries,
+      // which must be purged by the record's deadline. After the drop, perhaps no file shows that deadline.
       const Millis pending = older(file->stats.oldest_obligation(), records_birth(file->stats, *input.version->records));
       if (cover != covered[run].end() && (pending == 0 || pending >= cover->second || below.is_final(range))) {
         gone.files.push_back(file->data_file);

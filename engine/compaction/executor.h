@@ -1,7 +1,7 @@
 // Carries out any plan: reads inputs, writes survivors to outputs, and returns the edit to commit.
 //
-// The executor does not know the database: CompactionEnv has everything that it needs. The caller marks the inputs as busy
-// before, and commits the edit afterwards.
+// The executor does not know the database: CompactionEnv has everything that the executor needs. The caller marks the inputs as
+// busy before the call, and commits the edit afterwards.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace ebbtide {
 struct CompactionEnv {
   FileSystem* fs = nullptr;
   std::string dir;
-  BackgroundPool* pool = nullptr;     ///< runs sub-merges; null: all run on the calling thread
+  BackgroundPool* pool = nullptr;     ///< runs sub-merges; null: the calling thread runs all of them
   std::function<FileNum()> new_file;  ///< returns an unused file number; thread-safe
   /// Opens a table, with its index in memory as long as the result lives. Thread-safe.
   std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open_table;
@@ -39,7 +39,7 @@ struct CompactionEnv {
   const std::atomic<bool>* abort = nullptr;  ///< if true, the job soon ends with kAborted
   /// A merge of at least twice this size is cut into parts of at least this size.
   std::uint64_t sub_merge_bytes = std::uint64_t{16} << 20;
-  /// Bytes of readahead of a part for all its inputs.
+  /// Readahead in bytes of one part, for all inputs of the part together.
   std::size_t readahead_bytes = kReadaheadBudget;
 };
 
@@ -63,7 +63,7 @@ struct CompactionResult {
   std::uint64_t bytes_read = 0, bytes_written = 0, entries_in = 0, entries_out = 0;
   std::uint64_t files_moved = 0, sub_merges = 0;
   std::vector<FileMeta> outputs;
-  // Results of a Drop:
+  // --- results of a Drop
   std::vector<FileNum> dropped;  ///< numbers of data files that were dropped as a whole
   /// Tables that lost pages and have entries left; each keeps its data file and has a new metadata file.
   std::vector<FileMeta> redescribed;
@@ -71,19 +71,19 @@ struct CompactionResult {
   std::uint64_t pages_whole = 0, pages_in_part = 0;
 };
 
-/// Carries out a plan. If this fails, it unlinks the files it wrote: outputs, and the new metadata files (not the data files) of
-/// redescribed tables.
+/// Carries out a plan. After an error, unlinks the files that it has written: outputs, and the new metadata files (not the data
+/// files) of redescribed tables.
 Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context,
                                  const CompactionEnv& env);
 
-/// Writes the entries of frozen memtables as files of one new run of level 0, in front of every other run. `inputs`, newest
-/// first: for each memtable its iterator, its range tombstones and its records. Survivors and tables are made as in merges. The
-/// edit adds the records to the version.
+/// One frozen memtable: its entries, range tombstones and records.
 struct FlushInput {
   InternalIterator* entries = nullptr;
   SharedTombstones range_tombstones;
   SharedRecords records = no_records();
 };
+/// Writes the entries of frozen memtables as files of one new run of level 0, newer than every other run. `inputs`: the
+/// memtables, newest first. Survivors and tables are made as in merges. The edit adds the records to the version.
 Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version,
                                       const CompactionContext& context, const CompactionEnv& env);
 

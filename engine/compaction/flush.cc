@@ -1,8 +1,8 @@
 // Writes frozen memtables as a run. Survivors and tables are made as in merges; only flushes set the `first` flag.
 //
 // A key's oldest version in these memtables is the oldest in the tree if no run has the key. A run does not have the key if no
-// file's bounds contain it, or if the filter of that file denies it. Then deletes of the key need no tombstone, and later merges
-// may drop tombstones that are merged with that version.
+// file's bounds contain the key, or if the filter of the file whose bounds contain it denies it. Then deletes of the key need no
+// tombstone, and later merges may drop tombstones that are merged with the version flagged as `first`.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -43,8 +43,8 @@ class BorrowedIterator final : public InternalIterator {
 };
 
 /// Checks keys, in ascending order, with the filters of every run. The largest run comes first, since it most likely has the key;
-/// one filter that does not deny the key is enough. At most kMostAsked filters are asked for a key. With more, one of them would
-/// mostly report a false positive, and a flush into a thousand runs would spend most of its time on filters.
+/// one filter that does not deny the key is enough. At most kMostAsked filters are searched for a key. With more filters, one
+/// would mostly give a false positive, and a flush into a thousand runs would spend most of its time on filters.
 class RunProbe final : public KeysBelow {
  public:
   static constexpr int kMostAsked = 64;
@@ -83,13 +83,13 @@ class RunProbe final : public KeysBelow {
     std::uint64_t entries = 0;
     const FileMeta* at = nullptr;  // the first file that does not end before the last checked key; null before the first key
     std::shared_ptr<TableReader> table{};  // table of this file, if a key was within the file's bounds
-    // The table's filter as it was when the table was opened, since slices may be dropped meanwhile.
+    // The table's filter at the time when the table was opened: another thread may drop slices of the present one.
     std::shared_ptr<const LoadedFilter> filter{};
     bool opened = false;
   };
 
-  /// Moves the run on to the file whose bounds contain the key, and opens it. Returns false if there is none. Keys ascend from
-  /// call to call.
+  /// Moves `run` on to the file whose bounds contain the key, and opens the file. Returns false if there is no such file. Keys
+  /// ascend from call to call.
   bool find(One* run, Bytes key) const {
     if (run->at == nullptr || run->at->stats.ends_before(key)) move_to(run, key);
     if (run->at == nullptr || Bytes(run->at->stats.smallest) > key) return false;
@@ -100,7 +100,7 @@ class RunProbe final : public KeysBelow {
     }
     return true;
   }
-  /// Returns the file's table. Null if its index is not in memory or it cannot be opened.
+  /// Returns the file's table; null if its index is not in memory, or if the table cannot be opened.
   [[nodiscard]] std::shared_ptr<TableReader> table_of(const FileMeta& file) const {
     if (env_.find_table) return env_.find_table(file);
     auto table = env_.open_table(file);

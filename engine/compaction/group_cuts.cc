@@ -42,7 +42,7 @@ void GroupCuts::divide(MergeGroup* group) const {
   group->partitions = partitions_of(request, &bytes);
 }
 
-/// Returns the distribution of the group's bytes: the sum of the histograms of all tables, which are made from their fences.
+/// Returns the distribution of the group's bytes over the keys: the sum of histograms that are made from the tables' fences.
 StreamingHistogram GroupCuts::bytes_of(const MergeGroup& group, const KeySpace& space) const {
   StreamingHistogram sum(bins_for(static_cast<double>(group.files.bytes), context_.settings.file_size));
   for (const InputFile& file : group.files.files) {

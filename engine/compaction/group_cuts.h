@@ -1,4 +1,5 @@
-// Cuts groups into partitions (which say where files end, compaction/partitions.h) and parts (each merged by one thread).
+// Cuts groups in two ways: into partitions, at whose ends output files may end (compaction/partitions.h), and into parts, each
+// merged by one thread.
 #pragma once
 
 #include <optional>

@@ -47,8 +47,8 @@ Status GroupMerge::run(std::vector<MergeGroup> groups) {
 }
 
 std::optional<SliceEnds> GroupMerge::output_ends() const {
-  // If an output has range tombstones, its first or last key may be the end of one. The oldest pending birth of that key is then
-  // unknown, and is looked up when it is needed (MergeShared::names).
+  // If an output has range tombstones, its first or last key may be a bound of a range tombstone. The oldest birth of the key's
+  // pending deletes is then unknown, and is looked up when it is needed (MergeShared::names).
   const auto pending = [](const TableStats& stats, Millis birth) {
     return stats.range_tombstones == 0 ? std::optional(birth) : std::nullopt;
   };

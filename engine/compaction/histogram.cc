@@ -6,8 +6,8 @@
 namespace ebbtide {
 namespace {
 
-// No bin has more than this many shares of the total; a share is the total divided by the number of bins. With a limit of four,
-// there are always two neighbours that may be joined, since all pairs together weigh at most twice the total. A smaller limit
+// Two bins are not joined if the result would weigh more than this many times the average bin. With a limit of four, there are
+// always two adjacent bins that may be joined, since all adjacent pairs together weigh at most twice the total. A smaller limit
 // could prevent joins where weights are uneven.
 constexpr double kMostShares = 4;
 
@@ -18,7 +18,7 @@ KeyPosition centre(KeyPosition a, double weight_a, KeyPosition b, double weight_
   return step < width ? std::min(b, a + static_cast<KeyPosition>(step)) : b;
 }
 
-/// The distance between bin `left` and the next remaining bin. Outdated if changes[left] in shrink() differs from `change`.
+/// The distance between bin `left` and the next remaining bin. Out of date if changes[left] in shrink() differs from `change`.
 struct Gap {
   KeyPosition width = 0;
   std::size_t left = 0;

@@ -2,9 +2,9 @@
 //
 // Ben-Haim and Tom-Tov, "A Streaming Parallel Decision Tree Algorithm" (JMLR 2010), as Mao's thesis uses it (section 5.4.4,
 // Algorithm 5.8). A bin is a point and a weight. When there are too many bins, the two closest become one, at their centre of
-// gravity. Between two bins the weight is assumed to change evenly. One rule is added: no bin takes more than four times its
-// share of the total. The closest two bins are always in the densest part. Without the rule, the bins of a dense part, which most
-// partitions must divide, would merge into a few, and most bins would remain in the sparse parts.
+// gravity. Between two bins the weight is assumed to change evenly. One rule is added: no merged bin gets more than four times
+// the average weight of a bin. The two closest bins are always where keys are densest. Without the rule, the bins of a dense
+// range, which most partitions must divide, would merge into a few, and most bins would remain in sparse ranges.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ class StreamingHistogram {
   void settle();
 
   std::size_t most_;
-  std::vector<Bin> bins_;      // if sorted_: ascending, no two at the same place
+  std::vector<Bin> bins_;      // if sorted_ is true: ascending, no two bins at the same position
   std::vector<double> below_;  // for each bin, the weight of all bins before it; empty until settle()
   bool sorted_ = true;
   double total_ = 0;

@@ -8,8 +8,8 @@
 namespace ebbtide {
 namespace {
 
-/// Returns true if a job can be aborted for an urgent one. A job for a deadline cannot: it may become late while it runs, and
-/// restarting it would take even longer.
+/// Returns true if a job with this plan can be aborted for an urgent job. A job for a deadline cannot: it may become late while
+/// it runs, and a restart would take even longer.
 bool makes_way(const Plan& plan) { return !plan.urgent && plan.reason != Reason::kDeadline; }
 
 }  // namespace

@@ -31,9 +31,9 @@ struct RunningJob {
 /// The running jobs of one tree. Thread-safe.
 class JobRegistry {
  public:
-  /// Admits the job and makes its reservations. Returns nothing if a running job conflicts or the plan does not match the
-  /// version. If the plan is urgent, conflicting jobs are asked to stop, except jobs that are urgent or work for a deadline
-  /// themselves. The caller retries when they have stopped.
+  /// Admits the plan as a running job and makes its reservations. Returns no value if a running job conflicts or the plan does
+  /// not match the version. If the plan is urgent, conflicting jobs are asked to stop, except jobs that are urgent or for a
+  /// deadline. The caller retries when the conflicting jobs have stopped.
   std::optional<RunningJob> start(const Plan& plan, const Version& version);
   /// Ends the job, whether its edit was installed or the job failed or was aborted.
   void finish(JobId id);
@@ -56,7 +56,7 @@ class JobRegistry {
   };
   [[nodiscard]] Running now() const;
   [[nodiscard]] std::size_t running() const;
-  /// abort_all() asks all jobs to stop; abort_others() asks all jobs that are neither urgent nor for a deadline.
+  /// abort_all() asks all jobs to stop; abort_others() asks only jobs that are neither urgent nor for a deadline.
   void abort_all();
   void abort_others();
 
@@ -70,7 +70,7 @@ class JobRegistry {
     std::shared_ptr<std::atomic<bool>> abort;
   };
   [[nodiscard]] static std::optional<Held> hold(const Plan& plan, const Version& version);
-  void mark_running(TreeShape* shape, bool for_late) const;  ///< with `for_late`, leaves out jobs that can be aborted
+  void mark_running(TreeShape* shape, bool for_late) const;  ///< `for_late`: skips jobs that a late plan may abort
   [[nodiscard]] static bool collide(const Held& a, const Held& b);
 
   mutable Mutex mutex_;

@@ -10,8 +10,8 @@
 
 namespace ebbtide {
 
-/// Returns the table's bounds as [start, end): exactly the keys that it may have entries or tombstones for. The table must not be
-/// empty.
+/// Returns a table's bounds as [start, end), from its stats: only keys in this range may have entries or tombstones in the table.
+/// The table must not be empty.
 inline KeyRange range_of(const TableStats& stats) {
   if (stats.unbounded) return {stats.smallest, {}};
   KeyRange range{stats.smallest, stats.largest};
@@ -34,10 +34,10 @@ inline KeyRange intersection(const KeyRange& a, const KeyRange& b) {
   return {std::max(a.start, b.start), end_before(a.end, b.end) ? a.end : b.end};
 }
 
-/// Returns the parts of `whole` before and after `middle`. The two must overlap.
+/// Returns the parts of `whole` before and after `middle`. `whole` and `middle` must overlap.
 [[nodiscard]] std::vector<KeyRange> outside_of(const KeyRange& whole, const KeyRange& middle);
 
-/// Knows which keys are final for an output: no older file outside the merge has them within its bounds. Copyable; immutable.
+/// Says which keys are final for an output: no older file outside the merge has the key within its bounds. Copyable; immutable.
 class Finality {
  public:
   Finality() = default;

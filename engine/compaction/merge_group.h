@@ -12,7 +12,7 @@
 
 namespace ebbtide {
 
-/// The ends of a slice's output, and the oldest pending births of the keys at these ends, if known.
+/// The first and the last key of a slice's output, and the oldest births of their pending deletes, if known.
 struct SliceEnds {
   std::string first;  ///< the output's first key
   std::string last;   ///< the successor of the output's last key
@@ -29,10 +29,10 @@ struct SliceBorder {
 struct MergeGroup {
   FileGroup files;
   RunId run = 0;                        ///< the run that gets the output
-  const Finality* finality = nullptr;   ///< the finality of that run; must outlive the merge
+  const Finality* finality = nullptr;   ///< which keys are final for the output; must outlive the merge
   bool has_below = false;               ///< true if there is an older run: outputs end where files of the next older run end
-  std::optional<SliceBorder> border{};  ///< set for groups outside a slice
-  std::optional<KeyRange> hole{};       ///< the slice in the middle of the group's file; not in the output
+  std::optional<SliceBorder> border{};  ///< set for groups outside a slice, at its border
+  std::optional<KeyRange> hole{};       ///< the slice in the middle of the group's only file; this output leaves it out
   std::vector<Partition> partitions{};  ///< set by GroupCuts::divide(), which adds at least one
 };
 

@@ -1,7 +1,7 @@
 // Input files that overlap form a group (subranges.h). The actions treat a group of a single file differently:
 //
 //   Merge     moves the file if none of its entries could be dropped (may_move), else merges it
-//   Move      as Merge; each of its files is such a group
+//   Move      like Merge; each file of a Move is a group of a single file
 //   Rewrite   merges the file
 //
 // All other groups are merged into the target. Adjacent small groups become one group, so that they share output files.
@@ -87,7 +87,7 @@ class MergeJob {
     for (InputFile& file : next.files) last->files.push_back(std::move(file));
   }
 
-  /// Removes the inputs from their runs; those that move are added to the target.
+  /// Removes the inputs from their runs, and adds moved files to the target run.
   void remove_inputs(TreeEdit* edit) const {
     for (const MergeGroup& group : merged_) {
       for (const InputFile& file : group.files.files) edit->removed_files.emplace_back(file.run_id, file.meta->data_file);

@@ -5,7 +5,7 @@
 
 namespace ebbtide {
 
-/// Called by execute().
+/// Carries out the plan for execute().
 Result<CompactionResult> execute_merge(const Plan& plan, const Version& version, const CompactionContext& context,
                                        const CompactionEnv& env);
 

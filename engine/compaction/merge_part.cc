@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kAbortCheckEntries = 1024;
 
-/// The range tombstones of all sources, clipped to the part, and the seqs of those that continue outside.
+/// The range tombstones of all sources, clipped to the part, and the seqs of range tombstones that were cut at its ends.
 struct Fragmented {
   FragmentedRangeTombstones all;
   std::set<SeqNum> cut_at_start, cut_at_end;
@@ -27,7 +27,7 @@ Fragmented fragment(const MergePart& part) {
   for (const SharedTombstones& set : part.tombstones) {
     for (std::size_t i = 0; i < set->size(); ++i) {
       RangeTombstone t = set->tombstone(i);
-      // This tombstone overlaps only ranges that are merged in other parts.
+      // Skips a tombstone that does not overlap the part: other parts merge it.
       if (ends_at_or_before(t.end, part.range.start) || ends_at_or_before(part.range.end, t.start)) continue;
       if (t.start < range.start) {
         out.cut_at_start.insert(t.seq);
@@ -46,8 +46,8 @@ Fragmented fragment(const MergePart& part) {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// Sets `covers` to the range tombstones over a fragment, newest first. If all are in one stripe (survivors.h), sets it to the
-/// newest only, with the oldest birth, since only that one stays and there may be very many.
+/// Sets `covers` to the range tombstones over a fragment, newest first. There may be very many. So if all are in one stripe
+/// (survivors.h), sets `covers` to the newest one, with the oldest birth: only that one survives.
 void covers_of(const FragmentedRangeTombstones& tombstones, const FragmentedRangeTombstones::Fragment& fragment,
                const Judgement& judgement, std::vector<Cover>* covers) {
   if (judgement.stripe(fragment.oldest_seq) == judgement.stripe(fragment.newest.seq)) {
@@ -57,9 +57,9 @@ void covers_of(const FragmentedRangeTombstones& tombstones, const FragmentedRang
   }
 }
 
-/// Joins adjacent fragments of one range tombstone again, with the oldest birth among them: they were cut at the key of another
-/// delete. A tombstone is kept whole if some part of it is needed, even where the run is final. A cut there would put the key of
-/// an older delete into bounds. Keeping the rest costs nothing, since it hides no entries.
+/// Joins adjacent fragments of one range tombstone again, with their oldest birth: they were cut at the key of another delete. A
+/// tombstone is kept whole if some part of it is needed, even where the run is final. Cutting off the unneeded part would put the
+/// key of an older delete into bounds. Keeping the unneeded part costs nothing, since it hides no entries.
 class TombstoneJoiner {
  public:
   /// Adds a fragment; fragments come in key order. `needed` is false if older versions cannot exist under the fragment.
@@ -88,14 +88,15 @@ class TombstoneJoiner {
   std::map<SeqNum, std::size_t> last_;  // for each seq, the index of its last piece in joined_
 };
 
-/// Lets a tombstone that was cut at an end of the part take over the oldest pending birth of the key there (name_debts.h).
+/// Lowers the birth of each tombstone that was cut at an end of the part to the oldest birth of the pending deletes of the key at
+/// that end (name_debts.h).
 void take_over_births(const Fragmented& tombstones, const MergePart& part, const NameDebts* names,
                       std::vector<RangeTombstone>* out) {
   const KeyRange& range = part.tombstone_range ? *part.tombstone_range : part.range;
   const auto pending_birth_at = [&](const std::optional<Millis>& known, const std::string& key) {
     return known ? *known : names == nullptr ? 0 : names->birth_at(key);
   };
-  std::optional<Millis> start, end;  // computed once, if a tombstone was cut there
+  std::optional<Millis> start, end;  // oldest births at the part's ends; computed once, if a tombstone was cut at that end
   for (RangeTombstone& t : *out) {
     if (t.start == range.start && tombstones.cut_at_start.count(t.seq) != 0) {
       if (!start) start = pending_birth_at(part.pending_at_start, range.start);
@@ -209,7 +210,7 @@ class PartMerger {
     Millis expiry = 0;
     SeqNum seq = 0;
   };
-  /// Returns the time when the key was deleted or will expire, for a key of which an entry is kept; 0 = never.
+  /// Returns the time when a key was deleted or will expire, from its newest kept entry; 0 = never.
   [[nodiscard]] Millis pending_birth_of(const Newest& newest) const {
     if (newest.kind == EntryKind::kTombstone) return newest.delete_key;  // the birth of a tombstone
     const bool stamped = shared_.records != nullptr && newest.delete_key != kNoStamp;

@@ -25,18 +25,18 @@ class KeysBelow {
   virtual bool absent(Bytes key) = 0;
 };
 
-/// The input of one part. The iterators' sources must outlive it.
+/// The input of one part. The data that the iterators in `sources` read must outlive the part.
 struct MergePart {
-  KeyRange range;                             ///< entries outside the range are not merged
-  std::optional<KeyRange> tombstone_range{};  ///< range tombstones are clipped to this range; if it is not set, to `range`
+  KeyRange range;                                          ///< entries outside the range are not merged
+  std::optional<KeyRange> tombstone_range{};               ///< range to which range tombstones are clipped; not set: `range`
   std::vector<std::unique_ptr<InternalIterator>> sources;  ///< newest first
-  std::vector<SharedTombstones> tombstones;  ///< range tombstones of all sources, in any order; they may reach out of the range
-  std::size_t shared_prefix = 0;             ///< number of bytes that all keys in the range have in common at their beginning
-  KeysBelow* keys_below = nullptr;           ///< set for flushes only; must outlive the part
-  bool mark_first = false;  ///< true for flushes: the oldest version of a key that no run has is flagged as `first`
+  std::vector<SharedTombstones> tombstones;                ///< range tombstones of all sources, in any order, not yet clipped
+  std::size_t shared_prefix = 0;    ///< number of bytes that all keys in the range have in common at their beginning
+  KeysBelow* keys_below = nullptr;  ///< set for flushes only; must outlive the part
+  bool mark_first = false;          ///< true for flushes: the oldest version of a key that no run has is flagged as `first`
   OutputSplitter::Limits limits;
-  std::vector<BelowFile> below;         ///< files of the next older run, for the splitter
-  std::vector<std::string> partitions;  ///< the keys at which partitions begin, ascending, for the splitter
+  std::vector<BelowFile> below;         ///< for the splitter: files of the next older run
+  std::vector<std::string> partitions;  ///< for the splitter: the keys at which partitions begin, ascending
   /// The oldest pending births of the keys at which range tombstones are clipped. Not set: MergeShared::names finds them.
   std::optional<Millis> pending_at_start{}, pending_at_end{};
   Compression compression = Compression::kLz4;
@@ -50,9 +50,9 @@ struct MergeShared {
   const TreeSettings* settings = nullptr;
   const Judgement* judgement = nullptr;
   const Finality* finality = nullptr;
-  const RecordSet* records = nullptr;   ///< may be null
-  std::atomic<bool>* failed = nullptr;  ///< set by the first part that fails; the others then stop
-  const NameDebts* names = nullptr;     ///< may be null
+  const RecordSet* records = nullptr;   ///< records that may cover entries of the input; null: none
+  std::atomic<bool>* failed = nullptr;  ///< set by the first part that fails; all other parts then stop
+  const NameDebts* names = nullptr;     ///< finds pending deletes of keys at which tombstones are cut; null: there are none
 };
 
 struct MergePartResult {

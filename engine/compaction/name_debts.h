@@ -1,9 +1,9 @@
 // Pending deletes of the keys at which range tombstones are cut.
 //
 // A merge cuts range tombstones at the ends of its parts or of files, that is, at keys that the range delete did not name. Such a
-// key may have been deleted before the range was. As the end of a tombstone piece, the key would then stay in files until the
-// range's own deadline, past the deadline of the key. So the piece takes over the oldest pending birth of the key where it was
-// cut, and is as urgent as that delete.
+// key may have been deleted earlier than the range. As a bound of the cut tombstone, the key would then stay in files until the
+// range's deadline, which is later than the key's deadline. So the cut tombstone takes over the oldest birth of the key's pending
+// deletes, and with it the key's deadline.
 #pragma once
 
 #include <vector>

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// A file that is closed early because of the run below has at least 1 / n of the size of a full file.
+// A file that is closed early because of the run below has at least 1 / kSmallestPart of the size of a full file.
 constexpr std::uint64_t kSmallestPart = 8;
 
 }  // namespace
@@ -38,8 +38,8 @@ bool OutputSplitter::has_its_size(std::uint64_t bytes) const {
 std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key, Millis birth) {
   below_met_ = below_ends_ = 0;
   const Bytes next = key;
-  // Cuts open tombstones at the start of the partition that has `key`, or at the end of the file below. If they were cut at
-  // `key`, the next output's first key, this file would reach into that partition, or overlap the next file below.
+  // Cuts open tombstones at the start of the partition that has `key`, or at the end of a file of the run below. If they were cut
+  // at `key`, the next output's first key, this file would reach into that partition, or overlap another file of the run below.
   if (crossed_) {
     key = partitions_[partition_ - 1];
   } else if (limits_.aligned && past_end_below_) {

@@ -1,15 +1,15 @@
 // Decides where one output file ends and the next begins. Pure.
 //
-//   * A file is closed when it reaches the size of a full file. With `aligned`, it is closed where a file of the run below (the
-//     next older run) ends. It is the end that is probably nearest to that size, and before 1.5 times that size. If a file
-//     reached a little into another file below, its next merge would rewrite all of that other file.
+//   * A file is closed when it reaches the size of a full file. With `aligned`, it is closed at the end of a file of the run
+//     below (the next older run): the end that is probably nearest to the full size, and before 1.5 times that size. If an output
+//     reached a little into another file below, the output's next merge would rewrite all of that file.
 //   * A file is also closed when it would overlap too many bytes of the run below, which would make its next merge too large, and
 //     where a partition begins (compaction/partitions.h). A partition with few bytes shares a file with the next partition.
 //   * A file is never closed between versions of one key: files of a run are disjoint, and a lookup reads one of them.
-//   * Range tombstones are cut at the same key as the entries, or at the beginning of the partition that has this key. The left
-//     part goes to the closed file, the rest to later files. So bounds, range tombstones included, stay disjoint, and each
-//     tombstone is in every file whose keys it covers. Both parts take over the key's oldest pending birth
-//     (compaction/name_debts.h).
+//   * Range tombstones are cut at the key at which the file is closed, or at the beginning of the partition that has this key.
+//     The left part goes to the closed file, the right part to later files. So files' bounds, range tombstones included, stay
+//     disjoint, and each tombstone is in every file whose keys it covers. Both parts take over the oldest birth of the key's
+//     pending deletes (compaction/name_debts.h).
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ class OutputSplitter {
   [[nodiscard]] bool has_its_size(std::uint64_t bytes) const;
 
   const Limits limits_;
-  std::vector<RangeTombstone> tombstones_;  // those from next_ on begin past the current file
+  std::vector<RangeTombstone> tombstones_;  // tombstones from index next_ on begin past the current file
   std::size_t next_ = 0;
   std::vector<RangeTombstone> open_;  // right parts of tombstones that were cut
   std::vector<BelowFile> below_;

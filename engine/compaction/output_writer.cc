@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kRoomBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kRequestsPerFile = 4;
 
-// If no keys follow, the next file begins when the bounds of a file's range tombstones have this many bytes.
+// Most bytes of bounds of range tombstones in one file, after the last key. finish() begins another file for further tombstones.
 constexpr std::uint64_t kMostTombstoneBytes = std::uint64_t{4} << 20;
 
 std::uint64_t room_bytes(std::uint64_t file_size) { return std::min(kRoomBytes, file_size / kRequestsPerFile); }
@@ -58,9 +58,9 @@ Status OutputWriter::add(std::span<const Entry> versions, SeqNum applied_seq) {
   return ask_for_room(room_bytes(options_.settings->file_size));
 }
 
-// The last file gets all range tombstones that are left, which may be very many if no keys follow. A file's range tombstones are
-// in memory together, so very many are divided among several files. No tombstone is cut: a file begins only where no earlier
-// tombstone continues.
+// Writes the range tombstones that are left, which may be very many, to the last file. A file's range tombstones are in memory
+// together, so very many are divided among several files. No tombstone is cut: a file begins only where no earlier tombstone
+// continues.
 Status OutputWriter::finish() {
   std::vector<RangeTombstone> file, rest = splitter_.close_last();
   if (builder_ == nullptr) {
@@ -68,7 +68,7 @@ Status OutputWriter::finish() {
     open();
   }
   std::uint64_t bytes = 0;
-  SharedKey end;  // of the tombstones in `file`
+  SharedKey end;  // the greatest end of the tombstones in `file`
   bool unbounded = false;
   for (RangeTombstone& tombstone : rest) {
     if (bytes >= kMostTombstoneBytes && !unbounded && end <= tombstone.start && Bytes(last_key_) < Bytes(tombstone.start)) {

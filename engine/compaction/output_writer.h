@@ -25,13 +25,13 @@ class OutputWriter {
  public:
   OutputWriter(OutputOptions options, OutputSplitter splitter) : options_(options), splitter_(std::move(splitter)) {}
 
-  /// Adds all versions of one key, newest first. Keys ascend from call to call. May close a file first. `applied_seq`: no record
-  /// with a seq up to it covers any of these versions.
+  /// Adds all versions of one key, newest first. Keys ascend from call to call. May close a file first. No record with a seq up
+  /// to `applied_seq` may cover any of these versions.
   Status add(std::span<const Entry> versions, SeqNum applied_seq);
-  /// Closes the last file, which may have only range tombstones. If very many of these are left, writes several files.
+  /// Closes the last file, which may have only range tombstones. If very many range tombstones are left, writes several files.
   Status finish();
 
-  /// The files that were closed so far.
+  /// Returns the files that were closed so far.
   [[nodiscard]] const std::vector<FileMeta>& outputs() const { return outputs_; }
   [[nodiscard]] std::uint64_t bytes_written() const;
 

@@ -1,15 +1,14 @@
-// The conditions under which a page may be dropped as a whole, without being read. Pure: the verdict is computed from the page's
-// fence.
+// The conditions under which a page may be dropped as a whole, without being read. Pure: the verdict needs only the page's fence
+// and facts about older runs.
 //
 // A deleted entry hides older versions of its key. If its page were dropped too early, these versions would come back. So a page
 // is dropped only if all of these conditions hold:
 //
-//   1. death                  Every entry is dead. Either each entry has an expiry, and all have passed; the present time
-//                             decides, for all readers. Or each entry has a stamp, and records with seqs above every seq of
-//                             the page cover all delete keys; every future reader sees these records. So no reader needs the
-//                             page.
-//   2. plain                  The page has plain values only. A dead header stays until a range tombstone over its elements
-//                             is committed. A large value is in blocks whose place only the page has. A tombstone hides older
+//   1. death                  Every entry is dead, for one of two reasons. All entries have an expiry that has passed; this
+//                             applies to all readers at once. Or all entries have stamps, and records with seqs above every seq
+//                             of the page cover these stamps; every future reader sees these records.
+//   2. plain                  The page has plain values only. A dead header must stay until a range tombstone over its elements
+//                             is committed. A large value's blocks can be found only through the page. A tombstone hides older
 //                             versions.
 //   3. Older versions of the page's keys stay deleted, wherever they may be:
 //      in this table          `tile_has_all_versions`: a lookup of these keys reads no other tile. Within the tile:
@@ -17,9 +16,9 @@
 //      in older runs, one of  `final`: no older run overlaps the tile;
 //                             `all_first`: each entry is flagged as the oldest version of its key;
 //                             `older_are_covered`: delete keys grow with seqs in this tree (StampMode::kWriteTime), and records
-//                             cover everything from the smallest delete key of the older files over the tile. Older versions
-//                             have smaller stamps, so they are covered too. The records exist as long as those files do. This
-//                             counts only if records, not expiries, make the page dead.
+//                             cover all delete keys from the smallest one in older files that overlap the tile. Older versions
+//                             have smaller stamps than the page's entries, so they are covered, too. The records exist as long
+//                             as the older files do. Tested only if records, not expiries, make the page dead.
 //   4. debts                  The page has no delete debts, or the run is final.
 //
 // Newer runs and memtables do not matter: their entries hide the page's entries anyway.
@@ -33,7 +32,7 @@
 
 namespace ebbtide {
 
-/// The deletes and readers for which pages are judged.
+/// The records, readers and time by which pages are judged.
 struct DropJudge {
   const RecordSet* records = nullptr;
   SeqNum visible_seq = kMaxSeqNum;  ///< the visible seq now: every later reader has this seq or a greater one
@@ -43,12 +42,12 @@ struct DropJudge {
 /// The properties of the older runs for one tile.
 struct TileBelow {
   bool final = false;  ///< no older run overlaps the tile
-  /// A lower bound of the delete keys of all entries in older files over the tile. None: such an entry may have no stamp, or
-  /// delete keys do not grow with seqs.
+  /// A lower bound of the delete keys of all entries in older files that overlap the tile. No value: one of these entries may
+  /// have no stamp, or delete keys do not grow with seqs in this tree.
   std::optional<DeleteKey> smallest_stamp{};
 };
 
-/// Why all entries of a page are dead. kExpired if both reasons apply.
+/// The reason why all entries of a page are dead: kExpired if both reasons apply, kNone if some entry may live.
 enum class PageDeath : std::uint8_t { kNone, kExpired, kCovered };
 
 /// The conditions 1 to 4 for one page, tested independently. tests/engine/compaction/page_conditions_test.cc has the table of
@@ -76,8 +75,8 @@ struct TilePage {
   bool goes = false;
 };
 /// Tests condition 3 within a tile: clears `goes` for each page whose keys may have older versions in pages that stay. There are
-/// three cases without such a test. The tile has only one version of each key, all entries of the page are `first`, or the page
-/// is older than every page that stays.
+/// none if the tile has only one version of each key, if all entries of the page are `first`, or if all pages that stay are
+/// newer.
 void keep_pages_that_hide(std::span<TilePage> pages);
 
 /// Returns true if some entry has expired, according to the page's fence.

@@ -69,8 +69,8 @@ class DropJob {
     return Status::ok();
   }
 
-  /// Returns the oldest pending birth that the drop purges. Returns kInvalidArgument if the table has no such page. A page with
-  /// delete debts may also have older versions of the same keys, whose births are those of the debts.
+  /// Returns the oldest birth of the deletes that the drop purges. Returns kInvalidArgument if the table lacks one of the pages.
+  /// A page with delete debts may also have older versions of the same keys, whose births are those of the debts.
   [[nodiscard]] Result<Millis> oldest_birth_of(const PageSet& pages, const TableInspector& table, const TableStats& stats) const {
     Millis birth = 0;
     for (const auto* list : {&pages.whole, &pages.parts}) {
@@ -191,7 +191,7 @@ class DropJob {
   const CompactionContext& context_;
   const CompactionEnv& env_;
   std::vector<PlanInput> gone_;               // files that are dropped as a whole
-  std::map<std::size_t, Finality> finality_;  // the finality for each run, by the run's index
+  std::map<std::size_t, Finality> finality_;  // by index of a run: the results of finality_below_run()
   CompactionResult result_;
 };
 

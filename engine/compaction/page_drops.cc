@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr Millis kDeadlineShare = 4;  // after 1 / n of the deadline, pages are dropped at any cost
+constexpr Millis kDeadlineShare = 4;  // after 1 / kDeadlineShare of the deadline, pages are dropped even if it does not pay
 
 enum class PageFate : std::uint8_t { kStays, kGoesWhole, kIsEdge, kMayHide };
 
@@ -73,8 +73,8 @@ class TablePlanner {
     if (!below.final && in_.version->stamp == StampMode::kWriteTime) below.smallest_stamp = smallest_stamp_below(tile);
     return below;
   }
-  /// Returns the smallest stamp of older entries over the tile; nothing if such an entry may have no stamp; kDeleteKeyEnd if no
-  /// older file overlaps the tile.
+  /// Returns the smallest stamp of entries in older files that overlap the tile; no value if one of these entries may have no
+  /// stamp; kDeleteKeyEnd if no older file overlaps the tile.
   [[nodiscard]] std::optional<DeleteKey> smallest_stamp_below(const KeyRange& tile) const {
     DeleteKey smallest = kDeleteKeyEnd;
     for (const Run& run : older_runs_) {
@@ -107,7 +107,7 @@ class TablePlanner {
     if (page.goes) return PageFate::kGoesWhole;
     if (!is_due_in_part(page.fence)) return PageFate::kStays;
     if (!all_covered(page.fence, judge_)) return PageFate::kIsEdge;
-    // Such a page meets every condition except condition 3 about older runs.
+    // True if the page meets every condition except condition 3 about older runs.
     const bool only_older_runs_keep_it = page.fence.single_versions && (page.fence.flags & kPagePlainOnly) != 0;
     return only_older_runs_keep_it ? PageFate::kMayHide : PageFate::kStays;
   }
@@ -224,7 +224,7 @@ EntryVerdict judge_entry(const Entry& entry, const RecordSet& records, SeqNum vi
   if (!entry.is_plain() || entry.is_large() || entry.delete_key == kNoStamp) return {};
   if (!records.covers(entry.delete_key, entry.seq, visible_seq)) return {};
   if (nothing_older || entry.first) return {EntryFate::kGoes, 0};
-  // A birth of 0 would mean "none", and the tombstone would never be due.
+  // At least 1, since a birth of 0 means "none": such a tombstone would never be due.
   return {EntryFate::kBecomesTombstone, std::max<Millis>(1, records.oldest_birth(entry.delete_key, entry.seq, visible_seq))};
 }
 

@@ -6,12 +6,12 @@
 //   records cover all; older runs may have versions of keys    may hide: read, and replaced by tombstones, or nothing
 //   any other                                                  stays
 //
-// Edges are the pages at the ends of a delete in a KiWi layout (delete tiles). They are dropped if they, and pages that earlier
-// drops replaced, are at most an eighth of the table. If a delete touches every page, merges remove its entries, at the latest
-// for the deadline. Pages that may hide older versions are dropped within the same eighth. A false positive at the flush is
-// enough for a version not to be flagged `first`. Without a partial drop, its page would then keep a deleted entry in an upper
-// level until a merge. The filters of older runs are checked again for each entry: if they deny the key, the entry is removed;
-// otherwise it becomes a tombstone.
+// Edges are the pages at the two ends of a deleted stamp range, in a layout with delete tiles. Edges are dropped in part if they,
+// together with pages that earlier drops replaced, are at most an eighth of the table. If a delete has entries in every page,
+// merges remove these entries, at the latest for the deadline. Pages that may hide older versions are dropped in part within the
+// same eighth. A false positive of a filter at the flush is enough for a version not to be flagged `first`. Without a partial
+// drop, its page would then keep a deleted entry in an upper level until a merge. The filters of older runs are checked again for
+// each entry: if they deny the key, the entry is removed; otherwise it becomes a tombstone.
 //
 // A page of which only some entries have expired is not dropped in part, since other entries would expire soon after.
 //
@@ -32,8 +32,8 @@
 
 namespace ebbtide {
 
-/// Pages are dropped in part, that is, replaced by their survivors, in at most 1 / n of a table's bytes. In further pages, merges
-/// or a rewrite for the deadline remove the deleted entries.
+/// Partial drops replace pages by their survivors in at most 1 / kReplacedShare of a table's bytes. In further pages, merges or a
+/// rewrite for the deadline remove the deleted entries.
 inline constexpr std::uint64_t kReplacedShare = 8;
 
 struct PageDropInput {
@@ -42,7 +42,7 @@ struct PageDropInput {
   SeqNum visible_seq = kMaxSeqNum;                ///< the visible seq now: every later reader has this seq or a greater one
   Millis now = 0;
   Millis delete_deadline = 0;  ///< 0 = none
-  Millis purge_before = 0;     ///< entries that died by then are dropped now, whatever it costs
+  Millis purge_before = 0;     ///< entries that died by this time are dropped now, even if the drop writes more than it frees
   /// Returns the open table of a file. The result is used until the next call. Null: the table cannot be read now; a later search
   /// for pages tries again.
   std::function<const TableInspector*(const FileMeta& file)> table{};
@@ -59,12 +59,13 @@ struct PageDrops {
 /// Pure. Takes O(pages) of the tables that may have dead entries.
 PageDrops plan_page_drops(const PageDropInput& input);
 
-/// Judges an entry of a page that is dropped in part. `nothing_older` is true if the run is final for the tile, and the tile has
-/// single versions. A dead entry becomes a tombstone if older versions may exist. An entry that is still needed stays.
+/// Judges an entry of a page that is dropped in part. An entry that a reader may need stays. A dead entry becomes a tombstone if
+/// older versions may exist, otherwise it is removed. `nothing_older`: true if the run is final for the tile, and the tile has
+/// only one version of each key.
 EntryVerdict judge_entry(const Entry& entry, const RecordSet& records, SeqNum visible_seq, bool nothing_older);
 
-/// Returns the oldest pending birth that dropping the page purges: that of its entries' passed expiries, or of records that cover
-/// them; 0 = none.
+/// Returns the oldest birth of a delete that a drop of the page purges: a passed expiry of an entry, or a record that covers
+/// entries; 0 = none.
 Millis birth_of(const PageFence& page, const RecordSet& records, Millis now);
 
 }  // namespace ebbtide

@@ -8,7 +8,8 @@
 namespace ebbtide {
 namespace {
 
-/// Shared with the pool's tasks. A task that starts after the job has ended finds no part left and reads nothing else.
+/// The state that run_parts() shares with the pool's tasks. A task that starts after run_parts() has returned finds no part left,
+/// and uses no other member.
 struct Parts {
   Parts(std::size_t n, const std::function<void(std::size_t)>& f) : count(n), part(&f) {}
 

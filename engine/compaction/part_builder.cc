@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// An output file is closed when it overlaps this many times the size of a full file in the next older run.
+// An output file is closed when it overlaps this many full files' bytes of the next older run.
 constexpr std::uint64_t kBelowFactor = 25;
 
 /// Returns the number of bytes that all keys of the range have in common at their beginning.
@@ -26,7 +26,7 @@ std::size_t shared_prefix_of(const FileGroup& group) {
   return shared_prefix(whole);
 }
 
-/// Returns the files that overlap the range, by the index of their run, so newest first; files of a run stay in order.
+/// Returns the files that overlap the range, by the index of their run, so newest run first; files of one run stay in order.
 std::map<std::size_t, std::vector<FileMetaPtr>> files_by_run(const std::vector<InputFile>& files, const KeyRange& range) {
   std::map<std::size_t, std::vector<FileMetaPtr>> runs;
   for (const InputFile& file : files) {

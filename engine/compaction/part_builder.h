@@ -10,7 +10,7 @@ namespace ebbtide {
 
 class PartBuilder {
  public:
-  /// The arguments must outlive this object and the parts. `readahead_bytes`: for all sources of a part together.
+  /// The arguments must outlive this object and the parts. `readahead_bytes`: readahead of all sources of a part together.
   PartBuilder(const Version& version, const CompactionContext& context, const PlanInputs& inputs, const OpenTables& tables,
               std::size_t readahead_bytes)
       : version_(version), context_(context), inputs_(inputs), tables_(tables), readahead_bytes_(readahead_bytes) {}
@@ -29,8 +29,8 @@ class PartBuilder {
   const std::size_t readahead_bytes_;
 };
 
-/// Sets the range to which the part's range tombstones are clipped, and the pending births at its ends. This is the part's range,
-/// extended into the slice up to the ends of the slice's output. Reads only `range` of `part`.
+/// Sets `tombstone_range` of `part`, and the pending births at its ends. The range is the part's range, extended into the slice
+/// up to the first or last key of the slice's output. Reads only `range` of `part`.
 void clip_at_slice(const SliceBorder& border, MergePart* part);
 
 }  // namespace ebbtide

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kBinsPerFile = 16, kFewestBins = 128, kMostBins = 65536;
 
-// A partition with less than 1 / n of a file's bytes shares a file with the next partition.
+// A partition with less than 1 / kSmallestShare of a file's bytes shares a file with the next partition.
 constexpr std::uint64_t kSmallestShare = 8;
 
 void halve(const PositionRange& range, double most_bytes, const BytesWithin& bytes, std::vector<PositionRange>* out) {
@@ -59,8 +59,8 @@ std::vector<Partition> partitions_of(const PartitionRequest& request, const Byte
   if (request.partitioning == Partitioning::kGlobalRange) whole = smallest_node(whole);
   for (const PositionRange& range : halve(whole, static_cast<double>(request.file_bytes), bytes)) {
     std::optional<std::string> start = space.first_key_at(range.first);
-    // The first range begins before the first key. Another range may contain no possible key, or only keys past the end; the
-    // partition before it gets its bytes.
+    // The first range begins before the first key. Another range may contain no possible key, or only keys past the end: then its
+    // bytes are added to the partition before it.
     if (start && *start > out.back().start && (end.empty() || *start < end)) out.push_back({std::move(*start), 0});
     out.back().bytes += bytes(range);
   }

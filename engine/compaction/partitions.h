@@ -1,11 +1,11 @@
 // Chooses keys at which output files may end before they are full (Mao's thesis, chapter 5).
 //
-//   size          A file ends when it has its size, or at a nearby end of a file of the next older run. Files of different runs
-//                 mostly end at different keys, so each file overlaps some files of another run, and these overlap others. The
-//                 result is a chain through the whole key space, no part of which can be left out (figure 5.1).
+//   size          A file ends when it is full, or at a nearby end of a file of the next older run. Files of different runs
+//                 mostly end at different keys. So each file overlaps files of another run, which overlap further files: a chain
+//                 through the whole key space, in which no file can be moved without a merge (figure 5.1).
 //   local_range   The range of the merged keys is halved, and each half again, until no part has more than a file's bytes.
-//   global_range  The same, but halving begins with the range of all keys of the tree. So the parts are always the same, and
-//                 files of different runs end at the same keys. Overlapping files make small groups, which are merged in
+//   global_range  Like local_range, but halving begins with the range of all keys of the tree. So all merges get the same parts,
+//                 and files of different runs end at the same keys. Overlapping files make small groups, which are merged in
 //                 parallel, and files without overlap are moved.
 //
 // A file may end at the end of a partition, but small adjacent partitions share a file (compaction/output_splitter.h).
@@ -36,15 +36,15 @@ using BytesWithin = std::function<double(const PositionRange& range)>;
 /// bytes, in order. The thesis' Algorithm 5.5 (BINARYSPLIT).
 std::vector<PositionRange> halve(const PositionRange& range, double most_bytes, const BytesWithin& bytes);
 
-/// Returns the smallest range that contains `range` and results from halving the whole line. Its ends are the common leading bits
-/// of the ends of `range`, followed by zeros or by ones. Halving it gives the same parts as halving the line. The thesis'
-/// Algorithm 5.7.
+/// Returns the smallest range that contains `range` and results from halving the whole line. The ends of the result are the
+/// common leading bits of the ends of `range`, followed by zeros or by ones. Halving the result gives the same parts as halving
+/// the line. The thesis' Algorithm 5.7.
 PositionRange smallest_node(const PositionRange& range);
 
 /// The keys from `start` to the start of the next partition.
 struct Partition {
   std::string start;
-  double bytes = 0;  ///< estimated
+  double bytes = 0;  ///< estimated bytes of the partition's entries
 };
 
 /// The output that is divided into partitions.
@@ -68,7 +68,7 @@ struct PartitionRequest {
 std::vector<Partition> partitions_of(const PartitionRequest& request, const BytesWithin& bytes, KeyPosition last);
 std::vector<Partition> partitions_of(const PartitionRequest& request, StreamingHistogram* bytes);
 
-/// Returns the limits of output files under the settings. `below_bytes`: see OutputSplitter::Limits.
+/// Returns the limits of output files under the settings. `below_bytes`: OutputSplitter::Limits::below_bytes.
 [[nodiscard]] OutputSplitter::Limits limits_of(const TreeSettings& settings, std::uint64_t below_bytes);
 
 /// Stores a changed common prefix of the tree's keys in the edit, if an added file has the prefix in its bounds. Otherwise the

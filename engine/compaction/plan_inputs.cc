@@ -57,8 +57,8 @@ struct Resolver {
       if (taken.count((*at)->data_file) == 0 && !visit(*at)) return;
     }
   }
-  /// True if all files of the run are inputs, so that none stays. The count is enough, since take() refuses a file that is named
-  /// twice.
+  /// True if all files of the run are inputs, so that no file stays. Comparing numbers is enough, since take() refuses a file
+  /// that is named twice.
   [[nodiscard]] bool is_whole(std::size_t run) const { return taken_of_run[run] == version.runs[run].files.size(); }
   /// Returns true if a file of the run that is not an input overlaps the range.
   [[nodiscard]] bool stays_in(std::size_t run, const KeyRange& range) const {
@@ -104,8 +104,8 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// Like check_ages(), for a slice. Only entries in its range move, so it is refused if it leaves out a file in the range, in
-  /// any run from its newest input's run to its target.
+  /// Like check_ages(), for a slice, of whose files only entries in its range move. Refuses the slice if it leaves out a file
+  /// that overlaps the range, in any run from the run of its newest input to its target.
   Status check_slice(const Slice& slice) const {
     if (slice.target.run == 0) return Status::invalid_argument("a slice needs an existing target run");
     if (is_empty(slice.range)) return Status::invalid_argument("the range of a slice is empty");
@@ -119,7 +119,7 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// Refuses a plan that would put a file above newer entries of its keys, or below older entries of them.
+  /// Refuses a plan that would put a file above newer entries of the file's keys, or below older entries of these keys.
   Status check_ages() const {
     for (std::size_t run = 0; run < out.place && run < version.runs.size(); ++run) {
       if (is_whole(run)) continue;

@@ -15,12 +15,12 @@ struct PlanInputs {
   RunId target = 0;  ///< the run that gets the output; an unused id if the run is new
   bool new_run = false;
   int level = 0;          ///< level of the new run
-  RunId before = 0;       ///< place of the new run: as in TreeEdit::AddedRun
+  RunId before = 0;       ///< the run in front of which the new run is added (TreeEdit::AddedRun::before)
   std::size_t place = 0;  ///< runs from this index on are older than the output, except the target itself
-  // The next three are computed only within the smallest range that contains all inputs, and for a Slice its range, too.
+  // The next three members are exact only within the smallest range that contains all inputs and, for a Slice, the slice.
   Finality finality;
   Finality target_gaps;            ///< is_final() is true for ranges in which no file of the target run stays
-  std::vector<FileMetaPtr> below;  ///< files that stay in the newest older run that has such files
+  std::vector<FileMetaPtr> below;  ///< files that stay in the newest older run that the plan does not take as a whole
 };
 
 /// Resolves a plan. For a Drop only `files` is set. Returns kInvalidArgument, with the reason, if

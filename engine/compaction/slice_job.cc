@@ -1,11 +1,12 @@
 // A Slice is one group, cut to its range, whose output goes into the target. For each input that straddles an end of the range
-// there is one more group, of this file alone, which writes the entries outside the range into the file's run. That group's
-// finality differs: all older runs are below it. These include the slice's other inputs, since their entries outside the range
-// stay in place.
+// there is one more group, of this file alone, which writes the entries outside the range into the file's run. For that group all
+// older runs count as older, including the slice's other inputs, since their entries outside the range stay in place. So that
+// group's finality differs from the slice's.
 //
 // If a straddling file has range tombstones, the groups outside the slice are merged last. A range tombstone that reaches into
-// the slice is cut where the slice's output begins or ends, not at the end of the range. That end is often a key that the slice
-// purges, and no piece may keep that key (compaction/name_debts.h). If the slice has no output, no range tombstone is cut.
+// the slice is cut where the slice's output begins or ends, not at the end of the range. The end of the range is often a key that
+// the slice purges, and no cut tombstone may keep that key (compaction/name_debts.h). If the slice has no output, no range
+// tombstone is cut.
 #include "compaction/slice_job.h"
 
 #include <algorithm>
@@ -90,8 +91,8 @@ class SliceJob {
     return groups;
   }
 
-  /// Returns the Finality of entries outside the slice in run number `run`. Its older files are all files of older runs;
-  /// of the slice's inputs, only their parts outside the slice count. The first call for a run takes O(files).
+  /// Returns the Finality of entries outside the slice in run number `run`. All files of older runs are older; of the slice's
+  /// inputs, only their parts outside the slice count. The first call for a run takes O(files).
   const Finality* finality_outside(std::size_t run) {
     const auto known = finality_.find(run);
     if (known != finality_.end()) return &known->second;

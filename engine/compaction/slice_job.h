@@ -1,11 +1,12 @@
-// Carries out a Slice: merges one key range of its inputs into the target, and rewrites the rest of files that straddle its ends.
+// Carries out a Slice: merges one key range of its inputs into the target run. Files that reach beyond the range are rewritten
+// without it.
 #pragma once
 
 #include "compaction/executor.h"
 
 namespace ebbtide {
 
-/// Called by execute().
+/// Carries out the plan for execute().
 Result<CompactionResult> execute_slice(const Plan& plan, const Version& version, const CompactionContext& context,
                                        const CompactionEnv& env);
 

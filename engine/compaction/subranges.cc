@@ -12,8 +12,8 @@ constexpr std::size_t kSamplesPerPart = 8;
 /// Keys at which the range may be cut, ascending; each with the bytes since the key before.
 using Cuts = std::vector<std::pair<std::string, double>>;
 
-/// Cuts the range into `parts` ranges of equal bytes: each cut is the first possible one at which its share of the total is
-/// reached.
+/// Cuts the range into `parts` ranges of about equal bytes: the i-th cut is at the first possible key before which there are at
+/// least i / `parts` of the bytes.
 std::vector<KeyRange> cut_where_due(const KeyRange& range, const Cuts& cuts, double total, std::size_t parts) {
   std::vector<KeyRange> out;
   KeyRange rest = range;
@@ -70,7 +70,7 @@ std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, cons
 std::vector<KeyRange> cut_at_partitions(const KeyRange& range, const std::vector<Partition>& partitions, std::size_t parts) {
   Cuts cuts;
   double total = 0;
-  double last_middle = 0;  // a cut counts at the middle of the partition after it, so that the nearest cut is chosen
+  double last_middle = 0;  // bytes up to the middle of the previous partition: cut_where_due() then chooses the nearest cut
   for (std::size_t i = 0; i < partitions.size(); ++i) {
     const double middle = total + partitions[i].bytes / 2;
     total += partitions[i].bytes;

@@ -1,7 +1,7 @@
 // Cuts a merge into independent pieces.
 //
-// A merge is cut first by overlap. Input files are read in key order, and a new group begins at a file that starts past the upper
-// bound of all files before it. This is the bound of the group, not of the last file: a long file may overlap several short ones.
+// A merge is cut first by overlap. Input files are visited in key order, and a new group begins at a file that starts past the
+// upper bounds of all files of the present group: a long file may overlap several short ones.
 // A group of one file needs no merge (the thesis' Algorithms 5.2 and 5.3). Then a large group is cut by size: at keys that split
 // its bytes evenly, or at partitions, so that its parts can run in parallel.
 #pragma once

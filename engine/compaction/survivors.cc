@@ -15,7 +15,8 @@ void Survivors::begin(Bytes key, std::span<const Cover> covers) {
   first_met_ = false;
 }
 
-/// Returns the oldest birth of the entry's pending deletes: its own, if it is a tombstone or dead, and its delete debt.
+/// Returns the oldest birth of the entry's pending deletes: its delete debt, and the birth of its death if it is dead or a
+/// tombstone.
 Millis Survivors::pending_birth_of(const Entry& entry) const {
   Millis pending = entry.debt;
   if (entry.is_tombstone()) {
@@ -76,8 +77,8 @@ Millis Survivors::record_birth(const Entry& entry, SeqNum up_to) const {
   return records_->oldest_birth(entry.delete_key, entry.seq, up_to);
 }
 
-/// Returns true if the entry is a header that must stay even if it has expired or a record covers it. Its elements exist until a
-/// range tombstone over them is durable. The reaper writes that tombstone, and finds the elements by their header.
+/// Returns true if the entry is a header that must stay even if it has expired or a record covers it, since its elements still
+/// exist: the reaper finds them by the header, and writes a range tombstone over them.
 bool Survivors::is_held_by_elements(const Entry& entry, SeqNum stripe) const {
   if (entry.kind != EntryKind::kHeader) return false;
   if (entry.expired(std::min(judgement_.now, judgement_.reaped.expiry))) return false;
@@ -112,7 +113,7 @@ bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
     entry.shared = nullptr;
     entry.large = {};
   }
-  if (entry.debt >= entry.birth()) entry.debt = 0;  // the debt is not older than the tombstone's birth
+  if (entry.debt >= entry.birth()) entry.debt = 0;  // not needed: the tombstone's birth is as old as the debt, or older
   return true;
 }
 

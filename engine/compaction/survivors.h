@@ -3,9 +3,9 @@
 //   seq     --------------------------------|visible_seq|----- - - ->
 //   stripes            (.., visible]                       each seq is a stripe
 //
-//   1. No future reader can distinguish two versions in one stripe: only the newest survives, it shadows the others. Seqs above
-//      visible_seq may still become visible one by one, so each is a stripe of its own. Open views need nothing from a merge:
-//      they keep the files that they read.
+//   1. No future reader can distinguish two versions in one stripe: only the newest version survives and shadows the older ones.
+//      Seqs above visible_seq may still become visible one by one, so each of these seqs is a stripe of its own. A merge can
+//      ignore open views, since they keep the files that they read.
 //   2. Then the survivor is judged. It is dead if a range tombstone of the same stripe covers it, or if it has expired; expiry
 //      applies to all readers. The order matters: an expired newest version must not be replaced by an older version that has not
 //      expired.
@@ -13,8 +13,8 @@
 //      version is below it, in an older run or in the output. No older run has one if the run is final for the key, or if the
 //      key's `first` version is in the input. A covered version is also dropped if the covering range
 //      tombstone, which stays as long as older versions exist, is at least as old as the version's deletes.
-//   4. Delete debts: an entry that shadows a tombstone or a dead version takes over its birth and its debts, as long as older
-//      versions are below. When no older version is below, the debt ends.
+//   4. Delete debts: an entry that shadows a tombstone or a dead version takes over that version's birth and debts, as long as
+//      older versions exist. When no older version exists, the debt ends.
 //   5. Seqs never change.
 //   6. A record (secondary range tombstone) acts on the survivor of a stripe like a tombstone just above it, with the record's
 //      seq and birth. It covers that one version, by its delete key. A covered version becomes a tombstone with the version's
@@ -42,12 +42,12 @@ namespace ebbtide {
 struct Judgement {
   SeqNum visible_seq = kMaxSeqNum;  ///< the visible seq at the start: every later reader has this seq or a greater one
   Millis now = 0;
-  Reaped reaped{};  ///< headers that died by then have no elements any more, so they are judged like other entries
+  Reaped reaped{};  ///< the reaper has deleted the elements of headers that died by then: these headers may be dropped
 
-  /// Returns the greatest seq of the stripe that `seq` lies in. Every reader sees all of a stripe or nothing of it.
+  /// Returns the greatest seq of the stripe of `seq`. Every future reader sees all seqs of a stripe or none of them.
   [[nodiscard]] SeqNum stripe(SeqNum seq) const { return std::max(seq, visible_seq); }
-  /// Returns true if some reader may not see an operation of this seq, so that versions which the operation hides are still
-  /// visible.
+  /// Returns true if some reader may not see an operation with this seq. Such a reader needs the versions that the operation
+  /// hides.
   [[nodiscard]] bool seen_before(SeqNum seq) const { return seq > visible_seq; }
 };
 
@@ -67,7 +67,7 @@ class Survivors {
   explicit Survivors(const Judgement& judgement, const RecordSet* records = nullptr)
       : judgement_(judgement), records_(records == nullptr || records->empty() ? nullptr : records) {}
 
-  /// Begins a key. `covers`: the range tombstones of the input that cover it, newest first; must live until finish().
+  /// Begins a key. `covers`: the range tombstones of the input that cover the key, newest first; must live until finish().
   void begin(Bytes key, std::span<const Cover> covers);
   /// Adds versions, newest first. Copies versions that may survive, but not their large and shared values.
   void add(const Entry& entry);
@@ -75,8 +75,8 @@ class Survivors {
   [[nodiscard]] const std::string& key() const { return key_; }
   /// Returns the survivors, newest first; valid until begin().
   std::span<const Entry> finish(const KeyFacts& facts);
-  /// After finish(): the greatest seq such that no record up to this seq covers a survivor. Covered entries may survive for
-  /// readers that do not see the record yet, or as headers of elements that wait for their range tombstone.
+  /// Returns, after finish(), the greatest seq such that no record up to this seq covers a survivor. A covered entry may survive
+  /// for readers that do not see the record yet, or as a header whose elements the reaper has not deleted yet.
   [[nodiscard]] SeqNum applied_seq() const { return applied_seq_; }
 
  private:
@@ -84,7 +84,7 @@ class Survivors {
     Entry entry;
     std::string value;  // the bytes of entry.value, unless they are shared or large
     SeqNum stripe = 0;
-    Millis shadowed = 0;  // oldest birth of the versions that this one shadows
+    Millis shadowed = 0;  // oldest birth of the deleted versions that this candidate shadows
   };
   [[nodiscard]] Millis pending_birth_of(const Entry& entry) const;
   [[nodiscard]] const Cover* cover_in_stripe(const Entry& entry, SeqNum stripe) const;
@@ -98,7 +98,8 @@ class Survivors {
   const RecordSet* const records_;
   std::string key_;
   std::span<const Cover> covers_;
-  // The first used_ are in use, the others keep their buffers; a deque, since entries point into it.
+  // The first used_ candidates are in use; the others keep their buffers for reuse. A deque, since entries point into its
+  // elements.
   std::deque<Candidate> candidates_;
   std::size_t used_ = 0;
   bool first_met_ = false;

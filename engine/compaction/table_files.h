@@ -1,4 +1,5 @@
-// Converts the description of a table from the builder's to the manifest's form, and to the reader's.
+// Converts the description of a table: from the builder's form (BuiltTable) to the manifest's (FileMeta), and from that to the
+// reader's (TableFiles).
 #pragma once
 
 #include "table/table_builder.h"

@@ -1,4 +1,4 @@
-// Answers the server's questions about the database: collects the values that the components of admin/ need.
+// The calls of Db for operators: statistics, tree shapes, verification, checkpoints. Collects the values that admin/ works on.
 #include "db/admin/checkpoint.h"
 #include "db/admin/stats.h"
 #include "db/admin/tree_info.h"
@@ -160,7 +160,7 @@ Result<CheckpointReport> DbImpl::checkpoint(const std::string& target) {
                           .unpin = [this](const std::shared_ptr<LogPin>& pin) { manifest_.unpin(pin); },
                           .closing = [this] { return closing_.load(); }};
   auto report = make_checkpoint(env, target);
-  obsolete_files_.remove_queued();  // replaced files, which only the checkpoint's pins have kept
+  obsolete_files_.remove_queued();  // removes replaced files that only the checkpoint's leases kept
   return report;
 }
 

@@ -25,16 +25,16 @@ struct CommitEnv {
   TreeRegistry& trees;
   TreePlacer& placer;
   ManifestEditor& manifest;
-  const std::unique_ptr<GroupCommit>& log_owner;  ///< set when the database opens
+  const std::unique_ptr<GroupCommit>& log_owner;  ///< the log; null until the database opens
 
-  // --- for the committer
+  // --- called by the committer
   bool log_failed() { return log_owner->failed(); }
   Status log_status() { return log_owner->status(); }
   bool read_only() { return health.read_only(); }
   Status write_status() { return health.write_status(); }
   bool disk_full() { return disk.full(log_owner->bytes_written()); }
 
-  // --- for the pipeline
+  // --- called by the commit pipeline
   Status writable() { return health.read_only() ? health.write_status() : Status::ok(); }
   Millis now() { return time.now(); }
   Millis stamped(Millis now) { return time.stamped(now); }

@@ -98,7 +98,7 @@ ReadView Db::lease(DatabaseId database) const {
     SeqNum seq = 0;
     if (tree != nullptr) {
       MutexLock lock(impl_->trees_.state_mutex);
-      owner = tree->view_owner;  // null: the tree was just dropped, and its database has another tree
+      owner = tree->view_owner;  // null: FLUSHDB has just dropped the tree, and the database has another tree
       seq = visible_seq();
     } else {
       seq = visible_seq();
@@ -171,7 +171,7 @@ Result<Millis> Db::expiring_keys(DatabaseId database, Millis after, Millis until
 }
 
 void DbImpl::apply_deadlines() {
-  reaper_.hurry();  // its present pause follows from the old deadline
+  reaper_.hurry();  // the reaper computed its present pause from the old deadline
   if (!trees_.deadlines_changed()) return;
   MutexLock manifest(manifest_.mutex);
   // If this fails, the next tick tries again or reports that the database is read-only.
@@ -236,7 +236,7 @@ Result<PurgeStatus> Db::purge_status(const PurgeTicket& ticket) { return impl_->
 void Db::note_ticket(const PurgeTicket& ticket) { impl_->purges_.note_ticket(ticket); }
 std::vector<PurgeTicket> Db::open_tickets() { return impl_->purges_.open_tickets(); }
 
-// Makes the pending deletes of the ticket overdue: ticks and planners do the rest. The next tick flushes memtables.
+// Makes the pending deletes of the ticket overdue. Planners then plan merges for them, and the next tick flushes memtables.
 Status Db::purge_now(const PurgeTicket& ticket) {
   TRY(impl_->purges_.status(ticket).status());
   impl_->surveyor_.make_overdue(ticket);
@@ -248,8 +248,7 @@ Status Db::purge_now(const PurgeTicket& ticket) {
 
 void Db::tick() { impl_->maintenance_.tick(); }
 
-// Returns false for a stop that cannot end because nothing can be written: then writes are refused, since a client that waits
-// would wait for ever.
+// Returns false for a stop that cannot end because nothing can be written: then commits fail instead of waiting for ever.
 bool Db::writes_stopped() const {
   return impl_->writes_.stopped() && !impl_->writes_.stuck() && !impl_->health_.read_only() && !impl_->log_->failed();
 }

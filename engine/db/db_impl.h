@@ -8,11 +8,11 @@
 //   purge/        finds out when deletes have left all files
 //   admin/        statistics, a tree in numbers and as a picture, checkpoints
 //
-// The rest is in files of this folder:
+// Code that knows the whole database is in files of this folder:
 //
 //   commit_env.h   functions that commits call             wiring.cc      connects the components
 //   recovery.cc    opens and closes the database           log_replay.h   replays the log at open
-//   admin.cc       answers questions of the server
+//   admin.cc       statistics, shape, damage and checkpoints of the whole database
 //
 // Locks, in the order in which they may nest:
 //   Maintenance's               held during a tick, so that only one tick runs at a time
@@ -105,8 +105,7 @@
 
 namespace ebbtide {
 
-/// Checks everything about the settings that can be checked without the directory. kInvalidArgument names the wrong setting
-/// (recovery.cc).
+/// Checks the settings without reading the data directory. kInvalidArgument names the wrong setting. Defined in recovery.cc.
 Status check_settings(const Settings& settings);
 
 struct DbImpl {
@@ -119,7 +118,7 @@ struct DbImpl {
   void heal_lost_files();
 
   // db.cc
-  /// Called when settings of trees have changed: their deadlines take effect.
+  /// Applies the delete deadlines of changed tree settings.
   void apply_deadlines() EXCLUDES(manifest_.mutex);
   Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop);
   static StagedParts* parts_of(StagedBatch& staged) { return staged.impl_.get(); }
@@ -177,12 +176,12 @@ struct DbImpl {
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
   void say(Severity severity, const std::string& text);
   // recovery.cc
-  /// The database as open() finds it in the directory.
+  /// What recover() found while it opened tables and replayed the log.
   struct Recovered {
     SeqNum last_seq = 0;
     LogReplay::Replayed log;
-    VersionEdit damaged;              ///< quarantines tables
-    std::vector<std::string> unused;  ///< files to be removed once nothing can need them
+    VersionEdit damaged;              ///< an edit that quarantines the damaged tables
+    std::vector<std::string> unused;  ///< names of files to remove once the log and the manifest are durable without them
   };
   Status open_manifest();
   Status start_time();
@@ -210,8 +209,8 @@ struct DbImpl {
   const bool threads_;  ///< false: the caller's pool is used, and there is no log thread and no fetcher thread
   std::uint64_t empty_memtable_bytes_ = 0;  ///< set by open()
 
-  // --- own synchronization. Tables pass their files to some of these members when they are destroyed. The epoch may destroy the
-  // last view of a table, so these members come before it.
+  // --- own synchronization. A table's destructor passes the table's files to some of these members. The epoch's destructor may
+  // destroy the last view of a table, so these members are declared before the epoch.
   TreeRegistry trees_;
   TreePlacer placer_;
   ManifestEditor manifest_;
@@ -236,7 +235,7 @@ struct DbImpl {
   FailedOutputs outputs_;
   Flusher flusher_;
   FlushScheduler flush_scheduler_;
-  IndexCache indexes_{epoch_};  ///< outlives the epoch, since tables that the epoch frees at its end still use the cache
+  IndexCache indexes_{epoch_};  ///< declared before the epoch, whose destructor frees tables that use the cache
   Epoch epoch_;
   EngineTime time_;
   std::unique_ptr<BlockCache> cache_;
@@ -250,10 +249,10 @@ struct DbImpl {
   BackgroundPool* pool_ = nullptr;
   const std::shared_ptr<std::atomic<bool>> alive_ = std::make_shared<std::atomic<bool>>(true);
   std::unique_ptr<FileLock> file_lock_;
-  std::unique_ptr<VersionSet> versions_;  ///< any thread may call new_file(); the rest is guarded by manifest_.mutex
+  std::unique_ptr<VersionSet> versions_;  ///< any thread may call new_file(); other calls need manifest_.mutex
   Publication published_;
   LeaseRegistry leases_;
-  /// Shared, since charged values and pages that callers still hold refer to the account, too.
+  /// A shared_ptr, since charged values and pinned pages may outlive the database and release their charge later.
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();
   ReadEnv reads_{
       .counters{settings_.databases}, .epoch = epoch_, .memory = *memory_, .first_stamp_mode = [this](DatabaseId database) {
@@ -274,7 +273,7 @@ struct DbImpl {
   Progress progress_;
   RequestedWork requested_work_;
   DiskWatch disk_;
-  LoadMeter load_meter_;  ///< used by writes_
+  LoadMeter load_meter_;  ///< measures the load for writes_
   MemTableRelief relief_;
   DeadlineKeeper deadline_keeper_;
   Reaper reaper_;

@@ -4,8 +4,8 @@ namespace ebbtide {
 
 namespace {
 
-// Returns the ms that the boot clock has left until it reaches the mark; 0 = the mark is of another boot, or was reached. A mark
-// is at most kLead ahead when it is written. So if more than twice that is left, the reading is not of this clock: returns 0.
+// Returns the ms until the boot clock reaches `reached`; 0 = that reading is from another boot, or is over. A mark is at most
+// kLead ahead when it is written. So if more than twice kLead is left, the reading cannot be from this clock: returns 0.
 Millis left_to_mark(const BootMark& reached, std::uint64_t boot, Millis now) {
   if (boot == 0 || reached.boot != boot || reached.at <= now) return 0;
   return reached.at - now <= 2 * EngineTime::kLead ? reached.at - now : 0;
@@ -46,9 +46,9 @@ Millis EngineTime::tick() {
   offset_.store(offset, std::memory_order_relaxed);
 
   // The mark stays kLead ahead of the wall clock, not of engine time, which may already be ahead. So repeated crashes never make
-  // engine time lead by more than kLead. If engine time leads by more than kLead, the wall clock was set back: then the mark
-  // follows engine time. The mark also follows engine time if engine time does not follow a step of the wall clock: otherwise the
-  // next start would begin at that step.
+  // engine time lead by more than kLead. In two cases the mark stays kLead ahead of engine time instead. First, engine time leads
+  // by more than kLead, since the wall clock was set back. Second, engine time does not follow a step of the wall clock:
+  // otherwise the next start would begin at that step.
   const auto running = static_cast<Millis>(boot + offset), mark = mark_.load(std::memory_order_relaxed);
   const bool explained = !step_refused() && static_cast<std::int64_t>(running) - wall <= static_cast<std::int64_t>(kLead);
   const Millis next = explained ? static_cast<Millis>(wall) + kLead : running + kLead;

@@ -6,9 +6,9 @@
 // boot of the machine, for example after a kill, continues where the previous process ended. After another boot, engine time
 // begins at the mark.
 //
-// Engine time never goes back while the process runs. A mark that is kLead ahead of it is made durable. The two readings below
-// differ only while the mark cannot be written: without free file handles, after a disk error, or while the manifest is busy for
-// a long time.
+// Engine time never goes back while the process runs. The durable mark is kept up to kLead ahead of engine time. The two readings
+// below differ only while no new mark can be written: without free file handles, after a disk error, or while the manifest is
+// busy for a long time.
 //
 //   now()       always advances. Readers judge expiry by it, and lateness is measured by it: a failing manifest stops no clock.
 //   stamped()   never passes the mark. Births and batches are stamped with it, and merges use it to remove expired entries.
@@ -32,19 +32,19 @@ namespace ebbtide {
 
 class EngineTime {
  public:
-  static constexpr Millis kLead = 10'000;                           ///< ms by which a new mark is ahead
+  static constexpr Millis kLead = 10'000;                           ///< ms by which a new mark is ahead of engine time
   static constexpr Millis kMarkStep = 1000;                         ///< smallest distance of two marks in ms: a mark costs a sync
   static constexpr Millis kStepRefused = 24ull * 3600 * 1000;       ///< a larger step of the wall clock is not followed
-  static constexpr Millis kOpenRefused = 30ull * 24 * 3600 * 1000;  ///< if the wall clock is further past the mark, open() fails
+  static constexpr Millis kOpenRefused = 30ull * 24 * 3600 * 1000;  ///< open() fails if the wall clock is further past the mark
 
-  /// `boot`: names the boot that the clock's boot_ms() belongs to; 0 = unknown.
+  /// `boot`: identifies the present boot of the machine, from whose start boot_ms() of the clock counts; 0 = unknown.
   explicit EngineTime(const Clock& clock, std::uint64_t boot = 0) : clock_(clock), boot_(boot) {}
 
   /// Starts engine time at max(mark, wall clock). Must be called first. A mark of 0 means a new database. `reached`: the reading
   /// of the boot clock at which engine time reaches the mark. If the machine is still in that boot, and its boot clock has n ms
   /// left to that reading, engine time starts at max(mark - n, wall clock).
   void start(Millis persisted_mark, const BootMark& reached = {});
-  /// Returns the reading of the boot clock at which engine time reaches `mark`. It is persisted with the mark.
+  /// Returns the reading of the boot clock at which engine time reaches `mark`. The manifest stores the reading with the mark.
   [[nodiscard]] BootMark boot_mark(Millis mark) const;
 
   /// Returns the engine time. Reads one clock. Never decreases. Thread-safe.

@@ -50,7 +50,7 @@ Status LogReplay::read_segments(const std::vector<FileNum>& files) {
 }
 
 // Adds to an error about damage the name of each segment whose content belongs to another segment, for example after two files
-// have exchanged their names. The replay stops at the first of them, so the second would not be named.
+// have exchanged their names. The replay stops at the first wrong segment, so the error itself names only that one.
 Status LogReplay::name_exchanged(const Status& error, const std::vector<FileNum>& files) const {
   if (error.code() != Code::kCorruption) return error;
   std::string text(error.message());
@@ -62,7 +62,7 @@ Status LogReplay::name_exchanged(const Status& error, const std::vector<FileNum>
   return Status::corruption(std::move(text));
 }
 
-// Returns the segments that the log needs, oldest first. Adds older ones to out_.unneeded.
+// Returns the segments that the log needs, oldest first. Adds older segments to out_.unneeded.
 Result<std::vector<FileNum>> LogReplay::find_segments() {
   TRY_ASSIGN(names, env_.fs->list(env_.dir));
   std::vector<FileNum> files;
@@ -127,8 +127,8 @@ Status LogReplay::cut_torn_end(FileNum file, std::uint64_t valid_bytes) {
   return cut_log(*env_.fs, env_.dir, file, valid_bytes);
 }
 
-// Notes in the segments of a skipped part that they may have values and deletes of any tree. None of these deletes was born
-// before the last batch ahead of the part.
+// Adds notes to the segments of a skipped part: they may have values and deletes of any tree, with births from the time of the
+// last batch before the part on.
 void LogReplay::note_skipped(const SkippedLog& part) {
   if (part.stray) return env_.warn(part.to_text() + "; it is ignored and removed");
   env_.warn("a part of the write-ahead log is damaged and not needed: " + part.to_text());
@@ -222,13 +222,13 @@ Status LogReplay::apply_mapping(const WriteBatch::Op& op, SeqNum seq, Millis tim
     return Status::ok();
   }
   TreePtr old = flush ? trees_.mapped(a) : nullptr;
-  if (flush && op.tree == op.hi) return Status::ok();  // the database was empty and kept its tree
+  if (flush && op.tree == op.hi) return Status::ok();  // FLUSHDB of an empty database, which kept its tree
   if (old != nullptr) trees_.drop(std::move(old), time);
   map(a, trees_.make(op.tree, a, op.mode));
   return Status::ok();
 }
 
-// Called only while there are no readers.
+// Maps the database for writers and readers in two steps, which is safe only while there are no readers.
 void LogReplay::map(DatabaseId database, TreePtr tree) {
   env_.published->map(database, tree.get());
   trees_.map(database, std::move(tree));
@@ -255,7 +255,7 @@ void LogReplay::flush(SeqNum seq) {
   if (trees.empty()) return;
   env_.published->start(seq);  // there are no readers, and a flush keeps only visible operations
   const std::string path = join_path(env_.dir, log_file_name(file_));
-  trees_.commit_mutex.unlock();              // nothing else runs yet; jobs that build tables take this mutex
+  trees_.commit_mutex.unlock();              // jobs that build tables take this mutex; no other thread runs yet
   Status status = env_.fs->sync_file(path);  // an edit may rely only on durable operations
   if (status.is_ok()) status = env_.flush(trees);
   trees_.commit_mutex.lock();

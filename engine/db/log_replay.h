@@ -1,9 +1,9 @@
 // Replays the log when the database opens.
 //
-// The log must continue without a gap that matters (wal/log_sequence.h). If there is such a gap, opening fails with an error. A
-// damaged part that is not needed is skipped with a warning, and its segment is retired at once. The values and deletes in the
-// part are unknown, so their deadlines cannot be kept in another way. Nothing is truncated or removed before all of the log is
-// read.
+// Opening fails if the log lacks operations that tables and manifest lack, too (wal/log_sequence.h). A damaged part whose
+// operations are in tables and manifest is skipped with a warning, and its segment is retired at once. The values and deletes in
+// the part are unknown, so their deadlines cannot be kept in another way. Nothing is truncated or removed before all of the log
+// is read.
 //
 // Memory: memtables are flushed once they use three quarters of memory_budget. A long record (kLongRecordBytes) stays in the
 // file, and its values are read from the file one by one. So a replay uses at most 7/8 of the budget, one value, the tables'
@@ -11,8 +11,9 @@
 // moments of the log are not in the manifest yet, so they are not flushed. After a failed flush, for example on a full disk, the
 // replay continues in memory.
 //
-// The edit of such a flush is correct for any contents of the rest of the log. It names operations that were read and are
-// durable, and leaves the log unchanged. If opening fails later, the next open finds these operations in tables and skips them.
+// The edit of a flush during the replay is correct whatever the unread rest of the log contains. The edit names operations that
+// were read and are durable, and leaves the log unchanged. If opening fails later, the next open finds these operations in tables
+// and skips them.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +47,7 @@ class LogReplay {
     Publication* published = nullptr;
     std::uint64_t memory_budget = 0;
     std::uint64_t empty_memtable_bytes = 0;
-    std::function<void(Millis)> advance_time;                        ///< makes later births at least as late as this time
+    std::function<void(Millis)> advance_time;                        ///< makes all births from now on at least this time
     std::function<Status(const std::vector<TreePtr>& trees)> flush;  ///< writes all frozen memtables of the trees as tables
     std::function<void()> collect;                                   ///< frees old views
     std::function<void(std::uint64_t done, std::uint64_t total)> progressed;  ///< called with bytes of the log
@@ -55,7 +56,7 @@ class LogReplay {
   struct Replayed {
     std::vector<LogSegment> segments;  ///< the segments that still exist
     SeqNum last_seq = 0;               ///< seq of the last operation in the log; 0 = the log has none
-    FileNum skipped_in = kNoFile;      ///< the last segment of which a part was skipped
+    FileNum skipped_in = kNoFile;      ///< the last segment that has a skipped part; kNoFile = nothing was skipped
     /// Names of files to remove once the database is open. They are segments before the log's begin, whose removal a crash may
     /// have undone, and files that have the names of segments but are none.
     std::vector<std::string> unneeded;
@@ -95,7 +96,7 @@ class LogReplay {
   std::vector<std::pair<FileNum, std::uint64_t>> torn_;  // segments with a torn end, and the number of their whole bytes
   std::uint64_t unmeasured_ = 0;                         // bytes of operations since memtables were last measured
   bool flushes_fail_ = false;
-  // state of the current segment
+  // --- state of the segment that is being read
   FileNum file_ = kNoFile;
   LogNotes notes_;
   Millis since_ = 0;

@@ -14,7 +14,8 @@ namespace ebbtide {
 namespace {
 
 /// The size of the reserve for a full disk, in full memtables. Two memtables may wait to be flushed when another program suddenly
-/// fills the disk. Their tables may be twice as large: if values are a little over half a page, each page has only one.
+/// fills the disk. Their tables may be twice as large as the memtables: if values are a little over half a page, each page has
+/// only one value.
 constexpr std::uint64_t kReservedMemtables = 4;
 // At least two, so that a flush for a deadline does not wait for the long flush of another database.
 constexpr std::uint32_t kMinFlushThreads = 2;
@@ -23,7 +24,7 @@ constexpr std::uint32_t kMinFlushThreads = 2;
 /// kLeastPieceBytes if that is more. The writer of pieces is at most 1 / kAheadPerSegment of a segment ahead of the device.
 constexpr std::uint64_t kPiecesPerSegment = 512, kLeastPieceBytes = 128, kAheadPerSegment = 16;
 
-/// Threads that read tables at open, beside the calling one. They mostly wait for the device.
+/// Threads that read tables at open, in addition to the calling thread. They mostly wait for the device.
 constexpr unsigned kOpenThreads = 7;
 
 /// Returns a time as "2024-05-01 12:00:00 UTC". Computes the date in the proleptic Gregorian calendar, with years that begin in
@@ -232,8 +233,8 @@ Status DbImpl::recover(Recovered* found) {
   return Status::ok();
 }
 
-// Begins the log, and commits two things before the first write. One is a mark, since engine time could not advance without a mark
-// until the first tick. The other is the first and last segment of the log, so that the loss of either is noticed.
+// Begins the log. Before the first write, commits a mark, without which engine time could not advance until the first tick. The
+// same edit has the first and the last segment of the log, so that the loss of either is noticed.
 Status DbImpl::begin_writing(LogReplay::Replayed log, SeqNum last_seq) {
   VersionEdit edit;
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
@@ -277,8 +278,8 @@ Status DbImpl::open_manifest() {
     for (const std::string& name : names) {
       FileKind kind{};
       FileNum file = kNoFile;
-      // Tables and segments are made only after CURRENT is durable, so a power loss during the creation of a database leaves
-      // none.
+      // Tables and segments are made only after CURRENT is durable. So without CURRENT they are the rest of a damaged database,
+      // not of an interrupted creation.
       if (parse_file_name(name, &kind, &file) &&
           (kind == FileKind::kData || kind == FileKind::kMetadata || kind == FileKind::kLog)) {
         return Status::corruption(settings_.dir + ": has " + name +
@@ -304,8 +305,9 @@ Status DbImpl::start_time() {
   return Status::ok();
 }
 
-// Called once the log is known to be complete: if the start fails before, the manifest stays as it is, since the next attempt may
-// need it. If the disk refuses the edit, only reads are served, and the quarantine is in memory only.
+// Commits the edit `damaged`. Called once the log is known to be complete: if an earlier step of the start fails, the manifest is
+// unchanged, since the next attempt may need it. If the disk refuses the edit, only reads are served, and the quarantine is in
+// memory only.
 Status DbImpl::quarantine_damaged(const VersionEdit& damaged) {
   if (damaged.trees.empty()) return Status::ok();
   const Status status = manifest_.commit_change({.make = [&](const TableChange::Versions&) { return damaged; }});
@@ -361,7 +363,7 @@ void DbImpl::compare_stamp_modes() {
   }
 }
 
-// Called only while there are no readers.
+// Maps the database for writers and readers in two steps, which is safe only while there are no readers.
 void DbImpl::map_database(DatabaseId database, TreePtr tree) {
   published_.map(database, tree.get());
   trees_.map(database, std::move(tree));
@@ -440,7 +442,7 @@ std::vector<std::string> DbImpl::leftovers(const std::vector<std::string>& names
   return found;
 }
 
-// Files may have been lost since the last check. While the database is open, it can still write them again.
+// Checks for lost files once more before the database closes: while it is open, it can still write their contents again.
 void DbImpl::heal_lost_files() {
   if (versions_ == nullptr || log_ == nullptr || !health_.is_ok() || log_->failed() || file_watch_.check_now()) return;
   if (log_->failed()) health_.failed(log_->status(), "log");
@@ -467,13 +469,13 @@ Status DbImpl::close() {
   }
   fetcher_.reset();
   if (versions_ != nullptr && log_ != nullptr && status.is_ok() && health_.is_ok()) {
-    // Writes the seq up to which the log must be complete at the next open. Sets the mark of engine time to the current time: a
-    // mark ahead of it is needed only for a crash.
+    // Writes the seq up to which the log must be complete at the next open. Sets the mark of engine time to the present engine
+    // time: the mark has to be ahead of engine time only for a crash.
     MutexLock manifest(manifest_.mutex);
     VersionEdit edit;
     edit.last_seq = published_.visible_seq();
     manifest_.note_log_needs({}, {}, &edit);
-    edit.oldest_log.reset();  // no segment is removed any more
+    edit.oldest_log.reset();  // closing makes no more segments obsolete: the manifest keeps its oldest_log
     edit.time_mark = time_.now();
     edit.boot_mark = time_.boot_mark(*edit.time_mark);
     trees_.add_deadlines(*versions_, &edit);

@@ -17,7 +17,7 @@
 namespace ebbtide {
 namespace {
 
-/// TableReader requires a cache, but pages are read without it.
+/// Size of the cache that TableReader requires; the verifier reads pages without the cache.
 constexpr std::uint64_t kCacheBytes = std::uint64_t{1} << 20;
 
 class CheckpointVerifier {

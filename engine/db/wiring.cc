@@ -1,4 +1,4 @@
-// Connects the components: defines the functions that each component calls in others.
+// Connects the components: for each component, defines the functions of other components that it calls (its Env).
 #include <algorithm>
 #include <set>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-// The task checks `alive`, since a caller's pool may run it after the database is destroyed.
+// Wraps the task in a check of `alive_`, since a caller's pool may run the task after the database is destroyed.
 void DbImpl::submit(Work work, BackgroundPool::Task task) {
   BackgroundPool* pool = pool_;
   if (work == Work::kFlush && flush_pool_ != nullptr) pool = flush_pool_.get();

@@ -64,7 +64,7 @@ void Fences::build(std::string prefix, const std::vector<std::string>& separator
 }
 
 void Fences::build_levels(std::vector<std::int64_t> numbers) {
-  std::vector<std::vector<Node>> levels;  // the levels, beginning with the leaves
+  std::vector<std::vector<Node>> levels;  // all levels from the leaves up to the root
   for (;;) {
     const std::size_t count = numbers.size(), nodes = (count + kFanout - 1) / kFanout;
     numbers.resize(nodes * kFanout, std::numeric_limits<std::int64_t>::max());
@@ -103,8 +103,8 @@ std::uint32_t Fences::find_in(std::uint32_t leaf, std::int64_t number, Bytes key
     return tile;  // the tile's number is smaller than the key's, so its separator is, too
   const Bytes rest = key.substr(prefix_.size());
   if (stripped(tile) <= rest) return tile;
-  // The tile's number is the key's, but its separator is greater than the key. Searches the other tiles with this number, and
-  // the tile before them.
+  // The tile has the key's number, but its separator is greater than the key. Searches the other tiles with this number, and the
+  // tile before the first of them.
   std::uint32_t low = 0, high = tile;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;

@@ -28,7 +28,7 @@ class Fences {
   Fences(const Fences&) = delete;
   Fences& operator=(const Fences&) = delete;
 
-  /// `separators`: those of all tiles, in order; the first is "", and all others begin with `prefix`.
+  /// `separators`: the separators of all tiles, in order; the first is "", and all others begin with `prefix`.
   void build(std::string prefix, const std::vector<std::string>& separators);
 
   /// Returns the last tile whose separator is <= key. Requires size() > 0.
@@ -50,7 +50,7 @@ class Fences {
   };
   static_assert(sizeof(Node) == 128, "two cache lines");
   struct Level {
-    std::uint32_t first = 0, nodes = 0;  ///< the level: its first node in nodes_, and its number of nodes
+    std::uint32_t first = 0, nodes = 0;  ///< index in nodes_ of the level's first node; number of the level's nodes
   };
   [[nodiscard]] Bytes stripped(std::uint32_t tile) const {
     const std::uint32_t begin = tile == 0 ? 0 : ends_[tile - 1];
@@ -65,7 +65,8 @@ class Fences {
   std::string bytes_;                ///< separators without their prefix, one after the other
   std::vector<std::uint32_t> ends_;  ///< for each tile, the end of its separator in bytes_
   std::vector<Node> nodes_;          ///< level by level from the root; unused places have the largest number
-  /// From the root; the last level has the numbers of all tiles, each level above has every 16th number of the level below.
+  /// Levels from the root down. The last level has the numbers of all tiles; each other level has every 16th number of the next
+  /// one.
   std::vector<Level> levels_;
   const Node* leaves_ = nullptr;  ///< the first node of the last level
 };

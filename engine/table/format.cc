@@ -47,7 +47,7 @@ Bytes Compressor::compress(Bytes raw, Compression* used) {
   *used = Compression::kNone;
   ASSERT(raw.size() <= kMaxBlockBytes);
   if (compression_ == Compression::kNone || state_ == nullptr || raw.size() < 64) return raw;
-  // Compression stops early if the result gets too long to be useful.
+  // Compression fails as soon as the result exceeds `limit`: it would save less than an eighth.
   const std::size_t limit = raw.size() - raw.size() / 8 - kRawLengthBytes;
   buffer_.resize(kRawLengthBytes + limit);
   std::size_t bytes = 0;

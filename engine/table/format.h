@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kTableVersion = 3;  // version 1 has no compact e
 inline constexpr std::uint32_t kOldestTableVersion = 1;
 
 inline constexpr std::size_t kBlockTrailerBytes = 13;
-/// Unit of files with h = 1: offsets and lengths of their blocks are multiples of it.
+/// Unit of files with one page per tile (h = 1): offsets and lengths of their blocks are multiples of this number of bytes.
 inline constexpr std::uint32_t kSmallUnit = 8;
 inline constexpr std::uint32_t kPunchUnit = 4096;  ///< unit of files with h > 1: file systems punch holes in multiples of this
 /// The largest decoded size of a block. A reader takes a larger length field for damage, and allocates no memory for it.

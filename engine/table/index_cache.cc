@@ -6,7 +6,8 @@
 
 namespace ebbtide {
 
-// A queued task may hold a table longer than the cache lives. When that table is destroyed, it must not call the cache.
+// Marks all tables as not listed: a queued task may hold a table longer than the cache lives, and the table's destructor must
+// then not call the cache.
 IndexCache::~IndexCache() {
   MutexLock lock(mutex_);
   for (const TableReaderImpl* table : tables_) table->in_cache.listed.store(false, std::memory_order_release);
@@ -67,8 +68,8 @@ void IndexCache::remove(const TableReaderImpl& table) {
   table.in_cache.listed.store(false, std::memory_order_release);
 }
 
-// Examines each table at most twice: at first it skips tables that were searched lately and pinned ones, then only pinned ones.
-// So the loop ends even if other threads search the tables all the time.
+// Examines each table at most twice. The first time it skips tables that are pinned or were searched lately, the second time only
+// pinned tables. So the loop ends even if other threads search the tables all the time.
 IndexCache::Retired IndexCache::evict() {
   Retired retired;
   for (std::size_t looks = 0, most = 2 * tables_.size(); bytes_ > capacity_ && looks < most; ++looks) {

@@ -41,8 +41,8 @@ class IndexCache {
   /// Sets the capacity, which is unlimited at first. Unloads units at once if they exceed it; pinned units may still exceed it.
   void set_capacity(std::uint64_t bytes);
 
-  /// With at most so many tables in memory the cache is not crowded(). One lookup may need a table of each run of a tree, so
-  /// this is more than the number of runs of most trees.
+  /// The cache is never crowded() with at most this many tables in memory. One lookup may need a table of each run of a tree, and
+  /// most trees have fewer runs.
   static constexpr std::size_t kMostPinned = 128;
   /// Returns true if pinned units exceed the capacity and there are more than kMostPinned of them.
   [[nodiscard]] bool crowded() const { return crowded_.load(std::memory_order_relaxed); }
@@ -51,7 +51,7 @@ class IndexCache {
     std::uint64_t capacity = 0;
     std::uint64_t bytes = 0;    ///< bytes of the units in memory
     std::uint64_t tables = 0;   ///< number of tables whose unit is in memory
-    std::uint64_t loads = 0;    ///< units read so far
+    std::uint64_t loads = 0;    ///< units that were read into memory so far
     std::uint64_t unloads = 0;  ///< units that the cache has unloaded so far
   };
   [[nodiscard]] Counts counts() const;

@@ -3,9 +3,9 @@
 //   chunk block, ..., chunk block, index block
 //
 // A chunk holds kLargeChunkBytes of the value (the last chunk may hold less) and is compressed on its own. The index holds the
-// value's length (u64) and each chunk's payload length (u32). The index comes last, so that chunks can be written before the
-// others are compressed. To copy a value into another table, its chunks are not decompressed: each checksum is verified, and
-// computed again for the new place.
+// value's length (u64) and each chunk's payload length (u32). The index comes last, so that each chunk can be written before the
+// next one is compressed. A merge copies a value into another table without decompressing the chunks: it verifies each checksum,
+// and computes it again for the new place.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace ebbtide {
 }
 [[nodiscard]] inline std::uint64_t large_index_bytes(std::uint64_t length) { return 8 + 4 * large_chunks(length); }
 
-/// Reads large values from a data file. Copyable; the file must outlive it. Thread-safe.
+/// Reads large values from a data file, which must outlive this object. Copyable; thread-safe.
 struct LargeValueFile {
   const RandomAccessFile* file = nullptr;
   const std::string* path = nullptr;
@@ -41,8 +41,8 @@ struct LargeValueFile {
   Status visit(const LargeValueRef& ref, const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const;
   /// Reads the whole value.
   Result<std::string> read(const LargeValueRef& ref) const;
-  /// Copies to.size() bytes of the value, from `offset` on, to `to`; they must be inside the value. Reads the index and only
-  /// the chunks with these bytes.
+  /// Copies the bytes [offset, offset + to.size()) of the value to `to`; the range must be inside the value. Reads the index and
+  /// only the chunks with these bytes.
   Status copy(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const;
   /// Reads and decodes the whole value, one chunk at a time.
   Status verify(const LargeValueRef& ref) const;

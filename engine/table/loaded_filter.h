@@ -17,14 +17,13 @@ struct TableMetadata;  // table/metadata.h
 
 class alignas(64) LoadedFilter {
  public:
-  /// The most slices that can be in memory. Further slices stay on disk; that is correct, since the first n slices are a
-  /// correct filter for any n.
+  /// The most slices that can be in memory. Further slices are never loaded: the first n slices are a correct filter for any n.
   static constexpr std::uint32_t kMaxSlices = 16;
 
-  /// Copies the first `count` slices of a table's filter from `m`, which decode() has checked; copies all if there are fewer.
-  /// With 0 slices every page is a candidate.
+  /// Copies the first `count` slices of a table's filter from `m`, which decode() has checked; copies all slices if there are
+  /// fewer. With 0 slices every page is a candidate.
   static std::shared_ptr<const LoadedFilter> load(const TableMetadata& m, std::uint32_t count);
-  /// Returns a filter of the first `count` <= slices() slices of this one, without copying them.
+  /// Returns a filter that shares the first `count` <= slices() slices of this filter, without copying them.
   [[nodiscard]] std::shared_ptr<const LoadedFilter> first(std::uint32_t count) const;
 
   /// Returns the pages that may have the key with this hash, by their number in a tile: bit p stands for the p-th page of each
@@ -41,8 +40,8 @@ class alignas(64) LoadedFilter {
     for (std::uint32_t i = 0; *tombstones && i < slices_; ++i) *tombstones = tombstones_[i].candidates(hash) != 0;
     return mask;
   }
-  /// Returns false if the table has no collection under the key with this hash. If the filter does not have the keys of
-  /// collections twice (FilterKind::kCollectionsTwice), returns false only if the table has no entry of the key at all.
+  /// Returns false only if the table has no collection under the key with this hash; true may be a false positive. Filters other
+  /// than FilterKind::kCollectionsTwice do not know collections: they return true for any entry of the key.
   [[nodiscard]] bool may_have_collection(std::uint64_t hash) const {
     const std::uint64_t sought = collections_twice_ ? collection_hash(hash) : hash;
     std::uint64_t mask = has_pages_ || slices_ == 0 ? ~std::uint64_t{0} : 0;
@@ -76,10 +75,10 @@ class alignas(64) LoadedFilter {
 
   std::uint32_t slices_ = 0;
   bool has_pages_ = false, has_tombstones_ = false;
-  bool collections_twice_ = false;  ///< see FilterKind::kCollectionsTwice
+  bool collections_twice_ = false;  ///< true if the filter's kind is FilterKind::kCollectionsTwice
   std::array<BloomView, kMaxSlices> pages_, tombstones_;
-  double bits_per_key_ = 0;  ///< taken from the table's properties, for slices that do not store their own number
-  /// Memory of slice i, for both kinds of pages; may be shared with other LoadedFilters of the table (first()).
+  double bits_per_key_ = 0;  ///< the table's average: used for slices that do not store their own bits per key
+  /// Memory of slice i, with filters of both kinds of pages; may be shared with other LoadedFilters of the table (first()).
   std::array<Memory, kMaxSlices> memory_;
   std::array<std::uint64_t, kMaxSlices> slice_bytes_{};
 };

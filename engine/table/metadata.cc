@@ -22,7 +22,7 @@ void append_header(FileNum file, FileNum data_file, std::string* out) {
   put_u64(out, block_checksum(*out, file, 0));
 }
 
-// Checks the format version of a data file or a metadata file. Both get the same message.
+// Checks the format version of a data file or a metadata file.
 Status check_version(std::uint32_t version, const std::string& path) {
   if (kOldestTableVersion <= version && version <= kTableVersion) return Status::ok();
   return Status::unsupported(path + ": table format version " + std::to_string(version) + "; this program reads versions up to " +

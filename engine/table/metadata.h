@@ -32,12 +32,12 @@ inline constexpr std::uint32_t kPageFlagsMask = 1023;
 inline constexpr std::uint8_t kTileUniqueKeys = 1;      ///< the table has no version of the tile's keys outside the tile
 inline constexpr std::uint8_t kTileContinues = 2;       ///< the tile's first key is also the last key of the tile before
 inline constexpr std::uint8_t kTileSingleVersions = 4;  ///< the table has only one version of each of the tile's keys
-/// The tile's separator may be the key of a dropped entry; for the first tile, the table's lower bound may be.
+/// The tile's separator may be the key of a dropped entry. For the first tile: the table's lower bound may be such a key.
 inline constexpr std::uint8_t kTileStale = 8;
 inline constexpr std::uint8_t kTileFlagsMask = 15;
 
 struct PageMeta {
-  /// Offset of the page's block in the data file. Dropped and replaced pages keep it, since their blocks must be punched.
+  /// Offset of the page's block in the data file. Dropped and replaced pages keep the offset, since their blocks must be punched.
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
   std::uint64_t replaced_offset = 0;  ///< offset, in the metadata file, of the block that replaced the page
@@ -47,7 +47,7 @@ struct PageMeta {
   SeqNum min_seq = 0, max_seq = 0;
   /// Smallest and largest delete key of the entries with a stamp, without tombstones; min > max: there are none.
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
-  Millis min_expiry = 0, max_expiry = 0;  ///< of the entries that have an expiry; 0: there are none
+  Millis min_expiry = 0, max_expiry = 0;  ///< smallest and largest expiry of the entries; 0: no entry has an expiry
   std::uint64_t checksum = 0;             ///< checksum of the page's current block
   PointBounds points{};                   ///< of the keys; empty if the table has no bounds of points (TableStats::points_at)
 
@@ -76,7 +76,7 @@ std::vector<FileExtent> join_extents(std::vector<FileExtent> extents);
 enum class FilterKind : std::uint8_t {
   kNone = 0,
   kColumns = 1,
-  kCollectionsTwice = 2  ///< like kColumns, and the filter also has each collection's key by its collection_hash()
+  kCollectionsTwice = 2  ///< like kColumns, but the filter has each collection's key twice: by hash_key() and collection_hash()
 };
 
 struct TableMetadata {
@@ -86,7 +86,7 @@ struct TableMetadata {
   std::uint64_t data_bytes = 0;
   /// Sum of the checksums of the data file's blocks, except those of dropped and replaced pages.
   std::uint64_t data_checksum = 0;
-  std::uint64_t large_checksum = 0;  ///< the part of data_checksum that belongs to large values
+  std::uint64_t large_checksum = 0;  ///< sum of the checksums of large values' blocks; data_checksum includes it
   std::uint32_t unit = kSmallUnit;
   std::uint32_t pages_per_tile = 1;
   std::uint32_t page_size = 4096;
@@ -95,16 +95,16 @@ struct TableMetadata {
   double filter_bits_per_key = 0;
   std::string key_prefix;  ///< the common prefix of all point keys
 
-  std::vector<PageMeta> pages;  ///< tile by tile
+  std::vector<PageMeta> pages;  ///< the pages of all tiles, tile by tile
   std::vector<TileMeta> tiles;
-  std::vector<std::string> separators;  ///< the separator of each tile; see table/fences.h
+  std::vector<std::string> separators;  ///< the separator of each tile (table/fences.h)
   std::vector<RangeTombstone> range_tombstones;
   std::vector<std::string> filter_slices;            ///< slices of the filter of all pages but those of tombstones (h > 1)
   std::vector<std::string> tombstone_filter_slices;  ///< slices of the filter of pages of tombstones, which has one column
-  std::string permutations;                          ///< tile by tile; see permutation_bits()
+  std::string permutations;                          ///< permutations of all tiles, tile by tile (permutation_bits())
   std::vector<FileExtent> holes;                     ///< ranges of the data file, ascending, that had pages of removed tiles
-  /// Page numbers and payloads of the pages with the flag kPageReplaced, in page order, for encode(). decode() leaves this
-  /// empty, since readers read these pages when they need them, like others.
+  /// For encode(): number and payload of each page with the flag kPageReplaced, in page order. decode() leaves the list empty,
+  /// since readers read these pages only when they need them, like other pages.
   std::vector<std::pair<std::uint32_t, std::string>> replaced;
 
   /// Returns the bytes of the metadata file. Sets offset, length and checksum of replaced pages, and `metadata_checksum` to the
@@ -143,8 +143,8 @@ void append_permutation(std::uint32_t pages, const std::vector<std::uint8_t>& or
 /// Decodes a tile's permutation into `order`. `packed` begins with the tile's bytes and may be longer.
 void unpack_permutation(Bytes packed, std::uint32_t pages, std::uint64_t entries, std::vector<std::uint8_t>* order);
 
-/// Returns the header block of a data file of format `version`, and sets `*checksum` to its checksum. check_data_header()
-/// checks such a block. If it returns kUnsupported, the message names both versions.
+/// encode_data_header() returns the header block of a data file of format `version`, and sets `*checksum` to the block's
+/// checksum. check_data_header() checks such a block. The message of its error kUnsupported names both versions.
 std::string encode_data_header(std::uint32_t version, FileNum data_file, std::uint32_t unit, std::uint64_t* checksum);
 [[nodiscard]] inline std::uint64_t data_header_bytes(std::uint32_t unit) { return padded_block_bytes(24, unit); }
 Status check_data_header(Bytes block, std::uint32_t version, FileNum data_file, std::uint32_t unit, const std::string& path);

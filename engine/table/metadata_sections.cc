@@ -16,7 +16,7 @@ constexpr std::size_t kFooterBytes = 32;
 // Flag of a section in the directory: a reader that does not know the section's type may skip the section.
 constexpr std::uint16_t kSectionOptional = 1;
 
-// Two further flags of a page in the page table. They are stored in the lowest bits, below the flags of PageMeta.
+// Two flags of a page that only the page table has: the lowest bits of its flags, below the flags of PageMeta.
 constexpr std::uint32_t kHasDeleteKeys = 1, kHasExpiries = 2;
 constexpr std::uint32_t kPageFieldBits = 2;
 
@@ -185,7 +185,7 @@ Status decode_properties(const SectionReader& sections, std::uint32_t version, T
       !get_string(&in, &m->key_prefix)) {
     return sections.corruption(section, "malformed");
   }
-  m->data_version = version;  // metadata of version 1 does not store it: both files then have version 1
+  m->data_version = version;  // metadata of version 1 does not store data_version: both files then have version 1
   if (version > 1 && !get_varint32(&in, &m->data_version)) return sections.corruption(section, "malformed");
   if (!in.empty()) return sections.corruption(section, "malformed");
   m->filter_bits_per_key = std::bit_cast<double>(bits);
@@ -253,7 +253,7 @@ void append_page_table(const TableMetadata& m, std::string* out) {
 
 namespace {
 
-// Reads one page's fields. `end` is where the page before ends in the data file. Returns false if the fields are malformed.
+// Reads one page's fields. `end`: offset in the data file at which the previous page ends. Returns false if a field is malformed.
 bool read_page(Bytes* in, SeqNum base_seq, DeleteKey base_delete_key, std::uint64_t end, PageMeta* page) {
   std::uint32_t packed = 0;
   std::uint64_t gap = 0, span = 0;
@@ -353,8 +353,8 @@ void append_fence_top(const TableMetadata& m, const std::vector<FenceLeaf>& leav
 
 namespace {
 
-// The most bytes of separators that Fences can index. Leaves store shared prefixes once, so a small damaged file could claim
-// more.
+// The most bytes of separators that Fences can index. Leaves store shared prefixes only once, so a small damaged file could
+// decode to more bytes.
 constexpr std::uint64_t kMaxSeparatorBytes = 0xffffffffu;
 
 // Decodes tiles [*tile, *tile + tiles) from one leaf, and moves *tile past them. Adds the bytes of their separators after the
@@ -518,7 +518,7 @@ void append_holes(const TableMetadata& m, std::string* out) {
   }
 }
 
-// No page may overlap a hole, since holes are punched without a further check.
+// Decodes the holes. Checks that no page overlaps a hole, since holes are punched without a further check.
 Status decode_holes(const SectionReader& sections, TableMetadata* m) {
   const SectionReader::Section* const section = sections.find(SectionType::kHoles);
   if (section == nullptr) return Status::ok();

@@ -14,8 +14,8 @@ enum class SectionType : std::uint16_t {
   kPages = 2,
   kFenceTop = 3,
   kFenceLeaves = 4,
-  kFilter = 5,           ///< the index is the number of the slice
-  kTombstoneFilter = 6,  ///< the index is the number of the slice
+  kFilter = 5,           ///< a slice of the filter; the section's index is the slice's number
+  kTombstoneFilter = 6,  ///< a slice of the filter of tombstones; the section's index is the slice's number
   kPermutations = 7,
   kRangeTombstones = 8,
   kReplacedPages = 9,
@@ -63,7 +63,7 @@ class SectionReader {
   /// messages.
   static Result<SectionReader> open(Bytes file, std::uint64_t first, std::uint32_t file_version, FileNum number,
                                     const std::string& path);
-  /// Returns the section of this type and index, or null if there is none. There is at most one.
+  /// Returns the section of this type and index, or null if there is none. No two sections have the same type and index.
   [[nodiscard]] const Section* find(SectionType type, std::uint32_t index = 0) const;
   /// Like find(), but returns kCorruption if the section is missing.
   Result<Section> need(SectionType type) const;
@@ -80,7 +80,7 @@ class SectionReader {
 /// separately.
 struct FenceLeaf {
   std::uint32_t tiles = 0;
-  std::uint64_t offset = 0;  ///< begin of the leaf in its section
+  std::uint64_t offset = 0;  ///< offset of the leaf in its section
   std::uint64_t length = 0;
   std::uint64_t checksum = 0;
 };

@@ -164,7 +164,7 @@ bool PageView::get(const LookupKey& key, SeqNum view_seq, const TableLookup* tab
       p += bytes;
       *seen = true;
       const char* q = p;
-      if (min_seq + take_varint(&q) > view_seq) continue;  // this version is too new; older ones follow
+      if (min_seq + take_varint(&q) > view_seq) continue;  // this version is too new; older versions follow it
       read_fields(p, flags, i, table, entry);
       return true;
     }

@@ -36,7 +36,7 @@ const char* check_page(Bytes page, std::uint64_t data_bytes);
 
 class TableLookup;  // table/table_lookup.h
 
-/// Reads a page that passed check_page(). Views that it returns are valid as long as the page's bytes. Trivially copyable.
+/// Reads a page that passed check_page(). Returned views are valid as long as the page's bytes. Trivially copyable.
 class PageView {
  public:
   PageView() = default;
@@ -51,8 +51,8 @@ class PageView {
   [[nodiscard]] Bytes prefix() const { return {offsets_ + std::size_t{count_} * (wide_ ? 4 : 2), prefix_bytes_}; }
   [[nodiscard]] std::uint8_t tag(std::uint32_t i) const { return static_cast<std::uint8_t>(begin_[kPageHeaderBytes + i]); }
 
-  /// Finds the newest version of `key` with seq <= view_seq, and sets all fields of `entry` except `key`. Returns false if
-  /// there is none. Sets `*seen` to true if the page has any version of the key. `table` is stored in references to large
+  /// Finds the newest version of `key` with seq <= view_seq, and sets all fields of `entry` except `key`. Returns false if there
+  /// is no such version. Sets `*seen` to true if the page has any version of the key. `table` is stored in references to large
   /// values.
   bool get(const LookupKey& key, SeqNum view_seq, const TableLookup* table, Entry* entry, bool* seen) const;
   /// Starts the memory load of the entry that get() will probably read.

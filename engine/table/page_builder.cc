@@ -15,7 +15,7 @@ char* put_bytes_at(char* p, Bytes bytes) {
   return p + bytes.size();
 }
 
-/// Writes the entry to `p`, where there must be room for it. Returns the end of the written bytes.
+/// Writes the entry to `p`, which must have room for the entry. Returns the end of the written bytes.
 char* put_entry(const Entry& e, std::size_t prefix_bytes, SeqNum min_seq, DeleteKey min_delete_key, char* p) {
   std::uint8_t flags = static_cast<std::uint8_t>(e.kind);
   if (e.first) flags |= kEntryFirst;

@@ -19,8 +19,8 @@ struct PendingEntry {
 /// as differences from the page's smallest.
 inline constexpr std::size_t kEntryOverheadBytes = 9, kDeleteKeyBytes = 5, kMillisBytes = 6;
 
-/// Sets `out` to a page of the entries with these `indexes` in `entries`. There must be at least one, in sort-key order, the
-/// newest version of a key first.
+/// Sets `out` to a page of the entries with these `indexes` in `entries`. `indexes` has at least one element, and is in sort-key
+/// order, the newest version of a key first.
 void build_page(std::span<const PendingEntry> entries, std::span<const std::uint32_t> indexes, std::string* out);
 
 }  // namespace ebbtide

@@ -17,7 +17,7 @@ namespace {
 /// The survivors of a page that was dropped in part.
 struct Remains {
   std::vector<bool> stays;  // for each entry of the old page: true if it stays
-  std::string payload;      // the page of the entries that stay; empty if none does
+  std::string payload;      // the page of the entries that stay; empty if no entry stays
   PageMeta meta;            // offsets and lengths are not set yet
 };
 
@@ -148,13 +148,13 @@ class Rebuild {
     entry->delete_key = birth;
     entry->expiry = 0;
     entry->value = {};
-    if (entry->debt >= birth) entry->debt = 0;  // the tombstone's birth is as old, so the debt is not needed
+    if (entry->debt >= birth) entry->debt = 0;  // not needed: the tombstone's birth is as old as the debt, or older
   }
 
   /// For each entry of a tile in sort-key order, the number of its page.
   struct Order {
     std::vector<std::uint8_t> pages{};
-    /// True if the first, or last, entry was removed. An entry that became a tombstone still has its key.
+    /// True if the tile's first, or last, entry was removed. An entry that became a tombstone was not: its key still exists.
     bool lost_first = false, lost_last = false;
   };
   /// Returns the order of the tile's entries after the drop.
@@ -210,7 +210,8 @@ class Rebuild {
     return entries;
   }
 
-  /// Removes a tile, so that its pages become holes. Stores a separator beside it that may become a bound of the table.
+  /// Removes a tile, so that its pages become holes. Stores the separator at its begin or end, which may become a bound of the
+  /// table.
   void remove_tile(std::size_t t, const TableMetadata& old, bool at_the_front) {
     const TileMeta& tile = old.tiles[t];
     for (std::uint32_t p = 0; p < tile.pages; ++p) {
@@ -292,8 +293,8 @@ class Rebuild {
     return static_cast<double>(now.entries) / static_cast<double>(before.entries);
   }
 
-  /// Sets the table's bounds for the remaining entries. Where tiles at an end of the table were removed, a separator becomes
-  /// the bound. The bounds are never wider than before.
+  /// Sets the table's bounds for the remaining entries. If tiles at an end of the table were removed, a separator becomes the
+  /// bound at that end. The bounds are never wider than before.
   void set_bounds(const TableStats& old, const TableStats& ranges, TableStats* s) {
     s->smallest = first_separator_.empty() ? old.smallest : first_separator_;
     s->unbounded = old.unbounded;

@@ -1,8 +1,8 @@
 // Drops pages of a table, by writing a new metadata file for the same data file.
 //
 // A page is dropped whole, without being read, or in part. For a partial drop the page is read, PageDropRequest::judge decides
-// on each entry, and the survivors form a new page in the metadata file, which replaces the old page. The data file is not
-// changed. Its dead ranges (TableMetadata::dead_extents) are punched once no reader of an older metadata file is left.
+// on each entry, and the survivors form a new page in the metadata file, which replaces the old page. The data file does not
+// change. Its dead ranges (TableMetadata::dead_extents) are punched when the last reader of an older metadata file has ended.
 //
 // 1. Pages: a tile that still has entries keeps its dropped pages in the page table, with the flag kPageDropped. So its other
 //    pages keep their filter columns: the p-th column stands for the p-th page of every tile. The bits of a dropped page's keys
@@ -31,7 +31,7 @@
 
 namespace ebbtide {
 
-/// What happens to an entry: it stays, is removed, or becomes a tombstone.
+/// The decision on an entry: it stays, is removed, or becomes a tombstone.
 enum class EntryFate : std::uint8_t { kStays, kGoes, kBecomesTombstone };
 
 /// The decision for one entry of a page that is dropped in part.
@@ -71,10 +71,10 @@ struct PageDropOutcome {
 Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropRequest& request, FileSystem& fs,
                                    const std::string& dir, FileNum metadata_file);
 
-/// Removes lingering names: writes a new metadata file in which existing keys replace the table's bounds, and each separator
-/// that may be the key of a dropped entry. Reads the page of the first entry of each stale tile, and that of the table's last
-/// entry. Drops nothing. Errors are those of drop_pages(), and kInvalidArgument if TableReader::names_can_be_renewed() is
-/// false.
+/// Removes lingering names: writes a new metadata file in which keys of existing entries replace the table's bounds, and each
+/// separator that may be the key of a dropped entry. Reads the page of the first entry of each stale tile, and the page of the
+/// table's last entry. Drops no page. Returns the errors of drop_pages(), and kInvalidArgument if
+/// TableReader::names_can_be_renewed() is false.
 Result<PageDropOutcome> renew_names(const TableReader& table, FileSystem& fs, const std::string& dir, FileNum metadata_file);
 
 }  // namespace ebbtide

@@ -33,7 +33,7 @@ class RoundedRanges {
     steps_.clear();
     if (low > high) return;
     base_ = low;
-    // 31 bits, not 32: so that the largest maximum still fits into 32 bits after it is rounded up.
+    // 31 bits instead of 32, so that the largest maximum fits into 32 bits even after rounding up.
     const int bits = std::bit_width(high - low);
     shift_ = static_cast<std::uint32_t>(std::max(0, bits - 31));
     steps_.reserve(ranges.size());

@@ -24,7 +24,7 @@ constexpr std::size_t kWriteBytes = std::size_t{256} << 10;
 // fifth of a second for 64 MiB, and would delay a concurrent sync of the log by as much.
 constexpr std::size_t kWriteBackBytes = std::size_t{1} << 20;
 // All versions of a key go into one tile, even if the tile grows to this many times its usual size, or to 1 MiB if that is
-// more. If it would grow further, it ends between two versions, and does not get the flag kTileUniqueKeys.
+// more. A tile that would grow further ends between two versions, and does not get the flag kTileUniqueKeys.
 constexpr std::uint64_t kTileStretch = 4;
 constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
 // The largest size of a tile, so that each of its pages is far below kMaxBlockBytes.
@@ -107,7 +107,7 @@ struct TableBuilder::Impl {
   // Writes a value in blocks of its own, or copies the blocks of another table's value. Sets `ref` to their new place.
   Status append_large(const Entry& entry, LargeValueRef* ref) {
     std::string index;
-    ref->table = this;  // any pointer but null: it marks the entry as large
+    ref->table = this;  // any pointer but null marks the entry's value as large
     ref->offset = offset();
     ref->length = entry.value_length();
     put_u64(&index, ref->length);
@@ -281,7 +281,7 @@ struct TableBuilder::Impl {
   TilePages split;
   std::uint64_t page_target;    // bytes of a page before compression
   std::string page_bytes;       // the page in progress
-  bool tile_continues = false;  // true if the tile in progress begins with the last key of the tile before
+  bool tile_continues = false;  // true if the tile in progress begins with the last key of the previous tile
   std::string last_tile_key;
   bool has_last = false;
   std::string first_key, last_key;

@@ -23,7 +23,7 @@ struct TableBuilderOptions {
   std::string dir;
   FileNum data_file = kNoFile, metadata_file = kNoFile;  ///< new numbers for the two files
   std::uint32_t page_size = 4096;    ///< size of a page in bytes: before compression if h = 1, otherwise after compression
-  std::uint32_t pages_per_tile = 1;  ///< h, 1 to 64
+  std::uint32_t pages_per_tile = 1;  ///< pages of a delete tile (h), 1 to 64
   /// For each slice of the filter, its bits per key; at most 16 slices. Empty = no filter. Slices are loaded and dropped
   /// separately; the last one is dropped first. Each loaded slice costs a lookup a cache miss.
   std::vector<double> filter_slices = {10};
@@ -37,7 +37,7 @@ struct BuiltTable {
   FileNum data_file = kNoFile, metadata_file = kNoFile;
   std::uint64_t data_bytes = 0, metadata_bytes = 0;
   std::uint64_t data_checksum = 0;      ///< sum of the checksums of the data file's blocks
-  std::uint64_t metadata_checksum = 0;  ///< over the whole metadata file
+  std::uint64_t metadata_checksum = 0;  ///< checksum of the whole metadata file
   std::uint64_t dead_bytes = 0;         ///< bytes of dropped and replaced pages in the data file (page_drop.h)
   TableStats stats;
 };
@@ -51,13 +51,13 @@ class TableBuilder {
   TableBuilder(const TableBuilder&) = delete;
   TableBuilder& operator=(const TableBuilder&) = delete;
 
-  /// Adds an entry. Entries must come in key order, versions of a key by descending seq. Returns kCorruption if they do not,
-  /// since a merge's entries come from files. If Entry::large is set, the value is copied from its table without being decoded.
-  /// A value above kLargeValueBytes is written in blocks of its own.
+  /// Adds an entry. Entries must come in key order, versions of a key by descending seq. Returns kCorruption for an entry out of
+  /// order, since a merge's entries come from files. If Entry::large is set, the value is copied from its table without being
+  /// decoded. A value above kLargeValueBytes is written in blocks of its own.
   Status add(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
-  /// Lowers the table's applied_seq to `applied_seq`, if it is larger. Call it if a secondary range tombstone with a seq up to
-  /// the table's applied_seq covers an added entry; pass a seq below that of the tombstone.
+  /// Lowers the table's applied_seq to `applied_seq`, unless it is lower already. Call this function if a secondary range
+  /// tombstone with a seq up to the table's applied_seq covers an added entry; pass a seq below that of the tombstone.
   void lower_applied_seq(SeqNum applied_seq);
   /// Returns the bytes of the data file so far. The tile in progress counts with its size before compression. A merge uses the
   /// result to decide where an output file ends.

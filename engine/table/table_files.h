@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// The numbers, sizes and checksums of the two files, as the manifest has them. TableReader::open() compares the files with them.
+/// The numbers, sizes and checksums of the two files in the manifest. TableReader::open() returns an error if a file differs.
 struct TableFiles {
   FileNum data_file = kNoFile, metadata_file = kNoFile;
   std::uint64_t data_bytes = 0, metadata_bytes = 0;

@@ -54,7 +54,7 @@ void TableIndex::take_ranges(const TableMetadata& m) {
 }
 
 std::uint64_t TableIndex::begin_of(std::uint32_t tile, std::uint64_t data_bytes) const {
-  // The offset of a replaced page is in the metadata file. So the next page that was not replaced shows where the tile lies.
+  // The offset of a replaced page is in the metadata file. So the next page that was not replaced gives the tile's offset.
   for (std::uint32_t p = tile < tiles.size() ? tiles[tile].first_page : ~std::uint32_t{0}; p < pages.size(); ++p) {
     if (!pages[p].replaced()) return pages[p].offset;
   }

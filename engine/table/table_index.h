@@ -1,5 +1,5 @@
-// The index of an open table: page table, fences, permutations, range tombstones. Beside it a search needs only the filter and
-// the pages.
+// The index of an open table: page table, fences, permutations, range tombstones. In addition to the index, a search needs only
+// the filter and the pages.
 //
 // The index is immutable and is built from the metadata file. The index cache (table/index_cache.h) may unload it while the
 // table stays open; the table reads it again when it is needed.
@@ -53,7 +53,7 @@ struct TableIndex {
   std::uint32_t h = 1;
   bool any_continues = false;  ///< true if a tile begins with the last key of the tile before
   bool any_replaced = false;
-  bool renewable = false;  ///< see TableMetadata::names_can_be_renewed
+  bool renewable = false;  ///< the result of TableMetadata::names_can_be_renewed()
   Fences fences;
   std::vector<PageInfo> pages;
   std::vector<TileInfo> tiles;
@@ -61,8 +61,8 @@ struct TableIndex {
   std::uint32_t points_at = kNoPoints;
   std::vector<PointBounds> points;  ///< of each tile; empty if they are not known
   std::string permutations;
-  std::vector<std::uint64_t> permutation_offsets;  ///< begin of each tile's permutation; empty if h = 1
-  std::vector<FileExtent> dead;                    ///< see TableMetadata::dead_extents
+  std::vector<std::uint64_t> permutation_offsets;  ///< offset of each tile's permutation; empty if h = 1
+  std::vector<FileExtent> dead;                    ///< the result of TableMetadata::dead_extents()
   std::uint64_t tombstone_bytes = 0, replaced_bytes = 0;
   SharedTombstones tombstones;
 

@@ -49,7 +49,7 @@ class Readahead {
   std::size_t window_;
   std::string buffer_;
   std::uint64_t begin_ = 0;     // offset of buffer_ in the file
-  std::uint64_t expected_ = 0;  // offset at which the next block of a sequential scan begins; backward: ends
+  std::uint64_t expected_ = 0;  // offset at which the next block of a sequential scan begins or, in a backward scan, ends
 };
 
 class TableIterator final : public InternalIterator {
@@ -195,8 +195,8 @@ class TableIterator final : public InternalIterator {
     return true;
   }
 
-  // For an iterator that never reads: adds a page that is not in memory to the misses, and returns true. Returns false for
-  // others.
+  // If the iterator never reads (options_.misses), adds the page to the misses and returns true. Returns false for other
+  // iterators.
   bool note_miss(std::uint32_t page) {
     if (options_.misses == nullptr) return false;
     options_.misses->pages.push_back({static_cast<const TableLookup*>(reader_.get()), page});
@@ -257,7 +257,7 @@ class TableIterator final : public InternalIterator {
     if (valid_ && tile_ == last_tile_ && past_end(entry_.key)) valid_ = false;
   }
 
-  // Makes the entry before position_ the current one; if position_ is the tile's begin, goes on to the tile before.
+  // Makes the entry before position_ the current one; if position_ is the tile's begin, goes on to the previous tile.
   void settle_backward() {
     valid_ = false;
     if (!status_.is_ok()) return;

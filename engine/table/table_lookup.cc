@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-// Lends a thread's buffers for one read. After an unusually large page it frees them.
+// Lends a thread's buffers for one read. Frees the buffers after an unusually large page.
 class Scratch {
  public:
   struct Buffers {
@@ -182,7 +182,7 @@ Status TableLookup::copy_large(const LargeValueRef& ref, std::uint64_t offset, s
 }
 
 Status TableLookup::visit_large(const LargeValueRef& ref, const std::function<Status(Bytes, Compression)>& chunk) const {
-  bool read = true;  // false if `chunk` returned an error: then this table is not damaged
+  bool read = true;  // false if `chunk` returned the error, which is then no damage of this table
   const Status status = r_.large_file().visit(ref, [&](const CheckedBlock& block, const BlockPlace&) {
     Status taken = chunk(block.payload, block.compression);
     read = taken.is_ok();
@@ -307,7 +307,8 @@ Lookup TableLookup::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, 
     if (search.found || search.missing || !index->any_continues || !index->goes_on(tile, key.key)) break;
   }
   if (search.missing) {
-    // If the index stays pinned, the fetch finds the pages' offsets there. Otherwise the fetch may have to read the index again.
+    // Pins the index, so that the fetch finds the pages' offsets in it; without the pin, the fetch may have to read the index
+    // again.
     auto kept = is_crowded() ? nullptr : pin_index_if_loaded();
     misses->keep_alive.push_back(kept != nullptr ? std::move(kept) : shared_from_this());
     return Lookup::kNotResident;
@@ -345,7 +346,7 @@ void TableLookup::prefetch_collection(const LookupKey& key) const {
 
 std::shared_ptr<const LoadedFilter> TableLookup::filter() const { return r_.loaded_filter(); }
 
-// If the index was not in memory at an earlier stage, state->tile is kNoPage, and the later stages do nothing.
+// If the index was not in memory at an earlier stage, state->tile is kNoPage, and this and later stages have no effect.
 bool TableLookup::prefetch(const LookupKey& key, int stage, LookupState* state) const {
   const TableReaderImpl& r = r_;
   if (stage == 0) {

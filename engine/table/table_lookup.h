@@ -24,11 +24,11 @@ namespace ebbtide {
 struct TableReaderImpl;  // table/table_reader_impl.h
 class LoadedFilter;      // table/loaded_filter.h
 
-/// Counters of one thread or job. They are not atomic; the owner adds them to totals.
+/// Counters of one thread or job. They are not atomic; their owner adds them to atomic totals.
 struct ReadCounters {
   std::uint64_t pages_read = 0, bytes_read = 0, filter_negatives = 0, filter_positives = 0, filter_false_positives = 0;
   std::uint32_t runs_probed = 0;    ///< runs that a get searched; set by the caller of TableLookup::get()
-  std::uint64_t pages_in_vain = 0;  ///< false positives: pages searched for a key that they do not have, with or without a filter
+  std::uint64_t pages_in_vain = 0;  ///< pages that were searched, with or without a filter, and did not have the key
 };
 
 /// The most bytes that an iterator reads at once, and the bytes of readahead for all tables that one merge or scan reads.
@@ -42,7 +42,7 @@ constexpr std::size_t readahead_of_each(std::size_t tables, std::size_t budget =
 }
 
 struct TableIteratorOptions {
-  KeyRange bounds;         ///< tiles and pages outside are not read
+  KeyRange bounds;         ///< the iterator reads no tile or page outside this range
   bool fill_cache = true;  ///< false: pages are read without the cache, with readahead (for compactions)
   ReadCounters* counters = nullptr;
   std::size_t readahead = kMostReadahead;  ///< the most bytes to read at once; a larger block is read as a whole
@@ -52,16 +52,16 @@ struct TableIteratorOptions {
   const PointFilter* points = nullptr;  ///< see IteratorOptions::points; must outlive the iterator
 };
 
-/// The value of PageMiss::page if the table's index and filter are missing, not a page.
+/// The value of PageMiss::page if the missing part of the table is not a page, but index and filter.
 inline constexpr std::uint32_t kIndexMiss = ~std::uint32_t{0};
 
 enum class Lookup : std::uint8_t { kAbsent, kFound, kNotResident, kError };
 
-/// The part of TableReader for reads. Lives as long as the reader. Thread-safe.
+/// The part of TableReader for point lookups and iterators. Lives as long as the reader. Thread-safe.
 class TableLookup : public std::enable_shared_from_this<TableLookup> {
  public:
   /// Finds the newest version of `key` with seq <= view_seq. Requires an EpochGuard of the block cache's epoch. The entry's
-  /// views are valid as long as the guard; if the call had to read the page, it sets *pin, and they are valid as long as *pin.
+  /// views are valid as long as the guard, or, if the call had to read the page, as long as `*pin`, which it then sets.
   /// entry->key is the caller's key. If `misses` is not null, the call never reads: it adds the missing pages, or the index, to
   /// `misses` and returns kNotResident. If kError is returned, *status has the error. A large value is never read: entry->large
   /// is set, and the caller calls large_if_resident(), then read_large(), or adds a miss for the value. `known` is null, or the
@@ -71,11 +71,11 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   /// Returns the part of the filter that is now loaded; never null. The result stays valid and correct when the table loads or
   /// drops slices. Takes a lock for a short time.
   [[nodiscard]] std::shared_ptr<const LoadedFilter> filter() const;
-  /// Checks only `filter`, which filter() returned. Returns false if the table surely has no point entry of the key. Does not
-  /// check range tombstones. Returns true if the index is not in memory. Requires a pin or an EpochGuard.
+  /// Searches `filter`, a result of filter(), for the key. Returns false only if the table has no point entry of the key. Does
+  /// not check range tombstones. Returns true if the index is not in memory. Requires a pin or an EpochGuard.
   [[nodiscard]] bool may_contain(const LookupKey& key, const LoadedFilter& filter) const;
-  /// Returns false if the table surely has no collection under the key. True may be a false positive, and is the result while
-  /// the index is not in memory. Requires an EpochGuard or a pin.
+  /// Returns false only if the table has no collection under the key; true may be a false positive. Returns true while the index
+  /// is not in memory. Requires an EpochGuard or a pin.
   [[nodiscard]] bool may_have_collection(const LookupKey& key) const;
   /// Starts the memory loads that may_have_collection() needs.
   void prefetch_collection(const LookupKey& key) const;
@@ -121,8 +121,8 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   /// caller's EpochGuard. Other results are those of get().
   Lookup newest_cover(Bytes key, SeqNum view_seq, MissSet* misses, const FragmentedRangeTombstones::Cover** cover,
                       Status* status) const;
-  /// Returns true if a search that can be repeated must not pin the index, since too many indexes are pinned
-  /// (IndexCache::crowded).
+  /// Returns true if too many indexes are pinned (IndexCache::crowded()): then a search must not pin the index if the search can
+  /// be repeated.
   [[nodiscard]] bool is_crowded() const;
   /// Adds a miss for the index to `misses`, unless the index is in memory or cannot be read.
   void add_index_miss(MissSet* misses) const;

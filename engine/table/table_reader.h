@@ -36,10 +36,10 @@ struct TableReaderOptions {
   BlockCache* cache = nullptr;
   std::string dir;
   bool direct_io = false;
-  std::uint32_t filter_slices = kAllSlices;  ///< load at most this many slices of the filter; 0 = none; see keep_slices()
+  std::uint32_t filter_slices = kAllSlices;  ///< most slices of the filter to load; 0 = none (TableReader::keep_slices())
   DamageSink* damage = nullptr;              ///< may be null; must outlive the readers
   OpenFiles* open_files = nullptr;           ///< opens the reader's files and limits how many are open; null: fs opens them
-  IndexCache* indexes = nullptr;             ///< bounds the indexes in memory; null: indexes stay in memory
+  IndexCache* indexes = nullptr;             ///< limits the memory of indexes; null: all indexes stay in memory
 };
 
 /// One slice of a table's filter, whether it is in memory or not.
@@ -49,14 +49,14 @@ struct SliceInfo {
   double rate = 1;               ///< false positive rate of this slice alone, for one page
 };
 
-/// Thread-safe. A table never changes; only the parts of it that are in memory (index and filter slices) do.
+/// Thread-safe. A table never changes; index and filter slices are loaded into memory and unloaded.
 class TableReader : public TableLookup, public TableInspector {
  public:
   /// Reads the whole metadata file and checks it. Errors of kind kCorruption name file and offset.
   static Result<std::shared_ptr<TableReader>> open(const TableReaderOptions& options, const TableFiles& files);
-  /// Opens a table without I/O: the files are read when the index is first needed, and checked then, as open() does. If they
-  /// are damaged, the damage is reported to options.damage, and unreadable() returns it from then on. `stats`: the statistics
-  /// in the manifest.
+  /// Opens a table without I/O: the files are read and checked, as by open(), when the index is first needed. If a file is
+  /// damaged, the damage is reported to options.damage, and unreadable() returns it from then on. `stats`: the statistics in the
+  /// manifest.
   static std::shared_ptr<TableReader> lazy(const TableReaderOptions& options, const TableFiles& files, const TableStats& stats);
   /// Makes a placeholder for a table that cannot be opened. Each lookup and iterator returns `why`. The placeholder has no
   /// pages, and its filter denies no key. Does no I/O.
@@ -78,18 +78,18 @@ class TableReader : public TableLookup, public TableInspector {
   [[nodiscard]] Result<std::shared_ptr<TableReader>> pinned(MissSet* misses) const;
   /// Like pinned(), but without I/O: returns null if the index is not in memory.
   [[nodiscard]] std::shared_ptr<TableReader> pinned_if_loaded() const;
-  /// Call this before the files may be unlinked: from then on missing files are no damage.
+  /// Call this before the files may be unlinked: from then on a missing file is not reported as damage.
   void abandon();
 
-  /// All slices that the filter was built with. The first filter()->slices() of them are in memory. Empty before the index is
-  /// first loaded.
+  /// Returns all slices of the filter in the metadata file. The first filter()->slices() slices are in memory. Empty before the
+  /// index is first loaded.
   [[nodiscard]] const std::vector<SliceInfo>& slices() const;
   /// The number of slices that are in memory, or will be loaded with the index.
   [[nodiscard]] std::uint32_t kept_slices() const;
-  /// Keeps the first `count` slices in memory, or all if there are fewer; reads missing ones from the metadata file. If the
-  /// index is not in memory, the slices are read later, with the index. If reading fails (kIoError, kCorruption), nothing
-  /// changes. Returns the old filter, or null if nothing changed. Readers may still use the old filter: keep it until all
-  /// current EpochGuards have ended. One thread at a time may call this.
+  /// Keeps the first `count` slices in memory, or all slices if there are fewer. Reads missing slices from the metadata file; if
+  /// the index is not in memory, they are read later, with the index. After kIoError or kCorruption nothing has changed. Returns
+  /// the old filter, or null if nothing changed. Readers may still use the old filter: keep it until all current EpochGuards have
+  /// ended. One thread at a time may call keep_slices().
   Result<std::shared_ptr<const void>> keep_slices(std::uint32_t count);
 
  private:

@@ -23,8 +23,8 @@ namespace ebbtide {
 
 struct TableReaderImpl {
   // --- constant after construction
-  TableReader* reader = nullptr;        ///< the reader whose data this is
-  const TableLookup* lookup = nullptr;  ///< the TableReader; stored in references to large values
+  TableReader* reader = nullptr;        ///< the reader that owns this object
+  const TableLookup* lookup = nullptr;  ///< `reader` as a TableLookup, for references to large values
   TableReaderOptions options;
   TableFiles files;
   std::string data_path, metadata_path;
@@ -40,19 +40,19 @@ struct TableReaderImpl {
   // --- unloaded and loaded again: read without a lock, under an EpochGuard or a pin
   mutable std::atomic<const TableIndex*> index{nullptr};
   mutable std::atomic<const LoadedFilter*> filter{nullptr};  ///< never null; while the index is not in memory, it denies no key
-  mutable std::atomic<std::uint8_t> searches{0};             ///< 0 to 2; see searched() and take_hot()
+  mutable std::atomic<std::uint8_t> searches{0};  ///< searches since the load, at most 2 = hot (searched(), take_hot())
 
   std::atomic<std::uint32_t> wanted_slices{kAllSlices};  ///< slices that the next load keeps; changed under `mutex`
   std::atomic<bool> abandoned{false};                    ///< the files may be unlinked: missing files are no damage
   mutable std::atomic<bool> failed{false};
-  mutable Status why;  ///< if `failed`: the reason, then constant
+  mutable Status why;  ///< the reason if `failed` is true; then constant
 
   mutable Mutex loading;  ///< locked while the index is read; lock it before `mutex`
   mutable Mutex mutex;
   mutable std::shared_ptr<const TableIndex> index_owner GUARDED_BY(mutex);
   mutable std::shared_ptr<const LoadedFilter> filter_owner GUARDED_BY(mutex);
   mutable std::uint32_t pins GUARDED_BY(mutex) = 0;
-  // Large values that callers of read_large() still hold.
+  // Large values that callers of read_large() still hold, so that other callers share them.
   mutable std::vector<std::pair<std::uint64_t, std::weak_ptr<const std::string>>> large
       GUARDED_BY(mutex);  ///< pairs of offset and value
 
@@ -60,7 +60,7 @@ struct TableReaderImpl {
   struct InCache {
     std::list<const TableReaderImpl*>::iterator place{};
     std::uint64_t bytes = 0;
-    std::atomic<bool> listed{false};  ///< stored last; false: the cache does not list the table, and may be destroyed
+    std::atomic<bool> listed{false};  ///< true if the cache lists the table; only then the destructor may use the cache
   };
   mutable InCache in_cache;
 
@@ -72,12 +72,12 @@ struct TableReaderImpl {
   /// Checks `bytes`, the content of the metadata file, and the data file, and puts index and filter into memory. If `described`
   /// is not null, sets it to the statistics in the metadata file.
   Status load(Bytes bytes, TableStats* described) const REQUIRES(loading);
-  /// See TableReader::pinned().
+  /// Carry out TableReader::pinned() and pinned_if_loaded().
   Result<std::shared_ptr<TableReader>> pinned() const EXCLUDES(loading, mutex);
   Result<std::shared_ptr<TableReader>> pinned(MissSet* misses) const EXCLUDES(loading, mutex);
   std::shared_ptr<TableReader> pinned_if_loaded() const EXCLUDES(mutex);
-  /// Like pinned_if_loaded(). If the index is not in memory, sets wanted_slices to `count`. Does both under one lock, so that a
-  /// concurrent load either keeps `count` slices or has ended before.
+  /// Like pinned_if_loaded(). If the index is not in memory, sets wanted_slices to `count`. Check and change happen under one
+  /// lock, so a concurrent load keeps `count` slices, or has ended before the call.
   std::shared_ptr<TableReader> pinned_or_wanting(std::uint32_t count) EXCLUDES(mutex);
   /// Returns the index for a search, and reads it if it is not in memory. The calling thread must hold an EpochGuard. Returns
   /// null if the index cannot be read; *status has the error. If `misses` is not null, the call does not read: if the index is
@@ -93,8 +93,8 @@ struct TableReaderImpl {
   /// unreadable table is empty.
   [[nodiscard]] const TableIndex& held() const;
   /// Counts a search for the index cache's CLOCK. The first search after a load, which caused the load, does not make the table
-  /// hot; the second does. `ahead`: the search is a prefetch. It does not count as the first search, since the get() that
-  /// mostly follows does.
+  /// hot; the second does. `ahead`: the search is a prefetch, which does not count as the first search, since the get() that
+  /// mostly follows counts.
   void searched(bool ahead) const {
     const std::uint8_t now = searches.load(std::memory_order_relaxed);
     if (now == 1 || (now == 0 && !ahead)) searches.store(static_cast<std::uint8_t>(now + 1), std::memory_order_relaxed);
@@ -115,9 +115,9 @@ struct TableReaderImpl {
 
   /// Decodes the content of the metadata file. Returns kCorruption if it is not the file that the manifest names.
   [[nodiscard]] Result<TableMetadata> check_metadata(Bytes bytes) const;
-  /// See TableInspector::load_metadata().
+  /// Carries out TableInspector::load_metadata().
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
-  /// See TableLookup::filter().
+  /// Carries out TableLookup::filter().
   [[nodiscard]] std::shared_ptr<const LoadedFilter> loaded_filter() const {
     MutexLock lock(mutex);
     return filter_owner;

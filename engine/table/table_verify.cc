@@ -21,7 +21,7 @@ class Verifier {
     if (!loaded.is_ok()) return error(loaded.status());
     m_ = std::move(loaded).value();
     if (!(m_.stats == r_.stats)) error("properties differ from the manifest's");
-    // Loads all slices, also those that the open table does not have in memory, so that all are checked.
+    // Loads all slices, so that slices that the open table does not have in memory are checked, too.
     filter_ = LoadedFilter::load(m_, LoadedFilter::kMaxSlices);
     counted_.applied_seq = m_.stats.applied_seq;
     counted_.points_at = m_.stats.points_at;

@@ -91,7 +91,7 @@ void TileBuilder::split(std::uint64_t page_bytes, TilePages* out) const {
     }
   }
   std::sort(values.begin(), values.end());
-  // A tile that is not full (the last one of a table) gets fewer pages, not smaller ones, since each page takes whole blocks of
+  // A tile that is not full (the last tile of a table) gets fewer pages, not smaller pages, since each page takes whole blocks of
   // the file system.
   const std::uint64_t wanted = std::clamp<std::uint64_t>((bytes() + page_bytes - 1) / page_bytes, 1, pages_per_tile_);
   const std::uint64_t pages = std::min<std::uint64_t>(wanted, values.size());

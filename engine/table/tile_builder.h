@@ -1,7 +1,7 @@
 // Collects the entries of one delete tile and decides which page each entry goes to.
 //
-// The tile takes entries in sort-key order until it is full. All versions of a key go into one tile, unless they alone far
-// exceed its size. The tile's values are then sorted by delete key, values without a stamp last, and cut into h parts with
+// The tile takes entries in sort-key order until it is full. All versions of a key go into one tile, unless their bytes alone far
+// exceed a tile's size. The tile's values are then sorted by delete key, values without a stamp last, and cut into h parts with
 // equal numbers of entries. Each part, sorted by sort key again, is a page. For h > 1 the tile's tombstones form one more page.
 // Tombstones stay longer than the values around them, so a page with tombstones among its values could not be dropped.
 #pragma once
@@ -37,7 +37,7 @@ class TileBuilder {
   [[nodiscard]] Bytes last_key() const { return entries_.back().entry.key; }
   /// Returns the approximate bytes of the tile's pages before compression.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_ - entries_.size() * prefix_bytes_; }
-  /// Returns what bytes() would be if `entry` were added.
+  /// Returns the result that bytes() would have after add(`entry`).
   [[nodiscard]] std::uint64_t bytes_with(const Entry& entry) const;
   /// Distributes the entries over pages. Requires at least one entry. `page_bytes`: the intended bytes of a page before
   /// compression.
@@ -46,7 +46,7 @@ class TileBuilder {
  private:
   Bytes copy(Bytes bytes);
   static std::uint64_t entry_bytes(const Entry& entry);
-  /// Returns what prefix_bytes_ becomes if `key` is added. Requires at least one entry.
+  /// Returns the value of prefix_bytes_ after `key` is added. Requires at least one entry.
   [[nodiscard]] std::size_t prefix_with(Bytes key) const;
 
   const std::uint32_t pages_per_tile_;

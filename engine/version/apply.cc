@@ -26,7 +26,7 @@ void add_run(Version* version, const TreeEdit::AddedRun& added) {
   version->next_run = std::max(version->next_run, added.id + 1);
 }
 
-/// Fills by_number if it lacks files of the runs: in versions that code builds by hand, and before the first edit of a version.
+/// Fills by_number if it lacks files of the runs. Only versions that were built by hand, or that have had no edit, lack files.
 void number_files(Version* version) {
   if (version->is_numbered()) return;
   std::vector<NumberedFile> files;
@@ -143,8 +143,8 @@ Status set_cursor(Version* version, int level, const std::string& key) {
 }
 
 // The key of a cursor may be deleted, and must then be purged in time. So a cursor stays only while its key is the smallest key
-// of a file of its level: the file's deadline then covers the cursor. Otherwise it moves to the next such key, where round robin
-// would continue.
+// of a file of its level: the file's deadline then covers the cursor. Otherwise the cursor moves to the smallest key of the next
+// file, where round robin would continue.
 void move_cursors(Version* version) {
   for (std::size_t level = 0; level < version->cursors.size(); ++level) {
     std::string& cursor = version->cursors[level];
@@ -160,9 +160,9 @@ void move_cursors(Version* version) {
   while (!version->cursors.empty() && version->cursors.back().empty()) version->cursors.pop_back();
 }
 
-// Concurrent jobs may have found different common prefixes of all keys; the version keeps the common prefix of these prefixes. It
-// may be all or most of a key that must be purged in time. So it is removed with the last file that has it in its bounds: the
-// deadline of that file covers it.
+// Concurrent jobs may have found different common prefixes of all keys; the version keeps the common prefix of these prefixes.
+// That prefix may be all or most of a key that must be purged in time. So it is removed with the last file whose bounds begin
+// with it: until then, the deadline of that file covers the prefix.
 void change_key_space(Version* version, const TreeEdit& edit) {
   std::optional<std::string>& mine = version->key_space;
   if (edit.key_space && mine) {

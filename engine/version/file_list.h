@@ -1,5 +1,5 @@
-// The files of a run, as a list whose versions share their chunks. Chunks keep sums and shapes, which planners and edits need
-// often.
+// The files of a run, as a list of immutable chunks. Lists of different versions share chunks that have not changed. Chunks keep
+// sums and shapes, which planners and edits need often.
 //
 // A version of a tree differs from the next one in a few chunks of a few runs. Data computed from a chunk is kept with the chunk:
 // sums, and the shapes of its files for policies. So an edit costs time in proportion to its changes, and the next plan uses the
@@ -28,8 +28,8 @@ struct FileSums {
   std::uint64_t files_with_dead = 0;  ///< files that have dead bytes
   std::uint64_t quarantined = 0;      ///< number of quarantined files
   std::uint64_t ranged = 0;           ///< number of files with range tombstones
-  std::uint64_t collections = 0;      ///< compact entries and headers; an upper bound
-  std::uint64_t headers = 0;          ///< headers of large collections; an upper bound
+  std::uint64_t collections = 0;      ///< upper bound of the number of compact entries and headers
+  std::uint64_t headers = 0;          ///< upper bound of the number of headers of large collections
   Millis oldest_obligation = 0;       ///< the oldest FileMeta::oldest_obligation; 0 = none
   Millis lingering_birth = 0;         ///< the oldest FileMeta::lingering_birth; 0 = none
   Millis min_expiry = 0;              ///< the smallest expiry in any file; 0 = none
@@ -41,8 +41,8 @@ struct FileSums {
 
 using FileList = SharedList<FileMetaPtr, FileSums>;
 
-/// Returns the shapes of a chunk's files with the deadlines of `rule` (null: none), as FileMeta::shape() has them. A sealed chunk
-/// keeps the last results: the same arguments, or a later `now` before the next expiry, get the same shapes. Thread-safe.
+/// Returns FileMeta::shape() of a chunk's files, with the deadlines of `rule` (null: none). A sealed chunk keeps the last result,
+/// and returns it again for the same arguments, or for a later `now` before the next expiry. Thread-safe.
 [[nodiscard]] FileShapes::ChunkPtr shapes_of(const FileList::Chunk& chunk, Millis now, const SharedRecords& records,
                                              const DeadlineRule* rule);
 

@@ -80,7 +80,7 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
     out.oldest_birth = older(out.oldest_birth, stats.min_expiry);
   }
   if (const Millis birth = records_birth(stats, records); birth != 0) {
-    ++out.dead;  // the number of covered entries is unknown, too, and may be 0
+    ++out.dead;  // stands for the entries that records cover: their number is unknown, and may be 0
     out.oldest_birth = older(out.oldest_birth, birth);
   }
   if (delete_deadline != 0 && out.oldest_birth != 0) {

@@ -9,7 +9,7 @@
 
 namespace ebbtide {
 
-/// Immutable once in a Version. The two checksums detect swapped and stale files.
+/// Immutable once a Version has the table. The two checksums detect swapped and stale files.
 struct FileMeta {
   FileNum data_file = kNoFile;  ///< identifies the table
   FileNum metadata_file = kNoFile;
@@ -22,7 +22,7 @@ struct FileMeta {
   Millis dead_birth = 0;            ///< oldest birth of the deletes whose dead bytes are not punched yet; 0 = all are punched
 
   /// The damage that was found in the files; "" = none. A damaged table is quarantined: no plan reads or replaces it, and it may
-  /// hold any entry of its range. encode() leaves this out; TreeEdit::quarantined has it.
+  /// hold any entry of its range. encode() leaves this field out; TreeEdit::quarantined has it.
   std::string damage;
 
   [[nodiscard]] bool quarantined() const { return !damage.empty(); }
@@ -39,14 +39,14 @@ struct FileMeta {
   void encode(std::string* out) const;
   /// Decodes all of `in`; returns kCorruption if it is malformed.
   static Result<FileMeta> decode(Bytes* in);
-  /// Returns the file as policies see it. `delete_deadline` 0 = none. Births of records that may cover entries count like those
-  /// of tombstones. Births of lingering names and dead bytes do not count, since these are purged without a merge
-  /// (planner::names).
+  /// Returns the file as policies see it. `delete_deadline`: in ms, 0 = none. Births of records that may cover entries count like
+  /// those of tombstones. Births of lingering names and dead bytes do not count, since names and dead bytes are purged without a
+  /// merge (planner::names).
   [[nodiscard]] FileShape shape(Millis delete_deadline, Millis now, const RecordSet& records = *no_records()) const;
   bool operator==(const FileMeta&) const = default;
 };
 
-/// Returns the oldest birth of the records that may cover entries of a table; 0 = no record can.
+/// Returns the oldest birth of the records that may cover entries of a table; 0 = no record may cover one.
 Millis records_birth(const TableStats& stats, const RecordSet& records);
 
 using FileMetaPtr = std::shared_ptr<const FileMeta>;

@@ -2,15 +2,15 @@
 //
 // A memtable is larger than its flush: in memory an entry has a node, indexes and a plain value; in a table the entry is packed
 // and compressed. If memtable_size were the unit, data that compresses to a tenth would have levels ten times too large for their
-// input, and each flush would rewrite ten times its share. So flushes are measured.
+// input. Each flush would then cause ten times too many bytes of merges. So flushes are measured.
 //
 // Weights: a flush is weighted by how full its memtables were, and its bytes are scaled to full memtables. So a memtable that was
 // flushed early (by a deadline, a command or lack of memory) counts as a smaller sample. The average is the plain mean of the
 // first few full memtables, then an exponential average.
 //
 // Hysteresis: the value in use changes only when the average differs from it by a quarter, so that levels at their bounds do not
-// appear and disappear with every flush. The manifest stores it as a share of memtable_size (TreeEdit::flush_share). So level
-// sizes change at once after a restart with another memtable_size.
+// appear and disappear with every flush. The manifest stores the value in use as a share of memtable_size
+// (TreeEdit::flush_share). So level sizes change at once after a restart with another memtable_size.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct FlushShare {
 /// The moving average for one tree. Not thread-safe.
 class FlushSize {
  public:
-  /// Adds one flush. `full_memtables`: the sum of how full its memtables were (1 for a full or overfull memtable). `written`: the
-  /// bytes of its tables. `in_force`: the tree's present share, 0 = none. Returns the new share if it changes.
+  /// Adds one flush. `full_memtables`: the sum of the filled fractions of its memtables (1 for a full or overfull memtable).
+  /// `written`: the bytes of its tables. `in_force`: the tree's present share, 0 = none. Returns the new share if it changes.
   std::optional<std::uint32_t> add(double full_memtables, std::uint64_t written, std::uint64_t memtable_size,
                                    std::uint32_t in_force);
 

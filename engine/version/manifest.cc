@@ -197,7 +197,7 @@ Result<std::unique_ptr<ManifestWriter>> ManifestWriter::create(FileSystem& fs, c
   if (status.is_ok()) status = fs.sync_dir(dir);
   if (!status.is_ok()) {
     writer.reset();
-    (void)fs.unlink(path);  // best effort: CURRENT does not name the file, and the next open removes it
+    (void)fs.unlink(path);  // an error is harmless: CURRENT does not name the file, and the next open removes it
     return status;
   }
   return writer;

@@ -3,9 +3,9 @@
 //
 // A record is valid once it is synced. After that sync a *seal* is appended: a few bytes that state that everything before the
 // seal was durable. Seals need no sync of their own; they distinguish damage from a crash. If bytes do not form a record and no
-// seal follows, they are the rest of a write that was never acknowledged, and are ignored. If a seal follows anywhere, the bytes
-// were durable, so the disk has lost data: kCorruption. Without seals a flipped bit in the last record would silently undo an
-// edit.
+// seal follows, the bytes belong to an interrupted write that was never acknowledged, and are ignored. If a seal follows
+// anywhere, the bytes were durable, so the disk has lost data: kCorruption. Without seals a flipped bit in the last record would
+// silently undo an edit.
 #pragma once
 
 #include <functional>

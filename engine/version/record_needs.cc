@@ -16,7 +16,7 @@ namespace {
 constexpr Millis kSameTime = 60'000;
 constexpr std::size_t kFewRecords = 64;
 
-/// Finds the records of one version that can be removed or merged.
+/// Finds the records of one tree that can be removed or merged.
 class Tidying {
  public:
   Tidying(const RecordSet& records, const RecordNeeds& needs) : records_(records), needs_(needs) {}
@@ -203,7 +203,7 @@ bool RecordKeeper::plan(const std::map<TreeId, VersionPtr>& before, const std::m
     changed.leave_out_moved();
     std::erase_if(changed.records, [&](const Record& record) { return now->records->find(record.seq) == nullptr; });
     suspects.arrived = std::move(changed.records);
-    suspects.all_merge = was == nullptr || was->records->size() <= kFewRecords;  // up to kFewRecords, not all are merged yet
+    suspects.all_merge = was == nullptr || was->records->size() <= kFewRecords;  // few records: mergeable ones may remain
     suspects.all_needs = known == needs_.end();
     suspects.freed = changed.removed;
     needs = suspects.all_needs ? RecordNeeds(*now) : known->second.changed(std::move(changed.removed), std::move(changed.added));

@@ -1,12 +1,12 @@
 // Finds the records (secondary range tombstones) of a tree that are no longer needed, and those that can be merged.
 //
-// A file needs a record if the file may have an entry that the record covers. That is so if their ranges of delete keys overlap,
-// and the record is newer than the file's smallest seq and its applied_seq. The version's files include the inputs of running
-// jobs, and entries of memtables are newer than every record of the version. So a record that no file needs is removed.
+// A file needs a record if the file may have an entry that the record covers: if the delete keys of file and record overlap, and
+// the record's seq is above the file's smallest seq and its applied_seq. The version's files include the inputs of running jobs,
+// and entries of memtables are newer than every record of the version. So a record that no file needs is removed.
 //
-// RecordNeeds has the files of a tree as intervals in a tree like the records' own (deletes/record_tree.h). A search through
-// records skips a subtree if one file needs all of its records. So the time depends on the edit, not on the number of records:
-// only records that a removed file needed, and records that the edit adds, are examined.
+// RecordNeeds has the files of a tree as intervals in a search tree (deletes/record_tree.h), as the records are. A search through
+// the records skips a subtree if one file needs all of the subtree's records. So the time depends on the edit, not on the number
+// of records: only records that a removed file needed, and records that the edit adds, are examined.
 #pragma once
 
 #include <map>
@@ -25,15 +25,15 @@ class RecordNeeds {
   RecordNeeds() = default;
   explicit RecordNeeds(const Version& version);
 
-  /// Sets `out` to the file as an interval: its delete keys, the seq that a record must exceed, and, in the field `birth`, its
-  /// number. Returns false if the file has no delete key, and so needs no record.
+  /// Sets `out` to the file as an interval: the file's delete keys, the seq that a record must exceed, and, in the field `birth`,
+  /// the file's number. Returns false if the file has no delete key, and so needs no record.
   static bool interval_of(const FileMeta& file, Record* out);
   /// Returns a copy without the files `removed` and with the files `added`, both as intervals. The removed files must be in this
   /// object.
   [[nodiscard]] RecordNeeds changed(std::vector<Record> removed, std::vector<Record> added) const;
 
   [[nodiscard]] bool needs(const Record& record) const { return needs_over(record.lo, record.hi, record.seq); }
-  /// Returns true if one file needs every record of the part. False does not mean that some record is not needed.
+  /// Returns true if one file needs every record of the part. If false, different files may still need all of them.
   [[nodiscard]] bool needs_all(const RecordPart& part) const { return needs_over(part.max_lo, part.min_hi, part.min_seq); }
 
  private:
@@ -41,9 +41,9 @@ class RecordNeeds {
   RecordTree<ByRange> files_;
 };
 
-/// Records that a version no longer needs, and records to merge; `removed` and `added` are as in TreeEdit. A record subsumed by a
-/// newer record is merged into it, with its birth. This is safe since every reader of this version has a seq above all of its
-/// records.
+/// Changes of a version's records: records that no file needs are removed, and a record that a newer record subsumes is merged
+/// into the newer one, which takes over its birth. Merging is safe since every reader of this version has a seq above all of the
+/// version's records. `removed` and `added` are as in TreeEdit.
 struct RecordChanges {
   std::vector<SeqNum> removed;
   std::vector<Record> added;
@@ -51,10 +51,10 @@ struct RecordChanges {
 
 /// The records that an edit may have made unnecessary.
 struct RecordSuspects {
-  bool all_needs = false;         ///< true: any record may be unnecessary; false: only those that `freed` needed, and `arrived`
+  bool all_needs = false;         ///< true: any record may be unneeded; false: only records that `freed` needed, and `arrived`
   std::vector<Record> freed{};    ///< removed or changed files, as intervals
-  bool all_merge = false;         ///< true: any two records may be merged; false: only into those in `arrived`
-  std::vector<Record> arrived{};  ///< records that may subsume others
+  bool all_merge = false;         ///< true: any record may subsume others; false: only records in `arrived`
+  std::vector<Record> arrived{};  ///< new records, which may subsume others
 };
 /// Examines `suspects` among `records`, which include `suspects.arrived`.
 RecordChanges tidy_records(const RecordSet& records, const RecordNeeds& needs, const RecordSuspects& suspects);
@@ -65,8 +65,8 @@ RecordChanges tidy_records(const Version& version);
 class RecordKeeper {
  public:
   /// Appends to `edits` the removals and merges of records that these edits make possible. `before`, `after`: the trees without
-  /// and with the edits. If several edits change one tree, the last one gets the changes. This object takes them into account
-  /// once note_committed() is called. Returns true if it has changed `edits`.
+  /// and with the edits. If several edits change one tree, the last edit gets the changes. The keeper's own state changes only
+  /// with note_committed(). Returns true if `edits` has changed.
   bool plan(const std::map<TreeId, VersionPtr>& before, const std::map<TreeId, VersionPtr>& after, std::vector<TreeEdit>* edits);
   /// Call after the edits of the last plan() call were committed.
   void note_committed();

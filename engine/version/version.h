@@ -35,24 +35,25 @@ struct Version {
   TreeId tree = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
   std::vector<Run> runs;                 ///< newest first
-  NumberedFiles by_number;               ///< the same files, for find(); may be unset before the first edit
+  NumberedFiles by_number;               ///< the files of all runs, for find(); may be unset before the first edit
   SeqNum flushed_seq = 0;                ///< every operation of this tree up to this seq is in tables or records
   SharedRecords records = no_records();  ///< secondary range tombstones that may still cover entries in the tables
   std::vector<std::string> cursors;  ///< for each level: the smallest key of one of its files, where round robin continues, or ""
-  /// Persisted count of flushes; see TreeShape::flushes.
+  /// Persisted count of flushes (TreeShape::flushes).
   std::uint64_t flushes = 0;
-  /// Persisted number of levels; see TreeShape::levels.
+  /// Persisted number of levels (TreeShape::levels).
   int levels = 0;
   /// Bytes of a full memtable's flush as a share of memtable_size (FlushShare); 0 = not measured yet.
   std::uint32_t flush_share = 0;
   std::optional<DeadlineRule> deadlines{};  ///< not set: the manifest has no deadlines yet
-  /// The common prefix of all keys that were partitioned by global range (compaction/partitions.h); none: there was no such
-  /// merge. The prefix only becomes shorter. It may be a part of a purged key, so it is removed with the last file that has it in
-  /// its bounds.
+  /// The common prefix of all keys that merges have partitioned by global range (compaction/partitions.h); no value: there was no
+  /// such merge. The prefix only becomes shorter. Since it may be a part of a purged key, it is removed with the last file whose
+  /// bounds begin with it.
   std::optional<std::string> key_space{};
   RunId next_run = 1;
 
-  /// Deletes born by this time are treated as overdue, to reduce the number of records; 0 = none. For TreeShape::purge_before.
+  /// Returns the value for TreeShape::purge_before: deletes born by this time are treated as overdue, so that compactions reduce
+  /// the number of records to kManyRecords; 0 = no delete is.
   [[nodiscard]] Millis overdue_before() const {
     return records->size() <= kManyRecords ? 0 : records->at(records->size() - kManyRecords - 1).birth;
   }
@@ -67,7 +68,7 @@ struct Version {
   [[nodiscard]] FileSums sums() const;  ///< sums over all files
 
   /// Returns the tree as policies see it, with the deadlines of `rule`, or without deadlines if `rule` is null. No file is marked
-  /// as busy. The result shares most of its memory with the shapes of earlier versions. For `memtable_size` see shape().
+  /// as busy. The result shares most of its memory with the shapes of earlier versions. `memtable_size`: as in shape().
   [[nodiscard]] TreeShape shape_at(std::uint64_t memtable_size, std::uint64_t file_bytes, Millis now,
                                    const DeadlineRule* rule = nullptr) const;
 

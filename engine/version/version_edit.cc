@@ -25,11 +25,12 @@ enum EditTag : std::uint32_t {
   kLastSeq = 6,
   kTimeMark = 7,
   kDatabasesSeq = 8,
-  // If a reader skips it: a damaged part of the log counts as needed unless the flushed seqs of all trees are past it.
+  // If a reader skips this field: a damaged part of the log counts as needed unless the flushed seqs of all trees are past the
+  // part.
   kCompleteSeq = 1 | kMaySkip,
-  kNewestLog = 2 | kMaySkip,  // if skipped: the removal of the newest segment may look like the log's end
-  kBootMark = 3 | kMaySkip,   // if skipped: engine time begins at the mark
-  kWriter = 4 | kMaySkip,     // nothing depends on it
+  kNewestLog = 2 | kMaySkip,  // if a reader skips this field: the removal of the newest segment may go unnoticed
+  kBootMark = 3 | kMaySkip,   // if a reader skips this field: engine time begins at the mark
+  kWriter = 4 | kMaySkip,     // readers need not know this field: it is for people
 };
 enum TreeTag : std::uint32_t {
   kId = 1,
@@ -48,10 +49,10 @@ enum TreeTag : std::uint32_t {
   kRemovedRecord = 14,
   kAddedRecord = 15,
   kPunched = 16,
-  kFlushShare = 1 | kMaySkip,   // if a reader skips it: the unit of level capacities is memtable_size
-  kDeadlines = 2 | kMaySkip,    // if a reader skips it: pending deletes have only the configured deadline
-  kKeySpace = 3 | kMaySkip,     // if a reader skips it: partitions begin at other keys for a while
-  kQuarantined = 4 | kMaySkip,  // if a reader skips it: the next read or merge finds the damage again
+  kFlushShare = 1 | kMaySkip,   // if a reader skips this field: the unit of level capacities is memtable_size
+  kDeadlines = 2 | kMaySkip,    // if a reader skips this field: pending deletes have only the configured deadline
+  kKeySpace = 3 | kMaySkip,     // if a reader skips this field: partitions begin at other keys for a while
+  kQuarantined = 4 | kMaySkip,  // if a reader skips this field: the next read or merge finds the damage again
 };
 
 // --- writing
@@ -144,7 +145,7 @@ class Field {
   }
   /// Returns the rest of the payload, for a field that consists of fields.
   Bytes rest() { return std::exchange(in_, Bytes()); }
-  /// Sets an optional value. If it is set already, good() returns false.
+  /// Sets `out`, an optional value of the edit. If `out` has a value already, good() returns false: fields must not repeat.
   template <typename T>
   void once(std::optional<T>* out, std::uint64_t value) {
     if (out->has_value()) good_ = false;

@@ -14,10 +14,10 @@ namespace ebbtide {
 /// The greatest length of FileMeta::damage.
 inline constexpr std::size_t kMaxDamageText = 1024;
 
-/// The reading of the boot clock at which engine time reaches its persisted mark. Engine time continues from it after the process
-/// was killed, if the machine was not rebooted.
+/// The reading of the boot clock at which engine time reaches its persisted mark. After a restart of the process in the same boot
+/// of the machine, engine time continues from this reading.
 struct BootMark {
-  std::uint64_t boot = 0;  ///< names the boot of the machine; 0 = unknown
+  std::uint64_t boot = 0;  ///< identifies a boot of the machine; 0 = unknown
   Millis at = 0;           ///< reading of that boot's clock at which engine time reaches the mark
   bool operator==(const BootMark&) const = default;
 };
@@ -31,8 +31,8 @@ struct TreeEdit {
   struct AddedRun {
     RunId id = 0;
     int level = 0;
-    /// The new run is placed just before (newer than) this run; 0 = it is the oldest of all. If that run was removed since the
-    /// edit was made, the new run becomes the newest of its level.
+    /// The new run is placed just before (newer than) the run `before`; 0 = the new run is the oldest of all. If the run `before`
+    /// was removed since the edit was made, the new run becomes the newest of its level.
     RunId before = 0;
     bool newest = false;  ///< the new run becomes the newest of its level, whatever `before` is: for flushes
     bool operator==(const AddedRun&) const = default;
@@ -46,14 +46,14 @@ struct TreeEdit {
   std::vector<RunId> removed_runs;               ///< runs that are empty after the other changes; applied last
   std::vector<std::pair<RunId, int>> relabeled;  ///< run, and its new level
   std::vector<SeqNum> removed_records;           ///< seqs of the removed records
-  std::vector<Record> added_records;             ///< applied after the removals, so that an edit can change the birth of a record
+  std::vector<Record> added_records;             ///< applied after removed_records, so that an edit can replace a record
   std::optional<SeqNum> flushed_seq;
   std::vector<std::pair<int, std::string>> cursors;
   std::optional<std::uint64_t> flushes;
   std::optional<int> levels;
   std::optional<std::uint32_t> flush_share;
   std::optional<DeadlineRule> deadlines;  ///< the new deadline, and earlier deadlines that still apply to pending deletes
-  /// See Version::key_space; applied after the files: the result is the common prefix of the old and this one.
+  /// Changes Version::key_space, after files were added and removed, to the common prefix of its old value and this one.
   std::optional<std::string> key_space;
   std::optional<RunId> next_run;
   bool operator==(const TreeEdit&) const = default;
@@ -76,7 +76,7 @@ struct VersionEdit {
   /// The version of the program that wrote the manifest; only its snapshot has it. For people and tools; readers ignore it.
   std::optional<std::string> writer;
 
-  /// engine/docs/formats.md has the grammar.
+  /// Appends the edit to `out` in the format of manifest records (engine/docs/formats.md).
   void encode(std::string* out) const;
   /// Returns kCorruption, with the byte, if the edit is malformed; kUnsupported if it has a field of a newer version that may not
   /// be skipped.
@@ -96,9 +96,9 @@ Status change_in_place(Version* version, const TreeEdit& edit);
 /// Computes the sums of all changed chunks of files. Call it before other threads get the version.
 void seal(Version* version);
 
-/// Gives the added runs of `edit` new ids if `base` has given theirs to other runs since the edit was made (two jobs that end at
-/// the same time). In an edit, an id at or above the next_run of the version from which the edit was made always means a run that
-/// the edit adds.
+/// Gives the added runs of `edit` new ids if `base` has given their ids to other runs since the edit was made (two jobs that end
+/// at the same time). In an edit, an id at or above the next_run of the version from which the edit was made always means a run
+/// that the edit adds.
 void renumber_added_runs(const Version& base, TreeEdit* edit);
 
 }  // namespace ebbtide

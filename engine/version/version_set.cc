@@ -29,7 +29,7 @@ struct VersionSet::Impl {
   RecordKeeper records;
   std::atomic<FileNum> next_file{1};
   std::atomic<TreeId> next_tree{1};
-  FileNum manifest = kNoFile;  ///< the manifest that CURRENT named when last read or written
+  FileNum manifest = kNoFile;  ///< the manifest that CURRENT named when CURRENT was last read or written
   std::uint64_t manifest_bytes = 0;
   std::uint64_t snapshot_bytes = 0;
   std::unique_ptr<ManifestWriter> writer;  ///< null: the next commit begins a new manifest
@@ -73,7 +73,7 @@ struct VersionSet::Impl {
     writer.reset();
     auto created = ManifestWriter::create(fs, dir, file, snapshot_record());
     if (!created.is_ok()) {
-      leftovers.push_back(file);  // if the file could not be unlinked, the next roll tries again
+      leftovers.push_back(file);  // create() may have failed to unlink the file: then the next roll unlinks it
       return bad = created.status().with_context("new manifest");
     }
     if (Status status = write_current(fs, dir, file); !status.is_ok()) {
@@ -149,8 +149,8 @@ Result<std::unique_ptr<VersionSet>> VersionSet::open(FileSystem& fs, const std::
     return Status::corruption(join_path(dir, kCurrentFileName) + ": offset 0: names " + path + ", which does not exist");
   TRY(impl->read());
   TRY(impl->look_around());
-  // If the last process was killed between a write and its sync, the content read here may be only in memory. Files that the
-  // manifest does not name are about to be unlinked, so the manifest must be durable first.
+  // If the last process was killed between a write and its sync, the content read here may be only in the system page cache.
+  // Files that the manifest does not name are about to be unlinked, so the manifest must be durable first.
   TRY(fs.sync_file(path));
   TRY(fs.sync_dir(dir));
   return std::unique_ptr<VersionSet>(new VersionSet(std::move(impl)));

@@ -36,20 +36,21 @@ class VersionSet {
   static Result<std::unique_ptr<VersionSet>> open(FileSystem& fs, const std::string& dir);
   ~VersionSet();
 
-  /// Logs the edit, syncs, then makes it current. Sets next_file and next_tree, renumbers added runs whose ids were used since
-  /// (renumber_added_runs), and adds changes of records (tidy_records) to the trees that the edit changes. After an I/O error the
-  /// state in memory is unchanged, and every commit() fails until a roll() succeeds. If the edit cannot be applied, returns
-  /// kCorruption: nothing was written, and the next commit() works.
+  /// Appends the edit to the manifest, syncs, then applies the edit to the state in memory. Before that, sets next_file and
+  /// next_tree, renumbers added runs whose ids other edits have used (renumber_added_runs), and adds changes of records
+  /// (tidy_records) to the trees that the edit changes. After an I/O error the state in memory is unchanged, and every commit()
+  /// fails until a roll() succeeds. If the edit cannot be applied, returns kCorruption: nothing was written, and the next
+  /// commit() works.
   Status commit(VersionEdit edit);
   /// Begins a new manifest with a snapshot of the state, makes CURRENT name it, and unlinks the old manifests. After an error
   /// every commit() fails until a roll() succeeds.
   Status roll();
 
-  /// The whole state as the first record of a manifest, for ManifestWriter::create().
+  /// Returns the whole state as the first record of a manifest, for ManifestWriter::create().
   [[nodiscard]] std::string snapshot_record();
 
   [[nodiscard]] const std::map<TreeId, VersionPtr>& trees() const;
-  [[nodiscard]] VersionPtr tree(TreeId id) const;  ///< null if there is none
+  [[nodiscard]] VersionPtr tree(TreeId id) const;  ///< returns null if there is no tree with this id
   [[nodiscard]] const std::map<DatabaseId, TreeId>& databases() const;
   [[nodiscard]] SeqNum databases_seq() const;
   [[nodiscard]] const VersionState& state() const;
@@ -69,7 +70,7 @@ class VersionSet {
   TreeId new_tree();
   /// A number greater than that of every tree so far. Thread-safe.
   [[nodiscard]] TreeId tree_limit() const;
-  /// For recovery: from now on this number, and all smaller ones, count as used.
+  /// For recovery: from now on this number, and all smaller numbers, count as used.
   void mark_file_used(FileNum file);
   void mark_tree_used(TreeId tree);
 

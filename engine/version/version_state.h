@@ -1,4 +1,4 @@
-// The state that a manifest describes, which is the sum of its edits, as a value. Pure. The version set and the tools use it.
+// The state that a manifest describes: the sum of its edits, as a value. Pure. The version set and the tools use this state.
 #pragma once
 
 #include <map>
@@ -13,13 +13,13 @@ struct VersionState {
   FileNum next_file = 1;  ///< every smaller number may be in use
   TreeId next_tree = 1;
   FileNum oldest_log = kNoFile;
-  /// Newest segment that an edit has named; kNoFile if none has. If it is less than oldest_log, it is no longer needed.
+  /// Newest segment that an edit has named; kNoFile if no edit has named one. A segment older than oldest_log is not needed.
   FileNum newest_log = kNoFile;
   SeqNum last_seq = 0;
   SeqNum databases_seq = 0;
   SeqNum complete_seq = 0;
   Millis time_mark = 0;
-  BootMark boot_mark;  ///< belongs to time_mark
+  BootMark boot_mark;  ///< reading of the boot clock at which engine time reaches time_mark
 };
 
 /// Applies edits one by one. Copies and checks each changed tree once, since a manifest has thousands of edits to trees of

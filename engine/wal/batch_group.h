@@ -1,4 +1,4 @@
-// A log record holds a group of batches: those that were written to the log together, each preceded by its length (u32).
+// A log record holds a group of batches: all batches that were written to the log together, each preceded by its length (u32).
 #pragma once
 
 #include <utility>
@@ -26,8 +26,7 @@ Status each_batch(Bytes group, Visit visit) {
 inline constexpr std::size_t kGroupPrefixBytes = sizeof(std::uint32_t) + WriteBatch::kHeaderBytes;
 
 /// Returns true if `prefix`, the first kGroupPrefixBytes bytes of `bytes` bytes, may be the beginning of a group. Sets
-/// `first_seq` to the seq of the group's first operation. The test is cheap, since a search for a record makes it at every
-/// offset.
+/// `first_seq` to the seq of the group's first operation. The test is cheap, since a search for a record tests every offset.
 inline bool looks_like_group(Bytes prefix, std::uint64_t bytes, SeqNum* first_seq) {
   constexpr std::uint64_t kLeastOperationBytes = 6;
   if (prefix.size() < kGroupPrefixBytes || bytes < kGroupPrefixBytes) return false;

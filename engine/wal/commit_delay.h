@@ -3,14 +3,14 @@
 //   50 clients, no delay:   | 25 a b c | 25 d e f | 25 a b c |
 //   with delay:             | 50 a b c d e f  .| 50 a b c d e f  .|
 //
-// Between two bars there is one sync. The number says how many commits it makes durable, letters are commands that arrive
+// Between two bars there is one sync. The number says how many commits the sync makes durable, letters are commands that arrive
 // during the sync, and a dot is a delay.
 //
-// A client that waits for its reply sends the next command soon after the reply. If the next sync begins at once, that command
-// must wait for the sync after it, and two halves of the clients take turns for ever. So a sync first waits until enough
-// operations are queued: as many as the last sync made durable, plus those that were queued at its end. The delay is at most a
-// quarter of a sync's time, so it pays if it brings a quarter more operations. If these do not come, because clients are slow
-// or do not wait for replies, syncs are delayed more and more rarely.
+// A client that waits for its reply sends the next command soon after the reply. If the next sync begins at once, the command
+// misses this sync and waits for the following one, and two halves of the clients take turns for ever. So a sync first waits
+// until enough operations are queued: as many as the last sync made durable, plus the operations that were queued at its end. The
+// delay is at most a quarter of a sync's time, so it pays if it brings a quarter more operations. If fewer operations come,
+// because clients are slow or do not wait for replies, syncs are delayed more and more rarely.
 //
 // PostgreSQL's commit_delay and MySQL's binlog_group_commit_sync_delay are similar, but an administrator has to set them.
 #pragma once
@@ -27,7 +27,8 @@ class CommitDelay {
 
   explicit CommitDelay(std::uint64_t longest_ns = kLongestNs) : longest_ns_(longest_ns) {}
 
-  /// Call it after a sync that took `ns` and made `operations` durable; at its end `queued` further operations were queued.
+  /// Call this after a sync that took `ns` and made `operations` operations durable; `queued`: operations in the queue at its
+  /// end.
   void synced(std::uint64_t operations, std::uint64_t queued, std::uint64_t ns) {
     expected_ = operations + queued;
     limit_ns_ = std::min(ns / 4, longest_ns_);
@@ -37,7 +38,7 @@ class CommitDelay {
   [[nodiscard]] std::uint64_t wanted() const { return skip_ > 0 || limit_ns_ == 0 ? 0 : expected_; }
   /// The longest time that the next sync may wait, in ns.
   [[nodiscard]] std::uint64_t limit_ns() const { return limit_ns_; }
-  /// Call it after a delay, with the numbers of operations that were queued: `before` when it began, `after` at its end.
+  /// Call this after a delay. `before` and `after`: operations in the queue at the delay's beginning and at its end.
   void waited(std::uint64_t before, std::uint64_t after) {
     const bool paid = after >= wanted() || (after - before) * 4 >= after;
     backoff_ = paid ? 0 : std::clamp<std::uint64_t>(2 * backoff_, 2, 64);
@@ -48,7 +49,7 @@ class CommitDelay {
   std::uint64_t longest_ns_;
   std::uint64_t expected_ = 0, limit_ns_ = 0;
   std::uint64_t backoff_ = 0;  // number of syncs that follow without a delay, after a delay that made no group larger
-  std::uint64_t skip_ = 0;     // the number of these syncs that are left
+  std::uint64_t skip_ = 0;     // how many of these backoff_ syncs are still to come
 };
 
 }  // namespace ebbtide

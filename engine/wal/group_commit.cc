@@ -132,7 +132,7 @@ void GroupCommit::queue_group(Group group) {
   has_pending_.store(true, std::memory_order_relaxed);
 }
 
-// Appends a batch. Shared values are not copied; the group stores where they belong.
+// Appends a batch to the group. Shared values are not copied: the group has a reference to each, and its offset.
 void GroupCommit::append_batch(Group* group, const WriteBatch& batch, const std::vector<Bytes>& pieces) {
   put_u32(&group->bytes, static_cast<std::uint32_t>(batch.payload_bytes()));
   group->last_seq = batch.last_seq();
@@ -163,8 +163,8 @@ void GroupCommit::become_writer() {
   writing_ = true;
 }
 
-// While a sync had released the mutex, an event loop may have ended its pass and left its batches to this writer. So the writer
-// writes the queue again before it ends.
+// Ends the role of the writer. While a sync had released the mutex, an event loop may have ended its pass and left its batches to
+// this writer. So the writer first writes the queue again.
 void GroupCommit::done_writing(bool large_too) {
   if (bad_.is_ok()) (void)write_groups(large_too);
   writing_ = false;
@@ -188,7 +188,7 @@ void GroupCommit::set_listener(std::function<void()> listener) {
   listening_.store(true, std::memory_order_release);
 }
 
-// After a change to `always`, the log thread must sync the operations that are only written so far.
+// Sets the mode. After a change to `always`, the log thread must sync all operations that are written but not synced.
 void GroupCommit::set_fsync(FsyncMode mode) {
   {
     MutexLock lock(mutex_);
@@ -271,8 +271,8 @@ void GroupCommit::switch_segment() {
   if (!ended.is_ok()) fail(ended);
 }
 
-// With fsync `always` the caller also does the next sync of the log. So no batch of the next segment is acknowledged before the
-// end mark is synced.
+// Syncs the end mark of the previous segment. With fsync `always` the calling thread also does the next sync of the log. So no
+// batch of the next segment is acknowledged before the end mark is synced.
 void GroupCommit::sync_ended() {
   const std::shared_ptr<LogWriter> ended = std::exchange(ended_, nullptr);
   if (ended == nullptr) return;
@@ -297,7 +297,7 @@ bool GroupCommit::write() {
     MutexLock lock(mutex_);
     if (writing_) return some;  // that writer checks the queue again before it ends
     const bool large_too = !options_.own_thread;
-    if (large_queued_ && !large_too) return some;  // the log thread will write the queue
+    if (large_queued_ && !large_too) return some;  // the log thread writes the queue, since it has a large payload
     writing_ = true;
     if (bad_.is_ok()) (void)write_groups(large_too);
     if (!options_.own_thread && bad_.is_ok()) {

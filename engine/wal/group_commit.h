@@ -11,13 +11,13 @@
 //
 // Segments: a segment is synced before the next one gets its first record, so that a power loss leaves a prefix of the log. A
 // segment ends with an end mark, which names the next segment. With `always` the end mark is durable before the first batch of
-// the next segment is acknowledged. Otherwise it is written before that batch, and becomes durable soon after.
+// the next segment is acknowledged. In other modes it is written before that batch, and becomes durable soon after.
 //
 // Large batches: before the commit, write_pieces() writes the payload on its caller's thread, in records (pieces) of at most
 // piece_bytes, between the records of other batches (log_pieces.h). At most most_ahead_bytes of pieces are unsynced, so that no
 // sync takes long. The commit then queues only a small commit record. Until the commit, pieces keep their segments from being
 // removed. If the log gives up the pieces, the commit queues the whole batch instead. After the commit, segments with pieces
-// are needed as long as the batch's operations are.
+// stay until tables have the batch's operations.
 //
 // Failure: if a write or a sync fails, the log counts as failed. Batches that were queued or not synced then have an unknown
 // outcome. The log accepts no batches until restart_after_failure(), which requires that tables have all operations before it.
@@ -53,7 +53,7 @@ struct GroupCommitOptions {
   FsyncMode fsync = FsyncMode::kEverySecond;
   std::uint64_t segment_bytes = std::uint64_t{64} << 20;
   std::function<FileNum()> new_file;  ///< returns the number of the next segment
-  bool own_thread = true;             ///< false: there is no log thread (tests)
+  bool own_thread = true;             ///< false: there is no log thread; write() does its work (tests)
   std::function<void()> on_tick;      ///< called by the log thread ten times a second, while it holds no lock
   std::uint64_t longest_delay_ns = CommitDelay::kLongestNs;
   std::size_t piece_bytes = std::size_t{128} << 10;  ///< bytes of one piece of a large batch; writing a piece takes 0.1 ms
@@ -103,8 +103,8 @@ class GroupCommit {
   /// Starts the log with a new segment. `recovered`: older segments that are still needed. `last_seq`: the seq of the last
   /// operation before the new segment. If the segment cannot be created (kNoSpace, kIoError) and there are older segments, the
   /// log starts as failed() and continues by restart_after_failure(). After any other error the log is not started. `uncut`:
-  /// the result of truncating the last segment's torn end (cut_log). If it is an error, no segment is created, and the error
-  /// counts as one of the creation. The torn end is still there, and would look like damage once a later segment has records.
+  /// the result of truncating the last segment's torn end (cut_log). An error in `uncut` has the effect of a failed creation: no
+  /// segment is created, since the torn end would look like damage once a later segment has records.
   Status start(std::vector<LogSegment> recovered, SeqNum last_seq, const Status& uncut = Status::ok());
   /// Writes and syncs the queue, and stops the log thread. Batches that are queued during the call are written and synced, too,
   /// and threads that wait in wait_durable() or wait_synced() return.
@@ -129,16 +129,16 @@ class GroupCommit {
   static Prepared prepare(const WriteBatch& batch);
   /// Writes and syncs the payload in pieces, between the writes of other batches. `notes` has one note for each tree that the
   /// batch writes to. The call may take long, so the caller must hold no lock. Returns an empty result if the pieces were given
-  /// up or the log failed. The only error is kAborted, after `stop` has become true; `stop` may be null.
+  /// up or the log failed. Returns kAborted, the only error, if `stop` has become true; `stop` may be null.
   Result<Prepared> write_pieces(const WriteBatch& batch, std::span<const LogNote> notes, const std::atomic<bool>* stop);
-  /// Queues a prepared batch, like the other enqueue(). A payload that prepare() has copied is written by the log thread, if
-  /// there is one, so that no event loop does such a long write. If the pieces were given up, this call copies the payload.
+  /// Queues a prepared batch, like the other enqueue(). The log thread, if there is one, writes a payload that prepare() has
+  /// copied, so that no event loop does such a long write. If the pieces were given up, this call copies the payload.
   void enqueue(const WriteBatch& batch, Prepared prepared, std::span<const LogNote> notes);
   /// Gives up the pieces of batches that are not enqueued yet, if they have a piece in the segment `last` or an older one.
   /// These pieces no longer keep segments from being removed.
   void give_up_pieces(FileNum last);
-  /// Like give_up_pieces(), for pieces in the segments that only pieces keep from being removed: those before the oldest
-  /// segment with an operation of `seq` or later.
+  /// Like give_up_pieces(), for pieces in segments before the oldest segment with an operation of `seq` or later: only pieces
+  /// keep these segments from being removed.
   void give_up_pieces_before(SeqNum seq);
   /// Bytes of pieces whose batch is not enqueued yet.
   [[nodiscard]] std::uint64_t pending_piece_bytes() const;
@@ -151,12 +151,12 @@ class GroupCommit {
   [[nodiscard]] SeqNum durable_seq() const {
     return fsync_.load(std::memory_order_relaxed) == FsyncMode::kAlways ? synced_seq() : logged_seq();
   }
-  Status wait_durable(SeqNum seq);  ///< see Db::wait_durable
-  Status wait_synced(SeqNum seq);   ///< returns when the log up to `seq` is on the device, or with the log's error
+  Status wait_durable(SeqNum seq);  ///< waits until durable_seq() >= seq, as Db::wait_durable()
+  Status wait_synced(SeqNum seq);   ///< waits until the log is synced up to `seq`; returns the log's error if it fails
   void set_fsync(FsyncMode mode);
   [[nodiscard]] FsyncMode fsync() const { return fsync_.load(std::memory_order_relaxed); }
-  /// Sets a function that is called, without locks, whenever durable_seq() moved or the log failed. Set once. Calls may begin
-  /// before set_listener() returns.
+  /// Sets the function that the log calls, with no lock held, whenever durable_seq() has moved or the log has failed. Call
+  /// set_listener() once. The log may call the function before set_listener() returns.
   void set_listener(std::function<void()> listener);
 
   // --- failure
@@ -164,8 +164,8 @@ class GroupCommit {
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Returns ok, or the error with which the log failed.
   [[nodiscard]] Status status() const;
-  /// Makes the log fail with `why`, for a segment `file` that another program has damaged. Has no effect if the log no longer
-  /// has that segment.
+  /// Makes the log fail with `why`, since another program has damaged the segment `file`. Has no effect if the log no longer has
+  /// that segment.
   void lose_segment(FileNum file, const Status& why);
   /// After a failure: syncs the records written before the failure, unless a sync has failed. Then all operations up to
   /// synced_seq() are durable.
@@ -178,7 +178,7 @@ class GroupCommit {
   void restart_after_failure(SeqNum last_seq);
 
   // --- segments
-  /// Asks the log to end the segment `file`. Has no effect unless that segment is the current one and has a written or queued
+  /// Asks the log to end the segment `file`. Has no effect unless `file` is the current segment and has a written or queued
   /// record, and the log has not failed. The log thread ends the segment soon; without that thread, the next write() does.
   void end_segment(FileNum file);
   /// All segments, oldest first. The last segment is the current one; its notes include those of queued batches.
@@ -193,7 +193,7 @@ class GroupCommit {
   /// or a piece of a batch that is not enqueued yet.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq) const;
   [[nodiscard]] std::uint64_t live_bytes() const;
-  /// Engine time of the oldest batch in the segments; 0 = they have none.
+  /// Engine time of the oldest batch in the segments; 0 = the segments have no batch.
   [[nodiscard]] Millis oldest_record() const;
 
   // --- statistics
@@ -206,16 +206,16 @@ class GroupCommit {
  private:
   static constexpr std::size_t kMaxGroupBytes = std::size_t{256} << 20;
 
-  // Defined in group_commit.cc:
+  // --- defined in group_commit.cc
   static void append_batch(Group* group, const WriteBatch& batch, const std::vector<Bytes>& pieces);
   void queue_group(Group group) REQUIRES(mutex_);
   void become_writer() REQUIRES(mutex_);
   void done_writing(bool large_too = true) REQUIRES(mutex_);
   /// Called by the writer. Writes groups until the queue is empty; if `large_too` is false, stops before a copied payload.
   Status write_groups(bool large_too = true) REQUIRES(mutex_);
-  void sync_as_writer() REQUIRES(mutex_);  // called by the writer; afterwards synced_seq equals logged_seq
-  void switch_segment() REQUIRES(mutex_);  // called by the writer; the caller calls sync_ended() afterwards
-  void sync_ended() REQUIRES(mutex_);      // not called by the writer, so that no append waits
+  void sync_as_writer() REQUIRES(mutex_);  // only for the writer; afterwards synced_seq equals logged_seq
+  void switch_segment() REQUIRES(mutex_);  // only for the writer, which must call sync_ended() when it is no longer the writer
+  void sync_ended() REQUIRES(mutex_);      // syncs the end mark; the caller is not the writer, so that no append waits
   void fail(const Status& status) REQUIRES(mutex_);
   void notify_listener();
   bool segment_full() const REQUIRES(mutex_) {
@@ -223,7 +223,7 @@ class GroupCommit {
   }
   bool queue_empty() const REQUIRES(mutex_) { return pending_.empty() && full_groups_.empty(); }
 
-  // Defined in log_thread.cc:
+  // --- defined in log_thread.cc
   void run();
   bool work() REQUIRES(mutex_);  // returns false if there was nothing to do
   void delay_sync() REQUIRES(mutex_);
@@ -232,7 +232,7 @@ class GroupCommit {
   bool wants_group_sync() const REQUIRES(mutex_);
   bool wants_timed_sync() const REQUIRES(mutex_);
 
-  // Defined in group_pieces.cc:
+  // --- defined in group_pieces.cc
   bool write_piece(Pieces* pieces, const LogRecord& payload);
   void append_piece(Pieces* pieces, const LogRecord& payload) REQUIRES(mutex_);  // called by the writer
   void pace(const Pieces& pieces) REQUIRES(mutex_);
@@ -250,10 +250,10 @@ class GroupCommit {
   std::atomic<bool> listening_{false}, failed_{false};
 
   mutable Mutex mutex_;
-  CondVar wake_;   // wakes the log thread
-  CondVar moved_;  // signalled when logged_seq, synced_seq, writing_, syncing_beside_ or bad_ has changed
+  CondVar wake_;   // the log thread waits for work with this
+  CondVar moved_;  // notified when logged_seq, synced_seq, writing_, syncing_beside_ or bad_ has changed
   Group pending_ GUARDED_BY(mutex_);
-  std::deque<Group> full_groups_ GUARDED_BY(mutex_);  // queued before pending_; mostly empty
+  std::deque<Group> full_groups_ GUARDED_BY(mutex_);  // groups in front of pending_ in the queue; mostly empty
   bool large_queued_ GUARDED_BY(mutex_) = false;      // true if full_groups_ has a copied payload
   bool writing_ GUARDED_BY(mutex_) = false;           // true if a thread is the writer, which alone uses writer_ and in_flight_
   bool syncing_beside_ GUARDED_BY(mutex_) = false;    // true while the log thread syncs beside the writer
@@ -272,11 +272,11 @@ class GroupCommit {
   std::atomic<SeqNum> queued_seq_{0};     // last seq of the last batch that was queued
   std::atomic<SeqNum> delayed_until_{0};  // the log thread is not woken until queued_seq_ reaches this; 0 = wake at once
 
-  // Used by the current writer thread only. A sync beside appends keeps a reference to the segment with which the sync began.
-  // Null while the log has failed since its start.
+  // Only the current writer thread uses the next two members. A sync beside appends keeps a reference to the LogWriter with which
+  // it began. writer_ is null if the log has failed since its start.
   std::shared_ptr<LogWriter> writer_;
   Group in_flight_;
-  // Used by the thread that switches segments.
+  // Only the thread that switches segments uses ended_.
   std::shared_ptr<LogWriter> ended_;  // the segment whose end mark is not synced yet; null = none
   std::thread thread_;
 };

@@ -3,8 +3,8 @@
 // Invariants:
 //   * A commit record is written after all pieces, into the same segment or a later one. A segment is synced as a whole before
 //     the next segment gets a record. So a sync of the commit record has also synced the pieces.
-//   * Until enqueue(), pieces_ keeps the segments with pieces from being removed. From then on LogSegment::pieces_seq does, as
-//     long as the batch's operations are needed. Both change in one step under the mutex.
+//   * Until enqueue(), pieces_ keeps the segments with pieces from being removed. From then on LogSegment::pieces_seq keeps them,
+//     as long as the batch's operations are needed. Both change in one step under the mutex.
 //   * The thread that writes pieces also writes the queue after each piece, like any writer.
 #include <algorithm>
 #include <utility>
@@ -78,7 +78,7 @@ Result<GroupCommit::Prepared> GroupCommit::write_pieces(const WriteBatch& batch,
   return prepared;
 }
 
-// Returns false if the pieces were given up or the log failed.
+// Writes one piece to the log. Returns false if the pieces were given up or the log failed.
 bool GroupCommit::write_piece(Pieces* pieces, const LogRecord& payload) {
   bool goes_on = false;
   {

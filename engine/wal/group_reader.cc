@@ -11,11 +11,11 @@ namespace {
 // Upper bound of an operation's bytes without its value: kind, flags and tree, two keys and their lengths, stamp, expiry, value
 // length.
 constexpr std::uint64_t kLongestHeadBytes = 2 * kMaxKeyBytes + 64;
-constexpr std::uint64_t kWindowBytes = 4 * kLongestHeadBytes;  // at most a quarter of a window is read again with the next one
+constexpr std::uint64_t kWindowBytes = 4 * kLongestHeadBytes;  // so at most a quarter of a window is read twice
 
 }  // namespace
 
-// Loads the window so that it has `bytes` bytes from at_ on, or all that the payload has left.
+// Loads the window so that it has `bytes` bytes from at_ on, or all bytes up to the end of the payload.
 Status GroupReader::fill(std::uint64_t bytes) {
   const std::uint64_t needed = std::min(bytes, payload_.size() - at_);
   if (at_ >= window_begin_ && at_ + needed <= window_begin_ + window_.size()) return Status::ok();

@@ -3,7 +3,7 @@
 //   GroupReader group(payload);
 //   while (group.next_batch(&batch)) while (group.next_op(&op)) ...          (each with its Status)
 //
-// A reader keeps a part (window) of the payload in memory, and the current value if that does not fit into the window.
+// A reader keeps a part (window) of the payload in memory, and also the current value if the value does not fit into the window.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,9 @@ class GroupReader {
   [[nodiscard]] Bytes window() const { return Bytes(window_).substr(static_cast<std::size_t>(at_ - window_begin_)); }
 
   const LogPayload& payload_;
-  std::uint64_t at_ = 0;         // offset of the next byte
-  std::uint64_t batch_at_ = 0;   // offset of the batch's first byte
-  std::uint64_t batch_end_ = 0;  // offset of the batch's end
+  std::uint64_t at_ = 0;         // offset in the payload of the next byte to decode
+  std::uint64_t batch_at_ = 0;   // offset in the payload of the current batch's first byte
+  std::uint64_t batch_end_ = 0;  // offset in the payload of the current batch's end
   std::uint32_t ops_ = 0, count_ = 0;
   std::string window_;
   std::uint64_t window_begin_ = 0;

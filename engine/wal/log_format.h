@@ -1,12 +1,12 @@
 // Write-ahead log segments: file `NNNNNN.wal` = segment header, then records. engine/docs/formats.md has the grammar.
 //
-// A record is a group of batches (batch_group.h), or a piece or the commit record of a large batch (log_pieces.h). Before it
-// come its length and a checksum, which is bound to the file's number and the record's offset. A reader stops at the first
-// incomplete or damaged record. That record is either the torn end of an unsynced write, which is expected after a power loss,
-// or damage to durable data. Complete records after it do not show which: a device may keep the second of two unsynced writes
-// and lose the first. So the writer adds *marks*: the first append after a sync begins with a record that states how many bytes
-// of the segment were durable by then. If a later mark states that the bad place was durable, the place is damage. It is also
-// damage if a later segment has records, since a segment is synced before the next one is written.
+// A record is a group of batches (batch_group.h), or a piece or the commit record of a large batch (log_pieces.h). A record's
+// length and a checksum, which is bound to the file's number and the record's offset, precede it. A reader stops at the first
+// incomplete or damaged record: the *bad place*. The bad place is either the torn end of an unsynced write, which is expected
+// after a power loss, or damage to durable data. Complete records after the bad place do not show which: a device may keep the
+// second of two unsynced writes and lose the first. So the writer adds *marks*: the first append after a sync begins with a
+// record that states how many bytes of the segment were durable by then. The bad place is damage if a later mark states that it
+// was durable. It is also damage if a later segment has records, since a segment is synced before the next one is written.
 //
 // The last record of a finished segment is an *end mark*. It names the next segment, whose file was durable before. So a reader
 // notices if a segment was removed, even the newest one.

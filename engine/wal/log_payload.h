@@ -24,8 +24,8 @@ class LogPayload {
 
  private:
   struct Part {
-    std::uint64_t begin = 0;  // begin of the part in the payload
-    std::string bytes;        // the bytes, unless they are in a file
+    std::uint64_t begin = 0;  // offset of the part in the payload
+    std::string bytes;        // the part's bytes; empty if they are in `file`
     std::shared_ptr<const RandomAccessFile> file;
     std::uint64_t offset = 0, length = 0;  // place of the bytes in the file
   };

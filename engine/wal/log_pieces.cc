@@ -13,8 +13,8 @@
 namespace ebbtide {
 namespace {
 
-// Tags of records that are not groups. A tag is where a group has its first length. A length is at least
-// WriteBatch::kHeaderBytes, so it is never a tag.
+// Tags of records that are not groups. A tag is stored where a group has its first length. A length is at least
+// WriteBatch::kHeaderBytes, so no length equals a tag.
 constexpr std::uint32_t kPieceTag = 1, kCommitTag = 2;
 constexpr std::size_t kPieceHeadBytes = 4 + 8 + 4 + 4 + 4;  // size of a piece's head without its notes
 constexpr std::size_t kPieceNoteBytes = 4 + 8;

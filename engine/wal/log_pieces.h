@@ -7,8 +7,8 @@
 // ended. The id of a batch (7-1 above) is the number of the segment of its first piece, and a number that is unique in that
 // segment. A segment is written by one process only, so ids are unique.
 //
-// A batch's pieces stay until its operations are in tables. Its commit record may stay longer, if its segment has other records
-// that are needed. A log that begins after the segment of a batch's first piece shows that the batch is not needed.
+// A batch's pieces stay until tables have the batch's operations. The commit record may stay longer, if its segment has other
+// records that are needed. If the log begins after the segment of a batch's first piece, the batch is not needed.
 #pragma once
 
 #include <compare>
@@ -50,7 +50,7 @@ struct LogPiece {
 struct PieceCommit {
   std::string header;  ///< the batch's header, WriteBatch::kHeaderBytes long
   PieceId id;
-  /// Number of pieces.
+  /// Number of the batch's pieces.
   std::uint32_t pieces = 0;
   std::uint32_t durable = 0;   ///< number of leading pieces that were durable before this record was written
   std::uint64_t bytes = 0;     ///< bytes of all pieces
@@ -74,7 +74,7 @@ Status decode_piece(Bytes payload, LogPiece* piece);
 Result<PieceCommit> decode_commit(Bytes payload);
 
 /// Returns true if `prefix`, the first kGroupPrefixBytes bytes of a payload of `bytes` bytes, may be the beginning of a group,
-/// a piece or a commit record. The test is cheap, for a search that tries every offset.
+/// a piece or a commit record. The test is cheap, since a search for a record tests every offset.
 bool looks_like_record(Bytes prefix, std::uint64_t bytes);
 /// Sets `first_seq` to the seq of a record's first operation. Returns false if the record is a piece, which has no seq, or is
 /// malformed.
@@ -87,8 +87,8 @@ class LogPieces {
   /// A batch with a commit record, and the state of its pieces.
   struct Assembled {
     LogPayload group;        ///< the batch as a group of one batch; empty if `fault` is set or in_tables is true
-    std::string fault;       ///< the reason why the operations cannot be read; "" if they can
-    bool durable = false;    ///< true if `fault` is not "" and the missing piece was durable, so that its absence is damage
+    std::string fault;       ///< the reason why the operations cannot be read; "" = they can be read
+    bool durable = false;    ///< true if a missing piece was durable, so that `fault` is damage and not a torn end
     bool in_tables = false;  ///< true if the log begins after the batch's first piece, so that tables have the batch
   };
   /// `oldest_log`: the first segment of the log by the manifest; kNoFile = unknown.
@@ -99,13 +99,13 @@ class LogPieces {
   /// record.
   std::function<Status(const PieceCommit& commit, std::uint64_t offset)> on_in_tables;
 
-  // --- for read_log
+  // --- called by read_log()
   /// Takes the piece with this record payload, whose record begins at `offset` of segment `file`.
   Status add(FileNum file, std::uint64_t offset, Bytes payload);
   /// Returns the batch of a commit record, from the pieces added so far.
   Result<Assembled> assemble(const PieceCommit& commit);
 
-  // --- for callers of read_log
+  // --- for callers of read_log()
   /// The notes of all pieces in the segment, also of batches without a commit record.
   [[nodiscard]] const std::vector<PieceNote>& notes(FileNum file) const;
   /// The seq of the last operation of all committed batches that have a piece in the segment; 0 = there is none.

@@ -87,7 +87,7 @@ class SegmentReader {
     // True if the record is not whole, and was durable without a mark that says so: a header, or a piece by its commit record.
     bool durable = false;
   };
-  /// The search may read so many bytes for checksums, per byte of the segment.
+  /// For each byte of the segment, the search may read this many bytes to compute checksums.
   static constexpr std::uint64_t kSearchBudget = 16;
 
   /// Returns "" if the header is good. Returns the fault if the segment's creation was interrupted; any other fault is an
@@ -202,7 +202,7 @@ class SegmentReader {
     end.valid_bytes = offset;
     if (found.fault.empty()) return end;
     TRY_ASSIGN(zeros, only_zeros_from(offset));
-    if (zeros) return end;  // no damage: preallocated space, or the file's size became durable without its data
+    if (zeros) return end;  // zeros are no damage: the space was preallocated, or a crash kept the file's size but not its data
     TRY_ASSIGN(vouched, vouched_after(offset));
     end.clean = false;
     end.valid_after = found.durable || vouched > offset;
@@ -355,7 +355,7 @@ class SegmentReader {
   bool marks_known_ = false;
   // For each valid mark, its offset and the number of durable bytes that it states.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;
-  std::uint64_t zeros_from_ = ~std::uint64_t{0};  // the file is known to have only zeros from here on
+  std::uint64_t zeros_from_ = ~std::uint64_t{0};  // offset from which on the file is known to have only zeros
   SeqNum first_seq_ = 0;
   FileNum next_ = kNoFile;  // the segment that the end mark names
 };
@@ -374,7 +374,7 @@ FileNum log_owner(FileSystem& fs, const std::string& dir, FileNum file) {
 
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor) {
   auto in = fs.open(join_path(dir, log_file_name(file)), {.direct = visitor.direct});
-  // kCorruption: the name is a directory's, for example. kNotFound: the name is a link that leads to nothing.
+  // kCorruption: the name belongs to a directory, for example. kNotFound: the name is a dangling link.
   const bool no_file = in.status().code() == Code::kCorruption || in.status().is_not_found();
   if (no_file && visitor.on_damage) {
     const std::string what = log_file_name(file) + ": " + std::string(in.status().message());

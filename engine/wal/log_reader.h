@@ -12,7 +12,7 @@ namespace ebbtide {
 
 /// The result of reading a segment: how it ends.
 struct LogEnd {
-  bool clean = true;              ///< true if nothing, or only zeros, follows the last whole record
+  bool clean = true;              ///< true if no bytes, or only zeros, follow the last whole record
   std::uint64_t valid_bytes = 0;  ///< the segment is complete up to this offset; 0 if its header is bad
   std::string what;               ///< if not clean: the fault, such as "000007.wal: record at 8192: checksum mismatch"
   /// If not clean: true if a valid mark after the bad place states that the place was durable. The place is then damage, not a
@@ -26,14 +26,14 @@ struct LogEnd {
   bool foreign = false;
 };
 
-/// A bad part of a segment, which has no whole record. A whole record follows it.
+/// A bad part of a segment: bytes without a whole record, before a whole record.
 struct LogDamage {
   FileNum file = kNoFile;
-  std::uint64_t offset = 0;   ///< begin of the bad part; 0 = the segment's header is bad
+  std::uint64_t offset = 0;   ///< offset at which the bad part begins; 0 = the segment's header is bad
   std::uint64_t resumes = 0;  ///< offset of the next whole record
   SeqNum next_seq = 0;        ///< seq of the first operation of that record
-  SeqNum first_seq = 0;       ///< like LogEnd::first_seq
-  std::string what;           ///< like LogEnd::what
+  SeqNum first_seq = 0;       ///< seq of the first operation that the segment may have, from its header; 0 = unknown
+  std::string what;           ///< the fault, such as "000007.wal: record at 8192: checksum mismatch"
   bool durable = false;       ///< true if a valid mark after the bad part states that the part was durable
 };
 /// Called for each bad part. Returns true to resume reading at `resumes`, or false to end the segment at `offset`. An error
@@ -48,9 +48,9 @@ inline constexpr std::uint64_t kLongRecordBytes = std::uint64_t{4} << 20;
 struct LogVisitor {
   /// Called with each whole record, in order. `offset` is the record's offset in the file.
   OnLogRecord on_record;
-  /// If set, read_log() searches for the next whole record after a bad place, and calls `on_damage` if there is one. Records
-  /// must then be groups of batches (batch_group.h), or pieces or commit records (log_pieces.h). A bad header is then no error
-  /// but such a place; if no whole record follows, the segment ends there with LogEnd::valid_after set.
+  /// If set, read_log() searches for the next whole record after a bad place, and calls `on_damage` if it finds one. Records must
+  /// then be groups of batches (batch_group.h), or pieces or commit records (log_pieces.h). A bad header is then a bad place, not
+  /// an error; if no whole record follows, the segment ends there with LogEnd::valid_after set.
   OnLogDamage on_damage = {};
   /// If not null, a batch in pieces is passed as one record, a group, at the offset of its commit record. Its pieces are not
   /// passed, and a commit record whose pieces cannot be read is not whole. If null, all records are passed as they are.
@@ -58,7 +58,7 @@ struct LogVisitor {
   /// If set, a record longer than kLongRecordBytes is passed to this function instead of `on_record`, without reading its
   /// payload into memory.
   OnLongLogRecord on_long_record = {};
-  bool direct = false;  ///< OpenOptions::direct
+  bool direct = false;  ///< true: reads bypass the system page cache (OpenOptions::direct)
   /// If set, called while zeros at the end of a segment are read, with the number of bytes read since the call before.
   std::function<void(std::uint64_t bytes)> on_zeros = {};
 };
@@ -77,8 +77,8 @@ FileNum log_owner(FileSystem& fs, const std::string& dir, FileNum file);
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const OnLogRecord& on_record,
                         const OnLogDamage& on_damage = {}, LogPieces* pieces = nullptr);
 
-/// Truncates a segment to `valid_bytes`, durably. Call it for the torn end of a crash: after a later crash, when a later
-/// segment has records, that end would look like damage.
+/// Truncates a segment to `valid_bytes`, durably. Call it for the torn end of a crash: once a later segment has records, that end
+/// would look like damage.
 Status cut_log(FileSystem& fs, const std::string& dir, FileNum file, std::uint64_t valid_bytes);
 
 }  // namespace ebbtide

@@ -53,7 +53,7 @@ Millis LogSegments::oldest_batch() const {
 
 std::vector<std::vector<Millis>> log_debts(const std::vector<LogSegment>& segments, Millis now) {
   std::vector<std::vector<Millis>> debts(segments.size());
-  // For each tree, the oldest birth in segment `at` and later ones. There may be many trees, since each FLUSHDB creates one.
+  // For each tree, the oldest birth in segment `at` and later segments. There may be many trees, since each FLUSHDB creates one.
   std::unordered_map<TreeId, Millis> oldest;
   for (std::size_t at = segments.size(); at-- > 0;) {
     for (const LogNote& note : segments[at].notes) {

@@ -28,7 +28,7 @@ inline void merge_note(LogNote* into, const LogNote& note) {
   keep_oldest(&into->oldest_delete, note.oldest_delete);
   keep_oldest(&into->min_expiry, note.min_expiry);
 }
-/// Merges `note` into that of the same tree in `notes`, or appends it.
+/// Merges `note` into the note of the same tree in `notes`; appends it if the tree has no note.
 void add_note_anywhere(LogNotes* notes, const LogNote& note);
 /// Like add_note_anywhere(), but compares the last note first: every commit calls this, nearly always for the tree of that note.
 inline void add_note(LogNotes* notes, const LogNote& note) {
@@ -42,7 +42,7 @@ struct LogSegment {
   FileNum file = kNoFile;
   SeqNum last_seq = 0;                  ///< seq of the last operation written to the segment
   std::uint64_t bytes = 0;              ///< size of the file, its header included
-  LogNotes notes = {};                  ///< a note for every tree that has an operation in it
+  LogNotes notes = {};                  ///< one note for each tree with an operation in the segment
   std::weak_ptr<const void> open = {};  ///< the segment's writer; it may still sync after the segment was removed from the list
   Millis since = 0;                     ///< time of the first batch; 0 = there is none
   SeqNum pieces_seq = 0;                ///< seq of the last operation of committed batches with pieces in this segment; 0 = none
@@ -79,8 +79,8 @@ class LogSegments {
   std::deque<LogSegment> segments_;
 };
 
-/// Returns, for each segment and each tree that it notes (LogSegment::notes), the birth of the tree's oldest delete in this segment
-/// or a later one; 0 = none. The order is that of the notes. A value that has expired by `now` counts as a delete.
+/// Returns, for each segment and each of its notes, in their order, the birth of the oldest delete of the note's tree in this
+/// segment or a later one; 0 = none. A value that has expired by `now` counts as a delete.
 std::vector<std::vector<Millis>> log_debts(const std::vector<LogSegment>& segments, Millis now);
 
 }  // namespace ebbtide

@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr int kNamedFiles = 3;  // the most damaged files that one error message names
+constexpr int kNamedFiles = 3;  // largest number of damaged files that one error message names
 
 std::string operations(SeqNum first, SeqNum next) {
   if (first == 0) return "operations up to " + std::to_string(next - 1);
@@ -36,8 +36,8 @@ Status LogSequence::begin(const std::vector<FileNum>& segments) {
   return Status::ok();
 }
 
-// Returns text that says what names the segment: the manifest or an end mark; "" if neither does. A segment and its header are
-// durable before anything names it, so a named segment that is missing was lost.
+// Returns a text that says whether the manifest or an end mark names the segment; "" = neither does. A segment and its header are
+// durable before either names the segment, so a named segment that is missing was lost.
 std::string LogSequence::named_by(FileNum file) const {
   if (file == needs_.oldest_log) return "the manifest says that the log begins here";
   if (file == next_) return path(namer_) + " names it as the next segment";
@@ -45,7 +45,7 @@ std::string LogSequence::named_by(FileNum file) const {
   return "";
 }
 
-// Opens gaps for missing segments: those that are named and lie after the current segment and before `before`.
+// Opens gaps for missing segments after the current segment and before `before` that the manifest or an end mark names.
 void LogSequence::note_missing(FileNum before) {
   for (const FileNum named : {std::min(next_, needs_.newest_log), std::max(next_, needs_.newest_log)}) {
     if (named > std::max(file_, needs_.oldest_log) && named < before && missing_ != named) {
@@ -100,7 +100,7 @@ Status LogSequence::close_gap(SeqNum next, std::uint64_t offset) {
   return Status::ok();
 }
 
-// For a segment without records: its header says which seq the first operation would have.
+// If the segment has no records, uses `first_seq` from its header, the seq that its first operation would have, to end a gap.
 Status LogSequence::take_header(SeqNum first_seq) {
   if (has_records_ || first_seq == 0) return Status::ok();
   if (!lost_ && (open_gap_ || (expected_ != 0 && first_seq > expected_))) TRY(close_gap(first_seq, 0));

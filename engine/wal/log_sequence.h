@@ -7,8 +7,8 @@
 //
 // Operations that are in tables are not needed. An unreadable part of the log, or a missing segment, is skipped if the next
 // operation after that part is known, and tables and manifest have all earlier operations. If the part reaches the end of the
-// log, no later operation is known. The part may then have held any number of acknowledged writes, and is never skipped. But a
-// last record on which neither the manifest nor a mark relies is only a torn end.
+// log, no later operation is known. The part may then have held any number of acknowledged writes, and is never skipped. An
+// unreadable last record is a torn end, not such a part, if neither the manifest nor a mark relies on it.
 //
 // The file with a segment's name may be something else: a copy of another segment, or a directory that an administrator made.
 // The segment with that number is then missing. That is an error if the manifest or an end mark names it, or if the operations
@@ -36,7 +36,7 @@ struct LogNeeds {
   std::function<std::string(SeqNum upto)> lacking;
 };
 
-/// A skipped part of the log. No table needs its operations.
+/// An unreadable part of the log that replay skips, since tables and manifest have its operations; or a stray file.
 struct SkippedLog {
   bool stray = false;           ///< true: `file` has a segment's name but is no segment of the log
   FileNum file = kNoFile;       ///< segment in which the part begins; that segment may be missing
@@ -44,7 +44,7 @@ struct SkippedLog {
   FileNum next_file = kNoFile;  ///< segment in which the log continues
   SeqNum first = 0;             ///< seq of the first operation that the part may have had; 0 = unknown
   SeqNum next = 0;              ///< seq of the first operation after the part
-  Millis time = 0;              ///< time of the last batch before the part: no batch in it is older; 0 = unknown
+  Millis time = 0;              ///< time of the last batch before the part: batches in the part are not older; 0 = unknown
   std::string what;             ///< file, place and fault
 
   /// For example "data/000007.wal: record at 8192: checksum mismatch; operations 501 to 600 are skipped, since tables and
@@ -67,15 +67,16 @@ class LogSequence {
   /// Called for each batch, which has `count` operations from seq `first` on. Returns kCorruption if the batch does not follow
   /// the one before. The caller adds the place to the message.
   Status follow(SeqNum first, std::uint32_t count, Millis time, std::uint64_t offset);
-  /// Decides on a bad part of the segment. Returns true to skip it and continue at `damage.resumes`, false to end the segment
-  /// there, as a torn end. kCorruption: the part had operations that are needed. Has the signature of OnLogDamage (log_reader.h).
+  /// Decides on a bad part of the segment. Returns true to skip the part and continue at `damage.resumes`, false to end the
+  /// segment at the part, as a torn end. kCorruption: operations of the part are needed. Has the signature of OnLogDamage
+  /// (log_reader.h).
   Result<bool> damaged(const LogDamage& damage);
   /// Ends the segment. Returns true if the bytes after `end.valid_bytes` are the torn end of a crash. The caller truncates
   /// these bytes (or unlinks a segment without a valid byte) after finish() has returned ok.
   Result<bool> leave(const LogEnd& end);
   /// Ends the log. Returns kCorruption if the log ends before the last operation that the manifest relies on.
   Status finish();
-  /// Returns true if the last error is about lost operations. Its message names their place, which is before the current record.
+  /// Returns true if the last error is about lost operations. Its message has the place of the loss, before the current record.
   [[nodiscard]] bool named_the_loss() const { return named_loss_; }
   /// Lets a tool continue after an error: the next batch may begin with any seq.
   void lose();
@@ -110,11 +111,11 @@ class LogSequence {
   FileNum namer_ = kNoFile, next_ = kNoFile;  // the last segment with an end mark, and the segment that its end mark names
   SeqNum expected_ = 0;                       // seq that the next batch must begin with; 0 = unknown
   Millis time_ = 0;                           // time of the last batch
-  bool has_records_ = false;                  // true if the current segment has records
+  bool has_records_ = false;                  // true if the current segment has had a record
   bool open_gap_ = false, lost_ = false, named_loss_ = false;
   Gap gap_;           // valid if open_gap_
-  std::string torn_;  // message about an earlier segment that ended in a torn record; "" if none did
-  std::string end_;   // "<segment>: the write-ahead log ends at <offset>"
+  std::string torn_;  // message about an earlier segment with a torn end; "" = there is none
+  std::string end_;   // message for finish(): "<segment>: the write-ahead log ends at <offset>"
   std::vector<SkippedLog> skipped_;
 };
 

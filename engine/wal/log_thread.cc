@@ -19,7 +19,7 @@ void GroupCommit::run() {
     bool moved = work();
     const std::uint64_t now = options_.clock->mono_ns();
     const bool tick = now - last_tick >= kTickMs * 1'000'000ull;
-    if (tick && !writing_ && bad_.is_ok() && !queue_empty()) {  // batches whose event loop has not ended its pass yet
+    if (tick && !writing_ && bad_.is_ok() && !queue_empty()) {  // writes batches of event loops that are still in their pass
       writing_ = moved = true;
       done_writing();
     }
@@ -83,8 +83,8 @@ void GroupCommit::delay_sync() {
   delay_.waited(before, queued());
 }
 
-// Writes the queue and syncs the log for a thread that waits. Also ends a full segment, since with fsync `always` no other code
-// does.
+// Writes the queue and syncs the log for threads that wait for a sync. Also ends a full segment, since with fsync `always` no
+// other code ends segments.
 void GroupCommit::write_and_sync() {
   delay_sync();
   const SeqNum synced_before = synced_seq();
@@ -100,7 +100,7 @@ void GroupCommit::write_and_sync() {
 }
 
 // Does the sync that no thread waits for. Appends go on during the sync. Only a switch of segments, which may follow, excludes
-// appends, and it syncs the few records that were appended meanwhile.
+// appends, and it syncs the few records that were appended during this sync.
 void GroupCommit::sync_beside_appends() {
   const std::shared_ptr<LogWriter> writer = writer_;
   const SeqNum covered = logged_seq();

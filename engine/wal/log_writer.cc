@@ -36,7 +36,7 @@ Result<std::unique_ptr<LogWriter>> LogWriter::create(FileSystem& fs, const std::
   TRY_ASSIGN(out, fs.create(path));
   std::unique_ptr<LogWriter> writer(new LogWriter(std::move(out), file));
   if (Status status = writer->start(fs, dir, first_seq); !status.is_ok()) {
-    (void)fs.unlink(path);  // best effort: if the unlink fails, the next open skips an empty segment
+    (void)fs.unlink(path);  // an error is harmless: the next open skips an empty segment
     return status;
   }
   return writer;
@@ -74,7 +74,7 @@ Status LogWriter::end(FileNum next) {
   return append_all(std::span(&record, 1), true);
 }
 
-/// `end`: the only record is an end mark.
+/// Appends records and, if needed, a mark in one write. `end`: true if the only record is an end mark.
 Status LogWriter::append_all(std::span<const LogRecord> records, bool end) {
   const std::uint64_t synced = synced_bytes();
   const bool mark = synced > marked_bytes_;

@@ -32,10 +32,10 @@ class LogWriter {
   /// the end mark durable. Errors are those of append().
   Status end(FileNum next);
   /// Makes all appends durable that had returned before this call. After an error every later append and sync fails with that
-  /// error. A failed sync is never retried, because the system may have dropped the pages that it could not write.
+  /// error. A failed sync is never retried, since the system may have dropped the pages that it could not write.
   Status sync();
-  /// After a failed append: makes the appends before it durable. Returns the error of the sync if one has failed. Must not run
-  /// at the same time as a sync, since it might not see that sync's error.
+  /// After a failed append: makes earlier appends durable. Returns the error of a sync, if one has failed. Must not run at the
+  /// same time as a sync, whose error it might miss.
   Status salvage();
   /// Closes the file without a sync. No append or sync may follow.
   Status close();
@@ -64,7 +64,7 @@ class LogWriter {
   std::atomic<std::uint64_t> size_{0};
   std::atomic<std::uint64_t> synced_bytes_{0};
 
-  // Used by the appending thread only.
+  // Only the appending thread uses the following members.
   std::uint64_t marked_bytes_ = 0;  // number of durable bytes that the last mark states
   std::string scratch_;             // record headers, and the mark, of one append
   std::vector<Bytes> pieces_;       // pieces of one append, in the order of the file

@@ -62,7 +62,7 @@ class Checkpoint {
         TRY(copy_segment(name, segment.bytes));
       }
     }
-    // Checked after the last read: everything read up to now was pinned.
+    // Checks the pins after the last read: if they are still valid, no file changed or was removed during the reads.
     TRY(usable());
     unpin_log();
     return Status::ok();
@@ -110,7 +110,7 @@ class Checkpoint {
           for (const auto& [name, bytes] : {std::pair(data_file_name(file->data_file), file->data_bytes),
                                             std::pair(metadata_file_name(file->metadata_file), file->metadata_bytes)}) {
             const Status brought = bring(name, bytes);
-            if (!brought.is_ok() && damaged) continue;  // the file is missing or unreadable in the checkpoint, too
+            if (!brought.is_ok() && damaged) continue;  // a file that is missing here is missing in the checkpoint, too
             TRY(brought);
           }
         }

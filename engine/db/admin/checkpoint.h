@@ -30,9 +30,9 @@
 
 namespace ebbtide {
 
-/// The database at one moment.
+/// The state of the database that a checkpoint copies.
 struct CheckpointState {
-  FileNum manifest = kNoFile;                 ///< an unused file number
+  FileNum manifest = kNoFile;                 ///< number for the checkpoint's manifest; no other file has it
   std::string record;                         ///< the manifest's state as one record (VersionSet::snapshot_record)
   std::vector<std::shared_ptr<Lease>> trees;  ///< leases that pin the tables that the record names
   /// The segments that the record needs, oldest first, each with its bytes so far. Never empty.
@@ -53,7 +53,7 @@ struct CheckpointEnv {
   std::function<bool()> closing;
 };
 
-/// Makes a checkpoint in `target`, a new or empty directory outside the data directory. After an error, removes what was made.
+/// Makes a checkpoint in `target`, a new or empty directory outside the data directory. After an error, removes its new files.
 /// kRevoked: the checkpoint took so long that deleted data would have outlived its deadline. kAborted: the database closes.
 Result<CheckpointReport> make_checkpoint(const CheckpointEnv& env, const std::string& target);
 

@@ -19,7 +19,7 @@ namespace ebbtide {
 
 /// Sets gets, writes, iterators, pages and filters, summed over all threads.
 void add_counters(const Counters& counters, Stats* s);
-/// Sets the bytes, writes and syncs of the log, and how far it is.
+/// Sets the log's bytes, writes and syncs, and the seqs up to which the log is written and synced.
 void add_log(const GroupCommit& log, Stats* s);
 void add_compactions(const CompactionTotals& totals, Stats* s);
 /// Sets the bytes charged by kind. Sets memtable_bytes to the charged values of memtables, to which add_trees() adds.
@@ -30,7 +30,7 @@ void add_missed(const MissedDeadlines& missed, Stats* s);
 /// Sets memory, tables and garbage of trees. Must be called after add_charges(). Estimates the bytes that no reader can see: each
 /// tombstone counts as an entry of average size.
 void add_trees(const std::vector<TreeLoad>& loads, Stats* s);
-/// Adds the garbage in files that are being removed.
+/// Adds the bytes of `files`, which are removed but not yet unlinked, to the garbage.
 void add_leaving(const std::vector<PurgeLedger::Leaving>& files, Stats* s);
 
 }  // namespace ebbtide

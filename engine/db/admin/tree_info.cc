@@ -13,7 +13,7 @@ namespace {
 
 std::vector<FilterInfo> filters_of(const TablesView& tables, const LookupsByLevel& lookups) {
   std::map<std::size_t, FilterInfo> levels;
-  std::map<std::size_t, std::vector<double>> expected;  // by level and run
+  std::map<std::size_t, std::vector<double>> expected;  // by level: the false positive rate of each run
   for (const RunView& run : tables.runs) {
     const std::size_t level = lookup_level(run.level());
     FilterInfo& info = levels[level];
@@ -54,7 +54,7 @@ RunInfo describe_run(const Run& files, const RunView& run, const RecordSet& reco
     r.tombstones += stats.tombstones;
     r.range_tombstones += stats.range_tombstones;
     r.filter_bits += (*table++)->reader->filter_bits();
-    // The second call adds the births of dropped pages that are not punched, and of lingering names.
+    // shape() has deletes that need a merge; oldest_obligation() adds dead bytes that are not punched, and lingering names.
     keep_oldest(&r.oldest_tombstone_birth, file.shape(0, now, records).oldest_birth);
     keep_oldest(&r.oldest_tombstone_birth, file.oldest_obligation());
   }

@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-// Returns the cells of one run, `limit` at most: if the run has more files, neighbours share a cell.
+// Returns at most `limit` cells for one run: if the run has more files, adjacent files share a cell.
 TreeMapRun cells_of(const RunShape& run, const std::vector<std::pair<double, double>>& positions, std::size_t limit) {
   TreeMapRun out;
   out.id = run.id;
@@ -50,7 +50,7 @@ TreeMapJob job_of(const Plan& plan, const TreeShape& shape) {
   for (const PlanInput& input : inputs_of(plan)) {
     const RunShape* run = shape.run(input.run);
     job.files += input.files.size();
-    if (run == nullptr) continue;  // an edit has removed the run meanwhile
+    if (run == nullptr) continue;  // an edit has removed the run since the job started
     if (first) job.from_level = run->level;
     first = false;
     job.to_level = run->level;

@@ -28,7 +28,7 @@ std::vector<WorkloadWindow> aged(const std::vector<WorkloadWindow>& windows, Mil
   return out;
 }
 
-/// Version 1 has no counts of deletes.
+/// Decodes the next window. In files of version 1 windows have no counts of deletes.
 bool get_window(Bytes* in, std::uint32_t version, Millis* end, WorkloadWindow* window) {
   std::uint64_t gap = 0;
   OperationCounts& c = window->counts;

@@ -19,9 +19,9 @@ class WorkloadHistory {
  public:
   static constexpr Millis kWindow = 60'000;             ///< length of a window
   static constexpr Millis kHour = 60 * kWindow;         ///< length of windows that are older than kFine
-  static constexpr Millis kFine = 24 * kHour;           ///< time for which windows keep their length
-  static constexpr Millis kKept = 7 * 24 * kHour;       ///< time after which windows are dropped
-  static constexpr std::size_t kMostWindows = 1 << 16;  ///< of all databases together: 5 MiB; oldest windows are dropped first
+  static constexpr Millis kFine = 24 * kHour;           ///< age from which windows are merged into hours
+  static constexpr Millis kKept = 7 * 24 * kHour;       ///< age from which windows are dropped
+  static constexpr std::size_t kMostWindows = 1 << 16;  ///< limit for all databases together (5 MiB): older windows are dropped
   static constexpr std::uint32_t kMagic = 0x4c574245;   ///< "EBWL"
   static constexpr std::uint32_t kVersion = 2;
 

@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-/// Far above the largest file: kMostWindows windows with nine varints each.
+/// Limit for reading the file WORKLOAD, far above its largest size: kMostWindows windows with nine varints each.
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{16} << 20;
 
 }  // namespace
@@ -85,7 +85,7 @@ void WorkloadRecorder::save() {
   std::string content;
   {
     MutexLock lock(mutex_);
-    if (!changed_) return;  // close() has written it meanwhile
+    if (!changed_) return;  // close() has written the history before this queued task ran
     content = history_.encode();
     changed_ = false;
   }

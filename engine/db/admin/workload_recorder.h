@@ -57,8 +57,8 @@ class WorkloadRecorder {
   std::string failure_;  // the last failed write that was reported; used only by save(), of which one runs at a time
   mutable Mutex mutex_;
   WorkloadHistory history_ GUARDED_BY(mutex_);
-  std::vector<OperationCounts> counted_ GUARDED_BY(mutex_);  // by database, at the start of the running window
-  Millis start_ GUARDED_BY(mutex_) = 0;                      // of the running window; 0: open() was not called
+  std::vector<OperationCounts> counted_ GUARDED_BY(mutex_);  // by database: the counters at the start of the running window
+  Millis start_ GUARDED_BY(mutex_) = 0;                      // start of the running window; 0: open() was not called
   Millis saved_at_ GUARDED_BY(mutex_) = 0;
   bool changed_ GUARDED_BY(mutex_) = false;  // the history has a window that the file lacks
 };

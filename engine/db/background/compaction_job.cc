@@ -22,8 +22,8 @@ std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit&
   return files;
 }
 
-// True if every run to which the edit adds files, or before which the edit puts a new run, still exists. Another job may have
-// removed such a run meanwhile if none of its files is an input of this job.
+// True if every run to which the edit adds files, or before which the edit puts a new run, still exists. While this job ran,
+// another job may have removed a run none of whose files is an input of this job.
 bool has_targets(const Version& version, const TreeEdit& edit) {
   const auto is_there = [&](RunId id) {
     const auto is_it = [id](const auto& run) { return run.id == id; };
@@ -96,7 +96,7 @@ Status CompactionJob::run() {
 Status CompactionJob::prepare() {
   {
     MutexLock lock(*env_.state_mutex);
-    if (tree_->view_owner == nullptr) return Status::aborted("");  // the tree was dropped
+    if (tree_->view_owner == nullptr) return Status::aborted("");  // the tree was dropped and retired
     start_ = {
         .working = tree_->work, .tables = tree_->view_owner->tables, .policy = tree_->policy, .settings = env_.settings(*tree_)};
   }

@@ -44,7 +44,7 @@ struct CompactionTotals {
 
 class CompactionJob {
  public:
-  using OpenedTables = std::map<FileNum, std::shared_ptr<TableReader>>;  ///< by metadata file
+  using OpenedTables = std::map<FileNum, std::shared_ptr<TableReader>>;  ///< key: number of the metadata file
 
   /// The state of a tree when the job starts.
   struct Start {
@@ -103,7 +103,7 @@ class CompactionJob {
   const RunningJob& job_;
   Start start_;
   CompactionContext context_;
-  OpenedTables opened_;  // the outputs
+  OpenedTables opened_;  // readers of the output tables
   CompactionResult result_;
 };
 

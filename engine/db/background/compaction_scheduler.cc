@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-/// Planners that may read get at most this many bytes of metadata at a time. kReadingWaits: ms between two such plannings;
+/// kReadBytes: bytes of metadata that planners may read in one planning. kReadingWaits: ms between two plannings with reads.
 /// kReadingRests: ms of rest after the last part of the tables.
 constexpr std::uint64_t kReadBytes = std::uint64_t{64} << 20;
 constexpr Millis kReadingWaits = 1000, kReadingRests = 60'000;
@@ -41,8 +41,9 @@ void CompactionScheduler::schedule(const TreePtr& tree, const PlannerReads& read
   }
 }
 
-// Planners run on the log thread, too, which must not wait for the device. So planners that need to read are asked again in the
-// background. Each time they may read one part of the tables, with about kReadBytes of metadata. After the last part they rest.
+// Planners run on the log thread, too, which must not wait for the device. So if a planner needs to read, the planners run again
+// in the background. Each time they may read one part of the tables, with about kReadBytes of metadata. After the last part they
+// rest.
 void CompactionScheduler::schedule_reading(const TreePtr& tree, VersionPtr version) {
   const Millis now = env_.now();
   {
@@ -67,13 +68,13 @@ void CompactionScheduler::schedule_reading(const TreePtr& tree, VersionPtr versi
   });
 }
 
-// The state mutex is held.
+// The caller holds the state mutex.
 bool CompactionScheduler::may_start(const Tree& tree) const {
   if (env_.closing() || tree.dropped || tree.view_owner == nullptr) return false;
   return env_.may_start() && tree.jobs.running() < env_.threads();
 }
 
-// Plans are made without a lock, from an immutable set of tables. A plan is valid only while the tree has those tables.
+// Planners run without a lock, on an immutable set of tables. A plan can start only while the tree still has these tables.
 std::optional<RunningJob> CompactionScheduler::next_job(const TreePtr& tree, const PlannerReads& reads) {
   for (;;) {
     const Millis now = env_.now();  // the same clock as the job's, so that plan and job agree on what has expired
@@ -92,7 +93,7 @@ std::optional<RunningJob> CompactionScheduler::next_job(const TreePtr& tree, con
     (void)start_first(planners(), &input, &notes, [&](const Plan& plan) { return try_start(*tree, input, plan, &job); });
     if (notes.wants_to_read) schedule_reading(tree, input.tables->version);
     if (env_.memory->note_planned(tree->id, input, notes)) {
-      // No data is lost, so the engine continues.
+      // The policy has a bug, but no data is lost: the engine continues.
       bounds_broken_ += 1;
       env_.report_error("a tree exceeds the bounds of its merge policy, " + input.policy->name() + ": " + *notes.broken_bounds);
     }
@@ -102,7 +103,7 @@ std::optional<RunningJob> CompactionScheduler::next_job(const TreePtr& tree, con
   }
 }
 
-// The state mutex is held.
+// The caller holds the state mutex.
 PlannerInput CompactionScheduler::begin_input(const Tree& tree, Millis now) const {
   PlannerInput input;
   input.tables = tree.view_owner->tables;

@@ -40,20 +40,20 @@ class CompactionScheduler {
     HolePuncher* puncher = nullptr;
     std::function<Status(const TreePtr&, const RunningJob&)> run{};  ///< carries the job out on the calling thread
     std::function<void(std::function<void()>)> submit{};             ///< runs a function in the background
-    std::function<unsigned()> threads{};                             ///< returns the most jobs that one tree may have at a time
-    std::function<bool()> may_start{};  ///< false after an error and while closing; called with the state mutex held
+    std::function<unsigned()> threads{};  ///< returns the largest number of jobs that one tree may have at a time
+    std::function<bool()> may_start{};    ///< false after an error and while closing; called with the state mutex held
     std::function<bool()> closing{};
     std::function<Millis()> now{};  ///< engine time
     std::function<SeqNum()> visible_seq{};
     std::function<void(const TablesView&, TreeShape*)> estimate_invalidated{};  ///< sets FileShape::invalidated
-    std::function<bool(const Tree&)> is_late{};  ///< true if work for a deadline of the tree should be done by now
+    std::function<bool(const Tree&)> is_late{};  ///< true if merges for a deadline of the tree are behind schedule
 
     // Disk space for merges for deadlines. `room`: the bytes that these merges may take. `claimed`: the bytes that the running
     // merges may write. claim() and release() are called before and after such a merge, with the bytes that it may write.
     std::function<std::uint64_t()> room{}, claimed{};
     std::function<void(std::uint64_t)> claim{}, release{};
 
-    // Called after the end of a job.
+    // The following functions are called after the end of a job.
     std::function<void(const TreePtr&)> flush_waits{};        ///< called if a flush waited for the job
     std::function<void(const Status&)> deadline_job_ended{};  ///< called with the result of a job for a deadline
     std::function<void()> progressed{};                       ///< wakes waiting threads; removes files
@@ -104,7 +104,7 @@ class CompactionScheduler {
   std::atomic<int> paused_{0};
   std::atomic<std::uint64_t> running_{0}, bounds_broken_{0};
   Mutex reading_mutex_;
-  std::map<TreeId, Reading> reading_ GUARDED_BY(reading_mutex_);  ///< trees with a planner that needed to read a table's index
+  std::map<TreeId, Reading> reading_ GUARDED_BY(reading_mutex_);  ///< trees whose planners have to read a table's index
 };
 
 }  // namespace ebbtide

@@ -1,5 +1,4 @@
-// DamageReports stores read errors of tables until Quarantine handles them. FileChecks has the times at which files are checked
-// again.
+// DamageReports stores read errors of tables until Quarantine handles them. FileChecks schedules repeated checks of files.
 #pragma once
 
 #include <algorithm>

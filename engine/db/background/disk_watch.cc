@@ -21,7 +21,8 @@ std::uint64_t DiskWatch::wanted_reserve(const DiskSpace& space) const {
   return std::min(options_.reserve_bytes, space.total_bytes / kReserveDivisor);
 }
 
-// If max_disk_bytes is set, it replaces the 5 %: then `low` is only the size of the reserve, but at most 5 %.
+// Returns `low`: 5 % of the disk. If max_disk_bytes is set, the limit of the files replaces the 5 %, and `low` is only the size
+// of the reserve, but at most 5 %.
 std::uint64_t DiskWatch::low(const DiskSpace& space) const {
   const std::uint64_t share = space.total_bytes / kLowDivisor;
   return options_.max_disk_bytes == 0 ? share : std::min(share, wanted_reserve(space));
@@ -54,7 +55,7 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
   const std::uint64_t unflushed = use_.unflushed_bytes + logged_bytes - std::min(logged_bytes, use_.logged_bytes);
   unflushed_bytes_.store(unflushed, std::memory_order_relaxed);
   deadline_bytes_.store(use_.deadline_bytes, std::memory_order_relaxed);
-  // The rest of this measurement still counts the released space as used; the next one counts it as free.
+  // The code below still counts the released space as used; the next measurement counts it as free.
   if (space->free_bytes < low(*space) / 2 + unflushed) (void)reserve_.release();
   const std::uint64_t wanted = wanted_reserve(*space);
   const bool held = reserve_.bytes() != 0;
@@ -67,7 +68,7 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
                              part(space->total_bytes - std::min(space->total_bytes, space->free_bytes), space->total_bytes)),
                     std::memory_order_relaxed);
   full_.store(over || space->free_bytes < needed, std::memory_order_relaxed);
-  // A quarter of the reserve stays free in addition, so that the new reserve does not make the disk full at once.
+  // A new reserve needs a quarter of its size more than its size, so that it does not make the disk full at once.
   wants_reserve_.store(!held && wanted != 0 && space->free_bytes >= needed + wanted / 4, std::memory_order_relaxed);
   const std::uint64_t room = space->free_bytes - std::min(space->free_bytes, needed);
   look_again_at_.store(logged_bytes + std::max(kShortestLook, room / 8), std::memory_order_relaxed);

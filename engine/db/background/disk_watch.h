@@ -41,7 +41,7 @@ struct DiskWatchOptions {
 /// A use of the disk's room: by any merge, or by a merge that a delete deadline needs.
 enum class DiskUse : std::uint8_t { kMerge, kDeadline };
 
-/// The state of the disk that holds the data directory. Thread-safe.
+/// Watches the free space on the disk that holds the data directory. Thread-safe.
 class DiskWatch {
  public:
   explicit DiskWatch(DiskWatchOptions options);
@@ -54,7 +54,7 @@ class DiskWatch {
     std::uint64_t unflushed_bytes = 0;  ///< bytes of all memtables
     std::uint64_t deadline_bytes = 0;   ///< bytes reserved for merges for deadlines, if the disk is large enough
   };
-  /// Measures the disk.
+  /// Stores `use` and measures the free space on the disk.
   void look(const Use& use);
   /// Returns true if writes that add data are refused. Costs two loads, except when a measurement is due.
   bool full(std::uint64_t logged_bytes);
@@ -90,9 +90,9 @@ class DiskWatch {
   std::atomic<double> used_ratio_{0};
   std::atomic<std::uint64_t> look_again_at_{0};    // number of logged bytes at which the disk is measured again
   Mutex mutex_;                                    // held during a measurement
-  Use use_ GUARDED_BY(mutex_);                     // passed to the last look()
-  std::atomic<std::uint64_t> unflushed_bytes_{0};  // passed to the last look(), plus the bytes logged since
-  std::atomic<std::uint64_t> deadline_bytes_{0};   // passed to the last look()
+  Use use_ GUARDED_BY(mutex_);                     // the argument of the last look()
+  std::atomic<std::uint64_t> unflushed_bytes_{0};  // use_.unflushed_bytes, plus the bytes logged since the last look()
+  std::atomic<std::uint64_t> deadline_bytes_{0};   // use_.deadline_bytes, readable without the mutex
   std::atomic<std::uint64_t> claimed_bytes_{0};
 };
 

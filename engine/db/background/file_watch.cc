@@ -13,9 +13,9 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kCheckNs = 1'000'000'000;    // between two checks; a check makes a few system calls for each file
-constexpr std::uint64_t kTablesNs = 60'000'000'000;  // between two listings of the directory, to find missing tables
-constexpr std::uint64_t kNotedBytes = 64;  // compared at each check: more than a record's header, which is never all zeros
+constexpr std::uint64_t kCheckNs = 1'000'000'000;    // ns between two checks; a check makes a few system calls for each file
+constexpr std::uint64_t kTablesNs = 60'000'000'000;  // ns between two listings of the directory, to find missing tables
+constexpr std::uint64_t kNotedBytes = 64;  // last bytes to compare: more than a record's header, which is never all zeros
 // Log and manifest are small beside the tables, and the next start needs every byte of them: with the default interval of the
 // scrub they are read once a day.
 constexpr std::uint64_t kContentsPerScrub = 30;
@@ -67,7 +67,8 @@ bool FileWatch::check_all() {
   return false;
 }
 
-// Logs each change once. A lock that another process holds makes the database read-only if check_directory() says so.
+// Renews the file LOCK if it was removed. Logs each change of the problem once. Only an error of check_directory() makes the
+// database read-only.
 bool FileWatch::check_lock() {
   const Result<std::string> renewed = env_.renew_lock();
   const std::string problem = renewed.is_ok() ? "" : renewed.status().to_string();
@@ -128,7 +129,7 @@ Status FileWatch::check_manifest(FileNum manifest, std::uint64_t bytes) {
   return Status::ok();
 }
 
-// --- contents
+// --- reading whole files in the background
 
 void FileWatch::read_contents() {
   const std::uint64_t now = env_.clock->mono_ns(), wait_ns = scrub_interval_ * 1'000'000 / kContentsPerScrub;
@@ -148,7 +149,8 @@ void FileWatch::read_contents() {
   });
 }
 
-// A merge may replace a table meanwhile. So only tables count that are live before and after the directory was listed.
+// Reports live tables whose files are not in the directory. A merge may replace a table during the listing, so only tables count
+// that are live before and after it.
 void FileWatch::look_for_tables() {
   const std::set<std::string> before = env_.table_files();
   const auto listed = env_.fs->list(env_.dir);
@@ -169,7 +171,7 @@ void FileWatch::look_for_tables() {
   missing_tables_ = std::move(missing);
 }
 
-// whole_manifest() and whole_log() return the number of bytes up to the first place that is damaged or not written yet.
+// whole_manifest() and whole_log() read a file and return the number of bytes before the first damaged or unwritten place.
 
 Result<std::uint64_t> FileWatch::whole_manifest(FileNum file) const {
   const auto ignore = [](Bytes, std::uint64_t) { return Status::ok(); };
@@ -186,7 +188,7 @@ Result<std::uint64_t> FileWatch::whole_log(FileNum file) const {
   return end.valid_bytes;
 }
 
-// Returns false if the content is damaged. Bytes that the database has written since the last check may be incomplete.
+// Returns false if the file is damaged. Checks only `content.bytes` bytes: bytes written since the last check may be incomplete.
 bool FileWatch::read_content(const Content& content) {
   if (env_.closing()) return true;
   const Result<std::uint64_t> whole = content.is_manifest ? whole_manifest(content.file) : whole_log(content.file);
@@ -196,8 +198,8 @@ bool FileWatch::read_content(const Content& content) {
                                 ": damaged at " + std::to_string(*whole));
   }
   if (status.is_ok() || (status.code() != Code::kCorruption && !is_file_error(status)) || env_.closing()) return true;
-  // kCorruption would keep the database read-only. So this is reported as an I/O error, from which it recovers with a new segment
-  // or a new manifest.
+  // After kCorruption the database would stay read-only. So the damage is reported as an I/O error, from which the database
+  // recovers with a new segment or a new manifest.
   const Status failure = Status::io_error(join_path(env_.dir, status.message()));
   content.is_manifest ? env_.manifest_damaged(content.file, failure) : env_.log_lost(content.file, failure);
   return false;

@@ -47,7 +47,7 @@ class FileWatch {
     FileSystem* fs = nullptr;
     std::string dir;
     const Clock* clock = nullptr;
-    std::function<bool()> healthy;                    ///< false while the database heals: nothing is checked
+    std::function<bool()> healthy;  ///< false while the database is read-only after a failure: then nothing is checked
     std::function<Result<std::string>()> renew_lock;  ///< FileLock::renew
     std::function<Status()> check_directory;          ///< FileLock::check_directory
     std::function<void(const Status&)> directory_lost;
@@ -66,7 +66,8 @@ class FileWatch {
 
   explicit FileWatch(Env env) : env_(std::move(env)) {}
 
-  /// Sets the ms in which the scrub reads all tables; 0 = a file is read only if its time of the last write is suspicious.
+  /// Sets the time in ms in which the scrub reads all tables once. 0 = log and manifest are read as a whole only if the time of
+  /// their last write is suspicious.
   void set_scrub_interval(Millis interval) { scrub_interval_ = interval; }
   /// Checks the directory and all files if the last check is a second old.
   void tick() EXCLUDES(mutex_);
@@ -74,7 +75,7 @@ class FileWatch {
   bool check_now() EXCLUDES(mutex_);
 
  private:
-  /// A file at a check.
+  /// A file as a check has found it, for the comparison at the next check.
   struct Noted {
     std::uint64_t offset = 0;  // place of `bytes`
     std::string bytes;         // the last bytes that the database wrote
@@ -82,7 +83,7 @@ class FileWatch {
     FileIdentity identity;
     std::uint64_t last_write = 0;
   };
-  /// A file whose content is to be read.
+  /// A file that is to be read and checked as a whole.
   struct Content {
     FileNum file = kNoFile;
     std::uint64_t bytes = 0;
@@ -101,17 +102,17 @@ class FileWatch {
 
   const Env env_;
   std::atomic<Millis> scrub_interval_{0};
-  std::atomic<bool> reading_{false};      // contents are being read
-  std::set<std::string> missing_tables_;  // names that were logged; used by the task that `reading_` stands for
+  std::atomic<bool> reading_{false};      // a background task reads whole files, or looks for missing tables
+  std::set<std::string> missing_tables_;  // table files whose removal was logged; only that background task uses the set
   Mutex mutex_;
-  std::uint64_t tables_ns_ GUARDED_BY(mutex_) = 0;  // time of the last search for missing tables, or of the first check
+  std::uint64_t tables_ns_ GUARDED_BY(mutex_) = 0;  // mono time of the last search for missing table files, or of the first check
   std::uint64_t last_ns_ GUARDED_BY(mutex_) = 0;
-  std::uint64_t contents_ns_ GUARDED_BY(mutex_) = 0;       // time at which all contents were last read, or of the first check
-  std::map<std::string, Noted> noted_ GUARDED_BY(mutex_);  // by name: the files at this check
-  std::map<std::string, Noted> noted_before_ GUARDED_BY(mutex_);  // the files at the previous check
-  std::map<std::string, Content> all_ GUARDED_BY(mutex_);         // by name: the files of this check
-  std::map<std::string, Content> suspects_ GUARDED_BY(mutex_);    // by name: contents to read soon
-  std::string lock_problem_ GUARDED_BY(mutex_);                   // problem at the last check, "" = none; logged when it changes
+  std::uint64_t contents_ns_ GUARDED_BY(mutex_) = 0;       // mono time of the last reading of all files, or of the first check
+  std::map<std::string, Noted> noted_ GUARDED_BY(mutex_);  // by name: the last bytes of each file at this check
+  std::map<std::string, Noted> noted_before_ GUARDED_BY(mutex_);  // by name: the last bytes of each file at the previous check
+  std::map<std::string, Content> all_ GUARDED_BY(mutex_);         // by name: all files that this check has seen
+  std::map<std::string, Content> suspects_ GUARDED_BY(mutex_);    // by name: files to read as a whole soon
+  std::string lock_problem_ GUARDED_BY(mutex_);                   // last problem with LOCK, "" = none; a change is logged
 };
 
 }  // namespace ebbtide

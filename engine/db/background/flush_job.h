@@ -22,7 +22,7 @@
 
 namespace ebbtide {
 
-/// Tables of one or more trees, before their edit is committed.
+/// The tables that flushes have built for one or more trees, and the edit that will name them.
 struct BuiltFlush {
   struct Of {
     TreePtr tree;
@@ -62,8 +62,8 @@ class FlushJob {
   /// frozen memtable or was dropped.
   Status build(const TreePtr& tree, std::size_t most, Millis now, BuiltFlush* built) EXCLUDES(*env_.state_mutex);
 
-  [[nodiscard]] std::uint64_t flushes() const { return flushes_; }      ///< flushes since the start
-  [[nodiscard]] std::uint64_t bytes_written() const { return bytes_; }  ///< bytes since the start
+  [[nodiscard]] std::uint64_t flushes() const { return flushes_; }      ///< number of flushes since the start
+  [[nodiscard]] std::uint64_t bytes_written() const { return bytes_; }  ///< bytes of tables written since the start
 
  private:
   [[nodiscard]] std::uint64_t count_flush(const Policy& policy, double full, const Version& version,

@@ -35,8 +35,8 @@ void FlushScheduler::hurry(const TreePtr& tree) {
 }
 
 // True if a flush of the tree should wait for a merge: in a static schedule, the merge that belongs to a flush is done before the
-// next flush. The flush does not wait if no merge can run, if more than kMostAwaitMerge memtables wait, or if it is urgent. The
-// next merge then brings the number of runs within its bound again. The state mutex is held.
+// next flush. The flush does not wait if no merge can run, if more than kMostAwaitMerge memtables wait, or if the flush is
+// urgent. The next merge then brings the number of runs within its bound again. The caller holds the state mutex.
 bool FlushScheduler::has_pending_merge(const Tree& tree) const {
   if (tree.view_owner == nullptr || !tree.policy->by_schedule() || env_.compactions->paused()) return false;
   if (tree.flush_hurries || tree.frozen.size() > kMostAwaitMerge) return false;
@@ -57,8 +57,8 @@ bool FlushScheduler::awaits_merge(const TreePtr& tree) {
 }
 
 // Returns `tree` and other trees with urgent flushes, as long as all their frozen memtables together are no larger than one full
-// memtable. Marks the trees as being flushed. Returns none if another flush is flushing `tree`: that flush schedules the rest
-// when it ends.
+// memtable. Marks the trees as being flushed. Returns an empty list if another flush is flushing `tree`: at its end, that flush
+// schedules the flush of remaining memtables.
 std::vector<TreePtr> FlushScheduler::begin_group(const TreePtr& tree) {
   std::vector<TreePtr> group = {tree};
   const std::vector<TreePtr> trees = env_.trees();
@@ -88,7 +88,7 @@ void FlushScheduler::run(const TreePtr& tree) {
     {
       MutexLock lock(*env_.state_mutex);
       tree->flush_queued = false;
-      if (tree->frozen.empty() && tree->view_owner != nullptr) return;  // another tree's group has flushed them
+      if (tree->frozen.empty() && tree->view_owner != nullptr) return;  // the flush of another tree included this tree
     }
     if (!tree->dropped && !env_.closing()) {
       if (awaits_merge(tree)) return;

@@ -41,7 +41,7 @@ Status Flusher::flush_durable(const std::vector<TreePtr>& trees) {
   return Status::ok();
 }
 
-// Rolls the manifest first: the new manifest settles whether the last edit took effect.
+// Rolls the manifest first: the new manifest decides whether the edit whose write failed took effect.
 Status Flusher::recover() {
   std::vector<TreePtr> trees;
   {
@@ -49,7 +49,7 @@ Status Flusher::recover() {
     TRY(env_.manifest->roll());
     env_.obsolete_files->queue_disowned();
   }
-  env_.obsolete_files->remove_queued();  // the files of the failed attempt occupy the space that this attempt needs
+  env_.obsolete_files->remove_queued();  // frees space that files of earlier failed attempts occupy
   const bool log_failed = env_.log_failed();
   if (log_failed) env_.salvage();
   SeqNum last_seq = 0;
@@ -116,8 +116,8 @@ Status Flusher::build(const std::vector<TreePtr>& trees, std::size_t most, Built
   return Status::ok();
 }
 
-// Unlinks tables that no edit names. The failed build has already unlinked its own tables; note_failure() makes the ledger count
-// all of them until the unlinks are durable.
+// Unlinks the tables of `built`, which no edit names. A failed build has already unlinked its own tables. note_failure() makes
+// the ledger count all these tables until the unlinks are durable.
 void Flusher::discard(const BuiltFlush& built, const std::vector<TreePtr>& trees) {
   for (const BuiltFlush::Of& of : built.of) env_.outputs->unlink(of.tree, of.outputs);
   for (const TreePtr& tree : trees) env_.outputs->note_failure(tree);

@@ -36,7 +36,7 @@ class Flusher {
     FailedOutputs* outputs = nullptr;
     ObsoleteFileRemover* obsolete_files = nullptr;
     std::function<VersionSet&()> versions;
-    std::function<Millis()> now;  ///< returns the engine time of births
+    std::function<Millis()> now;  ///< returns the engine time that a delete issued now gets as its birth
     std::function<SeqNum()> visible_seq;
     std::function<void(SeqNum)> await_visible;  ///< waits until every operation up to the seq is in its memtable
     std::function<SeqNum()> last_seq;           ///< returns the last assigned seq; called with the commit mutex held
@@ -46,7 +46,7 @@ class Flusher {
     std::function<Status(SeqNum)> wait_synced;
     std::function<void()> salvage;                     ///< syncs the records of a failed log that were written before the failure
     std::function<Result<FileNum>()> prepare_restart;  ///< returns the segment in which a failed log will continue
-    std::function<void(SeqNum)> restart;               ///< called after the edit; all operations up to the seq are in tables
+    std::function<void(SeqNum)> restart;  ///< restarts the log after the edit; all operations up to the seq are in tables
   };
 
   explicit Flusher(Env env) : env_(std::move(env)) {}

@@ -7,9 +7,9 @@
 namespace ebbtide {
 namespace {
 
-// Collects the files of a merge. A file that takes part adds all files of the merge's runs that it overlaps. For the output must
-// not overlap a file of its run, and no overlapping newer file may be left out. Each file is expanded once, and each overlapping
-// file is found by bisection in its run. So the cost is about the number of pairs of overlapping files of two runs.
+// Collects the files of a merge. Each file of the merge adds all files that it overlaps in the merge's runs: the output must not
+// overlap a file of its run, and no overlapping newer file may be left out. Each file is expanded once, and overlapping files are
+// found by bisection in their run. So the cost is about the number of pairs of overlapping files of two runs.
 class FullMerge {
  public:
   FullMerge(const TreeShape& shape, const KeyRange& range) : shape_(shape), taken_(shape.runs.size()) {
@@ -62,9 +62,9 @@ class FullMerge {
   }
 
   const TreeShape& shape_;
-  std::vector<std::vector<bool>> taken_;  // by run and file: true if the file takes part
+  std::vector<std::vector<bool>> taken_;  // by run and file: true if the file is in the merge
   std::vector<std::size_t> runs_;         // indexes of the merge's runs, newest first
-  std::vector<const FileShape*> fresh_;   // files that take part, but whose overlapping files were not added yet
+  std::vector<const FileShape*> fresh_;   // files of the merge whose overlapping files were not added yet
   bool busy_ = false, dirty_ = false;
 };
 

@@ -7,10 +7,10 @@
 
 namespace ebbtide {
 
-/// Returns the plan that merges all files of all runs that overlap `range` into the oldest run with such a file. Files that these
-/// files overlap take part, too. Returns an empty plan if there is nothing to merge: at most one run has files in the range, and
-/// they have no tombstones and no dead entries. Also returns an empty plan, and sets `*busy`, if a running job has one of the
-/// files.
+/// Returns the plan that merges all files that overlap `range`, of all runs, into the oldest run with such a file. Files that
+/// overlap these files are merged, too. Returns an empty plan if there is nothing to merge: at most one run has files in the
+/// range, and these files have no tombstones and no dead entries. Also returns an empty plan, and sets `*busy`, if a running job
+/// has one of the files.
 Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy);
 
 }  // namespace ebbtide

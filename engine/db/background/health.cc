@@ -36,7 +36,7 @@ void Health::become_read_only(const Status& status, const char* what) {
   const bool soon = status.code() == Code::kNoSpace && env_.give_up_reserve();
   {
     MutexLock lock(mutex_);
-    if (soon) last_try_ns_ = 0;  // an earlier failure, such as a failed log, may have set the time
+    if (soon) last_try_ns_ = 0;  // an earlier failure may have set the time of the last attempt
     if (!error_.is_ok()) return;
     error_ = status.with_context(what);
     last_try_ns_ = status.code() == Code::kNoSpace ? 0 : env_.clock->mono_ns();
@@ -59,7 +59,7 @@ void Health::tick() {
 void Health::heal() {
   {
     FlushGateAlone alone(*env_.gate);
-    if (env_.closing() || is_ok()) return;  // an earlier attempt has succeeded meanwhile
+    if (env_.closing() || is_ok()) return;  // another attempt has succeeded while this one waited for the gate
     Status status = env_.check_directory().with_context(kDirectory);
     if (status.is_ok()) status = env_.recover();
     if (!status.is_ok()) return still_failed(status);
@@ -75,8 +75,8 @@ void Health::heal() {
   env_.healed();
 }
 
-// Logs the error unless it equals the current failure, or has the code of the last attempt's error: texts differ in any case,
-// since each attempt names other files.
+// Notes the error of an attempt to recover. Logs it unless it equals the current failure, or has the same code as the error of
+// the last attempt: their texts always differ, since each attempt writes other files.
 void Health::still_failed(const Status& status) {
   note_refusal(status);
   {

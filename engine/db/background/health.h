@@ -45,8 +45,8 @@ class Health {
   /// True while the database refuses writes. Costs one load, since each commit calls it.
   [[nodiscard]] bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool is_ok() const { return !read_only_.load(); }
-  /// Returns the failure that keeps the database read-only: that of the last attempt to recover, if there was one. Ok = the
-  /// database is writable.
+  /// Returns the failure that keeps the database read-only: the failure of the last attempt to recover, or, before the first
+  /// attempt, the original failure. Ok = the database is writable.
   [[nodiscard]] Status error() const EXCLUDES(mutex_);
   /// Returns kReadOnly with the failure as reason, or ok if the database is writable.
   [[nodiscard]] Status write_status() const EXCLUDES(mutex_);
@@ -73,8 +73,8 @@ class Health {
   std::atomic<Millis> disk_refused_at_{0};
   mutable Mutex mutex_;
   Status error_ GUARDED_BY(mutex_);
-  std::uint64_t last_try_ns_ GUARDED_BY(mutex_) = 0;   // 0: the next tick tries to recover
-  Code last_try_code_ GUARDED_BY(mutex_) = Code::kOk;  // kOk: no attempt has failed
+  std::uint64_t last_try_ns_ GUARDED_BY(mutex_) = 0;   // mono time of the last attempt to recover; 0: the next tick tries
+  Code last_try_code_ GUARDED_BY(mutex_) = Code::kOk;  // result of the last attempt to recover; kOk: no attempt has failed
 };
 
 }  // namespace ebbtide

@@ -64,7 +64,7 @@ void HolePuncher::punch(TreeId tree) {
     MutexLock lock(mutex_);
     const auto at = trees_.find(tree);
     if (at == trees_.end()) return;
-    at->second.dead = false;  // cleared before the search, since a concurrent drop sets it again
+    at->second.dead = false;  // cleared before the search, so that a concurrent page drop can set the flag again
     left_out = at->second.not_punched;
   }
   const std::shared_ptr<const TablesView> tables = env_.writable() ? env_.tables(tree) : nullptr;
@@ -87,7 +87,7 @@ void HolePuncher::punch(TreeId tree) {
       Result<bool> punched = false;
       if (table->data->read_only_by(table->reader.get())) {
         auto pinned = table->reader->pinned();
-        if (!pinned.is_ok()) {  // the reader has reported the error; retried later, since the device may work again
+        if (!pinned.is_ok()) {  // the reader has reported the error; punching is retried, since the device may work again
           later |= table->reader->unreadable().is_ok();
           continue;
         }
@@ -111,8 +111,8 @@ void HolePuncher::punch(TreeId tree) {
   if (!status.is_ok() && status.code() != Code::kAborted) env_.failed(status);
 }
 
-// Commits which bytes were punched, except in files that have left the tree meanwhile. Returns kAborted if the tree was dropped
-// or the database closes.
+// Commits which bytes were punched. Skips files that a concurrent edit has removed from the tree. Returns kAborted if the tree
+// was dropped or the database closes.
 Status HolePuncher::commit(TreeId tree, const Punched& punched) {
   bool is_there = false;
   TableChange change;

@@ -5,7 +5,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kDeadlineFiles = 2;  // the room that stays free for a merge for a deadline, in files of the target size
+constexpr std::uint64_t kDeadlineFiles = 2;  // disk space kept free for a merge for a deadline, in files of the target size
 
 }  // namespace
 

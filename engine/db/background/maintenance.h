@@ -40,7 +40,7 @@ class Maintenance {
     /// Runs a function that is not urgent on a thread that may wait for the device.
     std::function<void(std::function<void()>)> submit;
     std::function<void(Severity, const std::string&)> log;
-    std::function<void()> begin;                           ///< called before loads()
+    std::function<void()> begin;                           ///< the first step of a tick, before loads()
     std::vector<std::function<void(const Loads&)>> steps;  ///< the other steps of the tick
   };
 
@@ -59,8 +59,8 @@ class Maintenance {
   // Why the last attempt to create the reserve failed, so that the same failure is logged once. Only the queued attempt uses it.
   std::string reserve_failure_;
   Mutex mutex_;                                   // taken before all other mutexes; held during a tick
-  bool step_refused_ GUARDED_BY(mutex_) = false;  // the last state that was logged
-  bool disk_full_ GUARDED_BY(mutex_) = false;     // the last state that was logged
+  bool step_refused_ GUARDED_BY(mutex_) = false;  // the value that was logged last: only changes are logged
+  bool disk_full_ GUARDED_BY(mutex_) = false;     // the value that was logged last: only changes are logged
 };
 
 }  // namespace ebbtide

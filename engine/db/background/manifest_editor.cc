@@ -53,7 +53,7 @@ Status ManifestEditor::commit_change(const TableChange& change) {
   return Status::ok();
 }
 
-// Installs the same tables again: each installation loads and drops some filter slices.
+// Installs the tree's present tables again, since each installation loads and drops some filter slices.
 void ManifestEditor::schedule_filter_fit(const TreePtr& tree) {
   if (tree->filter_fit_queued.exchange(true)) return;
   env_.submit_later([this, tree] {
@@ -99,7 +99,7 @@ void ManifestEditor::schedule_mapping() {
     Status status;
     {
       MutexLock lock(mutex);
-      mapping_queued_ = false;  // cleared first, so that a concurrent change is queued again
+      mapping_queued_ = false;  // cleared before the commit, so that a concurrent change submits another commit
       if (!env_.closing()) status = commit_mapping();
     }
     if (!status.is_ok()) env_.failed(status, "database change");
@@ -135,7 +135,7 @@ void ManifestEditor::retire(TreePtr tree) {
   env_.installer->retire(*env_.trees->view_of(*tree)->tables, floor);
   {
     MutexLock lock(env_.trees->state_mutex);
-    env_.ledger->leave({"(outputs)", 0, {{id, floor}}, tree->work});  // stands for outputs of jobs that still run
+    env_.ledger->leave({"(outputs)", 0, {{id, floor}}, tree->work});  // one entry for all outputs of jobs that still run
   }
   env_.trees->retire(std::move(tree));
   env_.forget(id);
@@ -158,7 +158,7 @@ void ManifestEditor::schedule_deadlines() {
 
 Status ManifestEditor::commit_deadlines() {
   if (env_.closing() || !env_.healthy()) return Status::ok();
-  TRY(commit_mapping());  // creates the trees that the manifest does not have yet
+  TRY(commit_mapping());  // writes the trees that the manifest does not have yet
   VersionEdit edit;
   env_.trees->add_deadlines(env_.versions(), &edit);
   if (edit.trees.empty()) return Status::ok();

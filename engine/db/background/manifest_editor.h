@@ -51,8 +51,8 @@ class ManifestEditor {
     ObsoleteFileRemover* obsolete_files = nullptr;
     std::function<VersionSet&()> versions;
     std::function<Millis()> now;      ///< returns the engine time that lateness is measured by
-    std::function<Millis()> stamped;  ///< returns the engine time of births
-    std::function<Millis()> fence;    ///< returns the engine time of births; every delete born earlier is visible when it returns
+    std::function<Millis()> stamped;  ///< returns the engine time that a delete issued now gets as its birth
+    std::function<Millis()> fence;    ///< like stamped(), but waits until every delete with an earlier birth is visible
     std::function<Millis(const TreePtr&)> floor;  ///< returns the birth of the tree's oldest pending delete, at most fence()
     std::function<Status(SeqNum)> wait_synced;    ///< waits until the log is synced up to the seq
     /// Returns the oldest segment that is needed if the log is needed from the given seq on.
@@ -78,7 +78,7 @@ class ManifestEditor {
   /// Held across I/O during each change of the set of tables. Readers and writers never take it.
   Mutex mutex;
 
-  // --- called with the mutex held
+  // --- The caller holds `mutex`.
   /// Commits the edit. An error has the context "manifest"; afterwards the manifest takes no edit until roll().
   Status commit(VersionEdit edit) REQUIRES(mutex);
   /// Writes changes of the mapping of databases, if there are any, and retires dropped trees.
@@ -94,7 +94,7 @@ class ManifestEditor {
   void remove_old_segments() REQUIRES(mutex);
   Status roll() REQUIRES(mutex);
 
-  // --- called without the mutex
+  // --- The caller does not hold `mutex`.
   /// Submits commit_mapping() unless it is queued. The caller may hold the commit mutex.
   void schedule_mapping() EXCLUDES(mutex);
   /// Submits commit_deadlines() unless it is queued or no deadline has changed.
@@ -110,8 +110,8 @@ class ManifestEditor {
   /// may take long, returns false and does nothing: the next tick has a later mark. The edit also has the newest log segment and
   /// the last synced seq, so that a later loss of the log's end is noticed.
   [[nodiscard]] bool try_time_mark(Millis mark, const BootMark& reached = {}) EXCLUDES(mutex);
-  /// Calls `check` with the present manifest and its size while no edit changes them, and returns its result. Returns ok without
-  /// a call if the manifest is being written, has failed, or the database is closing.
+  /// Calls `check` with the present manifest and its size while no edit changes them, and returns the result of `check`. Returns
+  /// ok without calling `check` if the manifest is being written, has failed, or the database is closing.
   Status check_manifest(const std::function<Status(FileNum manifest, std::uint64_t bytes)>& check) EXCLUDES(mutex);
   /// Submits one step of fitting the tree's filters to its settings, unless it is queued.
   void schedule_filter_fit(const TreePtr& tree) EXCLUDES(mutex);

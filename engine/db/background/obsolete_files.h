@@ -29,8 +29,8 @@ class ObsoleteFileRemover {
     const Clock* clock = nullptr;
     RemovalsFileSystem* fs = nullptr;
     std::string dir;
-    std::function<void()> collect;                      ///< ends views that no reader uses; their tables are passed to sink()
-    std::function<void(FileNum)> forget;                ///< removes the file's pages from the block cache
+    std::function<void()> collect;        ///< ends views that no reader uses; the destructors pass obsolete tables to sink()
+    std::function<void(FileNum)> forget;  ///< removes the file's pages from the block cache
     std::function<void(std::function<void()>)> submit;  ///< runs a function on a thread that may wait for the device
     std::function<void(const std::string&)> warn;
   };
@@ -45,7 +45,7 @@ class ObsoleteFileRemover {
   void remove(const ObsoleteFiles& files);
   /// Unlinks one file at once. `name` is the file name without the directory.
   void remove(const std::string& name);
-  /// Keeps files that the manifest may name until it is rolled.
+  /// Keeps `files`, which the torn end of the manifest may name, until the manifest is rolled.
   void disown(const std::vector<ObsoleteFiles>& files) EXCLUDES(mutex_);
   /// Queues the disowned files. Called after the manifest was rolled.
   void queue_disowned() EXCLUDES(mutex_);

@@ -18,7 +18,8 @@ bool is_late(Millis birth, const PlannerInput& input, Millis margin) {
   return due != DeadlineRule::kNever && input.now >= expires_at(birth, due, margin, 1);
 }
 
-// Leaves only drops of whole files in the plan: without hole punching, only these free space. Other pages wait for merges.
+// Removes drops of single pages from the plan: without hole punching, only drops of whole files free space. Merges remove the
+// pages.
 void keep_whole_tables(const PlannerInput& input, PlannerNotes* notes, Plan* plan) {
   auto& drop = std::get<Drop>(plan->action);
   std::erase_if(drop.pages, [&](const PageSet& set) {

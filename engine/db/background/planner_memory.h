@@ -1,7 +1,7 @@
 // The state of a tree's planners that lasts longer than a job, in addition to the tree's shape.
 //
-//   rest       after a failed merge, the tree starts no merge for a while, which grows with each failure. This is separate for
-//              merges for deadlines, since they may succeed when others fail for lack of room
+//   rest       after a failed merge, the tree starts no merge for a time that grows with each failure. Merges for deadlines rest
+//              separately, since they may succeed when other merges fail for lack of room
 //   pages      the tables in which the last search found no page to drop; the time at which there may be such pages; the partial
 //              drops that were tried
 //   fruitless  files that still have pending deletes after a rewrite for a deadline (for example the header of a collection whose

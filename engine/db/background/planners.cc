@@ -55,7 +55,7 @@ std::shared_ptr<const TableReader> planner::table_of(const OpenTable& table, con
 }
 
 Plan planner::file_drop(const PlannerInput& input, PlannerNotes* notes) {
-  std::map<FileNum, const OpenTable*> ranged;  // tables that have range tombstones, by data file
+  std::map<FileNum, const OpenTable*> ranged;  // by data file number: tables with range tombstones
   for (const RunView& run : input.tables->runs) {
     for (std::size_t c = 0; c < run.tables().chunks(); ++c) {
       const TableList::Chunk& chunk = run.tables().at_chunk(c);

@@ -52,17 +52,17 @@ struct PlannerInput {
   TreeShape whole{};
   Millis now = 0;  ///< engine time
   SeqNum visible_seq = 0;
-  std::uint64_t file_size = 0, memtable_size = 0;  ///< configured, in bytes
+  std::uint64_t file_size = 0, memtable_size = 0;  ///< the tree's settings, in bytes
   FileChoice file_choice = FileChoice::kLeastOverlap;
 
-  // which planners are asked, and what they may read
+  // --- which planners are called, and which tables they may read
   PlannerReads reads{};
-  bool paused = false;          ///< paused by the server, or after a failed merge: skip planners that are not for deadlines
+  bool paused = false;  ///< compactions are paused, or rest after a failed merge: skip planners that are not for deadlines
   bool deadlines_rest = false;  ///< after a failed merge for a deadline: skip planners for deadlines
 
-  // deletes
+  // --- delete deadlines
   DeadlineRule deadlines{};
-  Millis delete_deadline = 0;  ///< configured, in ms; 0 = none
+  Millis delete_deadline = 0;  ///< the tree's setting, in ms; 0 = none
   Millis margin = 0;           ///< ms before a deadline at which its work must be done
   Millis purge_before = 0;     ///< deletes born by this time are overdue
   bool over_budget = false;
@@ -70,12 +70,13 @@ struct PlannerInput {
   std::uint64_t room = 0;            ///< bytes of the disk that merges for deadlines may take
   bool room_claimed = false;         ///< true if a running merge for a deadline has claimed disk space
 
-  // dropped pages
+  // --- page drops and punching
   bool look_for_pages = false;             ///< false if the last search found no pages to drop and nothing has changed
   std::map<FileNum, SeqNum> parts_done{};  ///< by metadata file: the seq up to which partial drops for records were tried
   bool can_punch = true;                   ///< true if the file system can punch holes
   std::set<FileNum> not_punched{};         ///< data files that must be rewritten, since they cannot be punched
-  /// The plan of `urgent` or `late rewrite` that a running job prevented from starting. The policy takes none of its files.
+  /// The plan of `urgent` or `late rewrite` that a running job prevented from starting. The policy's plan must not take the files
+  /// of this plan.
   Plan reserved{};
 };
 
@@ -119,7 +120,7 @@ enum class Attempt : std::uint8_t {
 Attempt start_first(std::span<const Planner> planners, PlannerInput* input, PlannerNotes* notes,
                     const std::function<Attempt(const Plan&)>& start);
 
-/// The planners. `notes` must not be null.
+/// One function for each planner in the list above. `notes` must not be null.
 namespace planner {
 
 /// Returns the table with its index in memory. Reads a missing index if `input.reads` permits it: for a table of the current

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr std::uint64_t kFirstCheckNs = 60 * kSecondNs, kLongestCheckNs = 3600 * kSecondNs;
 constexpr unsigned kDeviceTries = 4;           // a file that the system fails to read is checked after 1, 3, 7 and 15 s
-constexpr std::uint64_t kLinesPerMinute = 10;  // most lines in the text log
+constexpr std::uint64_t kLinesPerMinute = 10;  // most lines about quarantined files in the text log
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 
 enum class Finding : std::uint8_t { kDamage, kDevice, kOther };
@@ -66,8 +66,8 @@ Status Quarantine::quarantine_reported() {
   std::vector<FileNum> files;
   std::vector<TreeId> changed;
   TableChange change;
-  // Reports are taken while no other edit runs. So if another thread has taken reports, it has handled them before this function
-  // returns.
+  // commit() calls make() while no other edit runs. So when this function returns, all reports are handled, even those that
+  // another thread has taken.
   change.make = [&](const Versions& trees) {
     VersionEdit edit;
     reports = reports_.take();
@@ -176,7 +176,7 @@ Status Quarantine::found_whole(FileNum data_file) {
   return status.code() == Code::kAborted ? Status::ok() : status;
 }
 
-// Returns kAborted if the file has left its tree meanwhile.
+// Ends the quarantine of a file that is whole. Returns kAborted if a concurrent edit has removed the file from its tree.
 Status Quarantine::end(const Place& place) {
   const FileMeta& meta = *place.meta;
   TRY_ASSIGN(reader, env_.open(meta));
@@ -199,7 +199,7 @@ Status Quarantine::end(const Place& place) {
     tree.quarantined.emplace_back(meta.data_file, "");
     return edit;
   };
-  // Drops pending reports of the file, which are from before the file was replaced.
+  // Drops pending reports of the file: they describe the file before it was replaced.
   change.installed = [&] { reports_.forget(meta.data_file); };
   TRY(env_.commit(change));
   if (!is_there) return Status::aborted("");

@@ -47,7 +47,7 @@ namespace ebbtide {
 /// Quarantines and restores files. Thread-safe.
 class Quarantine {
  public:
-  /// Open tables, by metadata file.
+  /// Open tables; the key is the number of the metadata file.
   using OpenedTables = std::map<FileNum, std::shared_ptr<TableReader>>;
   using Versions = TableChange::Versions;
 
@@ -66,11 +66,11 @@ class Quarantine {
     /// Reads and checks a whole table.
     std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)> read;
     std::function<Millis(TreeId)> floor;  ///< returns an engine time before which no pending delete of the tree was born
-    /// Run a function: `submit_soon` on a thread that may wait for the device, `submit` in the background, for work that reads.
+    /// `submit_soon` runs a short function on a thread that may wait for the device. `submit` runs long reads in the background.
     std::function<void(std::function<void()>)> submit_soon, submit;
     std::function<bool()> writable;  ///< true if the manifest can be written
     std::function<bool()> closing;
-    std::function<void(const Status&)> failed;                ///< called if an edit has failed
+    std::function<void(const Status&)> failed;                ///< called if a commit has failed
     std::function<void(const std::vector<TreeId>&)> changed;  ///< called with trees whose jobs must be planned again
     std::function<void(Severity, const std::string&)> log;
   };
@@ -85,8 +85,8 @@ class Quarantine {
   Status take_reports();
   /// Called on each tick of the database: submits the handling of reports, and the check of a file that is due.
   void tick();
-  /// Ends the quarantine of a file that was read completely without an error. Returns ok also if no tree has the file, or if its
-  /// quarantine has already ended.
+  /// Ends the quarantine of a file that was read completely without an error. Returns ok also if no tree has the file, or if the
+  /// file is not quarantined.
   Status found_whole(FileNum data_file);
 
   /// Opens tables when the database opens: the first kReadAtOpen tables, tree by tree, newest runs first; and all tables that are
@@ -132,7 +132,7 @@ class Quarantine {
   FileChecks checks_;
   std::atomic<bool> reports_queued_{false}, reading_{false};
   Mutex log_mutex_;
-  std::uint64_t lines_ GUARDED_BY(log_mutex_) = 0;  // lines in the current minute, including omitted ones
+  std::uint64_t lines_ GUARDED_BY(log_mutex_) = 0;  // lines that this minute had for the log, omitted lines included
   std::uint64_t lines_since_ns_ GUARDED_BY(log_mutex_) = 0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 constexpr Millis kShortestPause = 100, kLongestPause = 60'000;
 constexpr Millis kPausesPerDeadline = 64;
 constexpr Millis kRetryPause = 1000;
-// A batch has about as many bytes as an ordinary commit.
+// Limits of one batch of tombstones, so that it is not much larger than an ordinary commit.
 constexpr std::uint32_t kMostTombstones = 256;
 constexpr std::size_t kMostBatchBytes = 64 << 10;
 
@@ -84,7 +84,8 @@ void Reaper::hurry() {
 
 void Reaper::search(const TreePtr& tree, Millis pause) {
   const Status status = reap(tree);
-  // The database has another tree by now, the view was revoked, or the database closes: the next search begins again.
+  // Not failures: the database has another tree by now, the view was revoked, or the database closes. The next search begins
+  // again.
   const bool moved = status.code() == Code::kRetry || status.code() == Code::kRevoked || status.code() == Code::kAborted;
   const std::string failure = status.is_ok() || moved ? "" : status.to_string();
   bool is_news = false;

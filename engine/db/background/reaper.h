@@ -38,13 +38,14 @@ class Reaper {
   struct Env {
     TreeRegistry* trees = nullptr;
     std::function<Millis()> now;  ///< engine time
-    /// Returns an engine time, once all batches born before it are visible. Every later batch is born at this time or later.
+    /// Returns an engine time t after all batches with a birth before t have become visible. Every later batch has birth t or
+    /// later.
     std::function<Millis()> fence;
     /// Returns a leased view of the tree at engine time `now`; a view without a tree if the tree was dropped.
     std::function<ReadView(const TreePtr& tree, DatabaseId database, Millis now)> lease;
     std::function<Status(WriteBatch&)> commit;
     std::function<Status(SeqNum)> wait_synced;
-    std::function<void(const TreePtr&)> progressed;  ///< called when merges may drop headers that they had to keep
+    std::function<void(const TreePtr&)> progressed;  ///< called when merges may drop more dead headers
     std::function<void(std::function<void()>)> submit;
     std::function<bool()> writable;  ///< false: the database is read-only or closing
     std::function<void(Severity, const std::string&)> log;
@@ -61,7 +62,7 @@ class Reaper {
   struct State {
     Millis next = 0;  // time of the next search
     bool running = false;
-    std::string failure;  // error of the last search, "" = none; logged when it changes
+    std::string failure;  // error of the last search, "" = none; only a change is logged
   };
   void search(const TreePtr& tree, Millis pause) EXCLUDES(mutex_);
   Status reap(const TreePtr& tree);

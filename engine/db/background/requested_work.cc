@@ -31,7 +31,8 @@ Status RequestedWork::compact(DatabaseId database, const KeyRange& range) {
     if (!started.job) return Status::ok();
     const Status status = env_.run(tree, *started.job);
     env_.finish(tree, *started.job);
-    // If the job was aborted for another plan, that plan starts now: otherwise the next attempt would take its files again.
+    // If the job was aborted for an urgent plan, that plan starts now. Otherwise the next attempt would take the plan's files
+    // again.
     const bool aborted = status.code() == Code::kAborted;
     if (aborted) env_.schedule(tree);
     env_.progressed();

@@ -2,9 +2,9 @@
 //
 // A requested merge first flushes. Then one job merges all files of the range into the oldest run that has such a file
 // (full_merge.h), once no running job has one of the files. Files take part as a whole. So keys outside the range may be merged,
-// too, and their tombstones may have to stay. Data that is flushed meanwhile takes no part. A file that reaches into the range of
-// a quarantined file is cut first (policy/around.h): otherwise the output could overlap the quarantined file. The parts in that
-// range take no part.
+// too, and their tombstones may have to stay. Data that is flushed after the start of the job is not merged. A file that reaches
+// into the range of a quarantined file is cut first (policy/around.h): otherwise the output could overlap the quarantined file.
+// The cut-off parts inside the quarantined range are not merged.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +42,9 @@ class RequestedWork {
  private:
   struct Started {
     std::optional<RunningJob> job;  ///< none: there is nothing to merge
-    bool cuts = false;              ///< true if the job is a cut, which comes before the merge
+    bool cuts = false;              ///< true if the job cuts files at a quarantined range; the merge follows
   };
-  /// Starts the next job. Returns false if a running job has one of its files.
+  /// Starts the next job. Returns false if another running job has one of the files that the next job needs.
   bool start(Tree& tree, const KeyRange& range, Started* started) const REQUIRES(env_.trees->state_mutex);
 
   const Env env_;

@@ -48,7 +48,7 @@ class ScrubWalk {
     }
     if (found == nullptr) {
       position_ = 0;
-      next_at_ = now + (tables.empty() ? kFirstRest : 0);  // the rest after the last table is over, so the next walk begins
+      next_at_ = now + (tables.empty() ? kFirstRest : 0);  // the last table's rest is over: the next walk begins at once
       return nullptr;
     }
     position_ = found->number;
@@ -61,7 +61,7 @@ class ScrubWalk {
   static constexpr Millis kFirstRest = 60'000;
   const std::uint64_t random_;
   bool begun_ = false;
-  std::uint64_t position_ = 0;  ///< number of the last table that was read; 0: before the first
+  std::uint64_t position_ = 0;  ///< data file number of the last table that was read; 0: the walk begins
   Millis interval_ = 0, next_at_ = 0;
 };
 

@@ -28,7 +28,7 @@ void Scrubber::tick(const std::vector<TreeTables>& trees) {
   if (interval == 0 || env_.closing() || reading_ || !walk_.due(now, interval)) return;
   struct Place {
     TreeId tree;
-    FileMetaPtr meta;  // not an open table, which would keep replaced files on disk
+    FileMetaPtr meta;  // the metadata only: a reference to the open table would keep replaced files on disk
   };
   std::vector<ScrubWalk::Table> tables;
   std::vector<Place> places;
@@ -57,7 +57,7 @@ void Scrubber::scrub(TreeId tree, const FileMeta& meta) {
   for (const RunView& run : lease->view()->tables->runs) {
     for (const OpenTablePtr& table : run.tables()) there |= table->meta->metadata_file == meta.metadata_file;
   }
-  if (!there) return;  // a merge has replaced the table meanwhile
+  if (!there) return;  // a merge has replaced the table since the task was submitted
   TableCheck unused;
   const auto stopped = [&] { return lease->revoked() || env_.closing(); };
   const std::vector<Status> errors = env_.read(meta, stopped, &unused);

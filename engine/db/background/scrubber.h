@@ -47,7 +47,7 @@ class Scrubber {
   /// `random` determines where the first walk begins.
   Scrubber(Env env, std::uint64_t random) : env_(std::move(env)), walk_(random) {}
 
-  /// Sets the ms that a walk over all tables takes; 0 = no scrub.
+  /// Sets the time in ms in which the scrub reads all tables once; 0 = no scrub.
   void set_interval(Millis interval) { interval_ = interval; }
   /// Called on each tick of the database. Submits the reading of one table if a table is due. Quarantined files are not read.
   void tick(const std::vector<TreeTables>& trees) EXCLUDES(mutex_);

@@ -13,10 +13,10 @@ namespace ebbtide {
 
 struct TableChange {
   using Versions = std::map<TreeId, VersionPtr>;
-  /// Makes the edit from `trees`, the trees in the manifest. Called while no other edit is made. An edit without trees changes
-  /// nothing.
+  /// Returns the edit for `trees`, the trees in the manifest, or an edit without trees if nothing is to change. Called while no
+  /// other edit is made.
   std::function<VersionEdit(const Versions& trees)> make;
-  std::map<FileNum, std::shared_ptr<TableReader>> opened{};  ///< by metadata file: tables that replace the currently open tables
+  std::map<FileNum, std::shared_ptr<TableReader>> opened{};  ///< by metadata file number: readers that replace the present ones
   std::function<void()> installed{};                         ///< called when readers have the new tables; may be null
 };
 

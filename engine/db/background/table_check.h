@@ -13,13 +13,13 @@
 
 namespace ebbtide {
 
-/// Numbers of pages and entries that were read.
+/// Numbers of pages and entries that a check has read.
 struct TableCheck {
   std::uint64_t pages = 0, entries = 0;
 };
 
-/// Returns all errors of an open table. If `stopped` returns true, ends with the errors found so far. Adds the pages and entries
-/// to `check`.
+/// Returns all errors of an open table. If `stopped` returns true, returns the errors found so far. Adds the numbers of pages and
+/// entries read to `check`.
 std::vector<Status> errors_of_table(const TableInspector& reader, const FileMeta& meta, const std::function<bool()>& stopped,
                                     TableCheck* check);
 

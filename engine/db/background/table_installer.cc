@@ -70,7 +70,7 @@ class TableInstaller::Changed {
     const auto at = earlier_.find(run);
     return at == earlier_.end() ? nullptr : at->second;
   }
-  /// Calls `visit` for each table that was not taken. The second argument is true if no table uses its data file any more.
+  /// Calls `visit` for each table that was not taken. The second argument is true if no taken or new table has its data file.
   template <typename Visit>
   void for_each_gone(Visit visit) const {
     for (const auto& [file, table] : have_) visit(*table, living_.count(table->meta->data_file) == 0);
@@ -134,7 +134,7 @@ Result<std::shared_ptr<const TablesView>> TableInstaller::make_view(const Versio
       tables.push_chunk(std::move(chunk));
     }
     const auto moves = [&](const FileMetaPtr& file) { return !view->is_frozen(*file); };
-    // Only runs of level 0 count, even if level 0 has none: a deeper level may have far more runs than level 0 ever has.
+    // Counts only runs of level 0, even if level 0 has none: a deeper level may have far more runs than level 0 ever has.
     if (run.level == 0 && (view->frozen.empty() || std::any_of(run.files.begin(), run.files.end(), moves))) {
       ++view->level0_runs;
     }
@@ -159,8 +159,8 @@ Result<TableList::ChunkPtr> TableInstaller::make_chunk(const FileList::Chunk& fi
       chunk->items.push_back(std::move(same));
       continue;
     }
-    // If the file already has a table and `opened` has a reader of it, that reader reads the restored copy of a damaged file. It
-    // replaces the table.
+    // If the file already has a table and `opened` has a reader of the file, the file was damaged, and the reader has opened its
+    // restored copy: a new table with this reader replaces the old table.
     std::shared_ptr<TableReader> reader;
     if (fresh != opened.end()) {
       reader = fresh->second;
@@ -240,8 +240,8 @@ std::shared_ptr<const TablesView> TableInstaller::replace(Tree& tree, const Tree
 
 namespace {
 
-/// Finds the open tables of a view. A job's inputs are found by the runs that its plan names: a merge of a thousand runs would
-/// otherwise search each of them for each file.
+/// Finds the open tables of a view. A job's inputs are searched for only in the run that the plan names: a merge of a thousand
+/// runs would otherwise search each run for each file.
 class OpenInputs {
  public:
   OpenInputs(std::shared_ptr<const TablesView> tables, const std::vector<PlanInput>& inputs) : tables_(std::move(tables)) {
@@ -254,7 +254,7 @@ class OpenInputs {
       for (const FileNum file : input.files) run_of_[file] = run->second;
     }
   }
-  /// Null if the view does not have the table.
+  /// Returns the table of a file; null if the view does not have it.
   [[nodiscard]] std::shared_ptr<TableReader> find(const FileMeta& meta) const {
     if (const auto run = run_of_.find(meta.data_file); run != run_of_.end()) return in(*run->second, meta);
     for (const RunView& run : tables_->runs) {
@@ -270,7 +270,7 @@ class OpenInputs {
   }
 
   const std::shared_ptr<const TablesView> tables_;
-  std::unordered_map<FileNum, const RunView*> run_of_;  // of the plan's inputs, by data file
+  std::unordered_map<FileNum, const RunView*> run_of_;  // by data file number: the runs of the plan's inputs
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ namespace ebbtide {
 /// Installs the tables of all trees. Thread-safe.
 class TableInstaller {
  public:
-  using OpenedTables = std::map<FileNum, std::shared_ptr<TableReader>>;  ///< by metadata file
+  using OpenedTables = std::map<FileNum, std::shared_ptr<TableReader>>;  ///< key: number of the metadata file
 
   struct Env {
     FileSystem* fs = nullptr;
@@ -42,7 +42,7 @@ class TableInstaller {
     std::function<BackgroundPool*()> pool{};
     std::function<FileNum()> new_file{};
     std::function<VersionPtr(TreeId)> version{};  ///< returns the tree's version in the manifest
-    std::function<Millis()> fence{};              ///< returns engine time; every delete born earlier is visible when it returns
+    std::function<Millis()> fence{};              ///< returns an engine time after every delete born before it is visible
     /// Returns the birth of the oldest pending delete; `now` if there is none.
     std::function<Millis(const TreeView&, Millis dropped_at, Millis now)> floor{};
     /// Loads and drops filter slices. False: some slices are left for the next call.
@@ -58,9 +58,9 @@ class TableInstaller {
   /// Opens a placeholder for a table: every read returns `why`.
   [[nodiscard]] std::shared_ptr<TableReader> open_unreadable(const FileMeta& meta, Status why) const;
 
-  /// Makes a view of `version`. Takes open tables from `old` and from `opened`, and opens the others. When the database opens,
-  /// `old` is null: then the others are opened without being read (TableReader::lazy). `fit` fits the filters. Tables of `old`
-  /// that are not in `version` may have bytes of deletes born at `floor` or later.
+  /// Makes a view of `version`. Takes open tables from `old` and from `opened`, and opens all other tables. When the database
+  /// opens, `old` is null, and these other tables are opened without being read (TableReader::lazy). `fit` fits the filters. The
+  /// purge ledger gets the tables of `old` that `version` lacks, as files with bytes of deletes born at `floor` or later.
   Result<std::shared_ptr<const TablesView>> make_view(const VersionPtr& version, const TablesView* old,
                                                       const OpenedTables& opened, Millis floor,
                                                       const std::function<void(TablesView&)>& fit) const;
@@ -74,9 +74,9 @@ class TableInstaller {
   /// Marks all tables of a dropped tree as obsolete.
   void retire(const TablesView& tables, Millis floor) const;
 
-  /// Returns the environment of a job on `tables`. The environment holds `tables`, so that no file of them is unlinked even if
-  /// other jobs replace it. `inputs`: the files that the job will open; others are found more slowly. Outputs go to `opened`;
-  /// `abort` and `opened` must outlive the environment.
+  /// Returns the environment of a job on `tables`. The environment holds `tables`, so no file of these tables is unlinked even if
+  /// other jobs replace it. `inputs`: the files that the job will open; the environment finds other files more slowly. Readers of
+  /// output tables are added to `opened`. `abort` and `opened` must outlive the environment.
   [[nodiscard]] CompactionEnv compaction_env(std::shared_ptr<const TablesView> tables, const std::vector<PlanInput>& inputs,
                                              const std::atomic<bool>* abort, OpenedTables* opened) const;
 

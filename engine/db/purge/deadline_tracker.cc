@@ -98,8 +98,8 @@ void DeadlineTracker::look(const TreeNow& tree, Millis now, TreeState* state) {
   tree.margin = tree.disk_is_short ? shortest / 2 : deadline_margin(shortest, state->work.bytes, rate);
 }
 
-// Counts the bottommost bytes, from which the shortest feasible deadline is computed. They need not be exact: in a tree of many
-// files they are counted again only when the tree has grown or shrunk by a sixty-fourth.
+// Counts the bottommost bytes, from which the shortest feasible deadline is computed. The number need not be exact: in a tree of
+// many files it is computed again only when the tree has grown or shrunk by a sixty-fourth.
 void DeadlineTracker::look_at_final_bytes(const TreeShape& shape, TreeState* state) {
   constexpr std::size_t kFewFiles = 1024;
   constexpr std::uint64_t kShare = 64;
@@ -111,7 +111,8 @@ void DeadlineTracker::look_at_final_bytes(const TreeShape& shape, TreeState* sta
   state->final_bytes = final_bytes(shape);
 }
 
-// Returns true when the deadlines first need more than the budget, and then false until all work is done.
+// Sets the rate of the budget. Returns true when the deadlines first need more than the budget, so that this is logged once; then
+// false until no merge for deadlines is left.
 bool DeadlineTracker::exceeds_budget(const TreeNow& tree, TreeState* state) {
   const bool raised = tree.budget.follow(tree.io_budget, state->work.bytes_per_ms);
   const bool first = raised && !state->over_budget_known;

@@ -1,10 +1,9 @@
 // Decides when the work of tables for delete deadlines starts.
 //
-// For each tree, a tick computes how many bytes merges must still write for the deadlines (FadeWork), and how long that takes at
-// the measured rate. The work begins that much earlier than the deadline (the margin). A memtable is flushed before it is full if
-// its oldest delete has used up its share of the time. For all trees together, a tick computes the part of the measured rate that
-// the deadlines need, and the shortest feasible deadline. If the needed part comes near the whole rate, writes are slowed down
-// before a deadline is missed.
+// For each tree, a tick computes how many bytes merges must still write for the deadlines (FadeWork), and from that the margin:
+// merges begin that much earlier than the deadline. A memtable is flushed before it is full if its oldest delete has spent its
+// share of the time in memory. For all trees together, a tick computes the fraction of the measured merge rate that the deadlines
+// need, and the shortest feasible deadline. If the fraction comes near 1, writes are slowed down before a deadline is missed.
 //
 // policy/fade.h makes the plans from the margin and the budget.
 #pragma once
@@ -35,7 +34,7 @@ class DeadlineTracker {
   struct TreeNow {
     TreeId id = kNoTree;
     DeadlineBudget& budget;
-    std::atomic<Millis>& margin;  ///< output: ms before a deadline at which its work must be done
+    std::atomic<Millis>& margin;  ///< output: ms before a deadline at which merges for it must be done
     DeadlineRule rule{};
     Millis purge_before = 0;               ///< deletes born by this time are overdue
     std::shared_ptr<const void> tables{};  ///< shape() is called again when `tables` changes, and every kLookEvery ms
@@ -58,7 +57,7 @@ class DeadlineTracker {
   void note_merge(std::uint64_t bytes, std::uint64_t ns) { rate_.note(bytes, ns); }
 
   [[nodiscard]] double merge_bytes_per_ms() const { return rate_.bytes_per_ms(); }
-  /// Returns the part of the measured rate that the deadlines need, in thousandths; at most 1000.
+  /// Returns the fraction of the measured merge rate that the deadlines need, in thousandths; at most 1000.
   [[nodiscard]] std::uint32_t needed_permille() const { return needed_permille_.load(std::memory_order_relaxed); }
   /// Returns the shortest deadline that merges can meet at the measured rate, in ms; 0 = unknown.
   [[nodiscard]] Millis least_deadline() const { return least_deadline_.load(std::memory_order_relaxed); }
@@ -70,7 +69,7 @@ class DeadlineTracker {
  private:
   struct TreeState {
     std::shared_ptr<const void> tables{};  // the tables from which the other fields were computed
-    Millis looked_at = 0;                  // the time at which they were computed
+    Millis looked_at = 0;                  // engine time at which the other fields were computed
     FadeWork work{};
     std::uint64_t final_bytes = 0;   // bytes of files that no older run overlaps
     std::uint64_t bytes = 0;         // bytes of all files when final_bytes was counted

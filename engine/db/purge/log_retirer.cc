@@ -8,7 +8,7 @@ namespace ebbtide {
 
 void revoke_hindering_leases(LeaseRegistry* leases, const PurgeSurvey& survey) {
   leases->revoke_if([&](const TreeView& view) {
-    const auto hinders = [&](const OpenTablePtr& table) {  // only tables that left the tree while the view was open
+    const auto hinders = [&](const OpenTablePtr& table) {  // true only for a table that the tree no longer has
       return table->obsolete.load(std::memory_order_acquire) &&
              survey.is_due(view.tree, table->floor.load(std::memory_order_relaxed), kRevokeEighths);
     };

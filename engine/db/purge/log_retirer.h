@@ -1,4 +1,4 @@
-// Flushes memtables and ends log segments whose deletes are due. retention.h decides which.
+// Flushes memtables, and ends log segments, so that segments with due deletes can be removed. retention.h decides which segments.
 //
 // A log segment can be removed once it takes no more batches and no memtable needs it. Memtables that need the segment are
 // flushed, even if they are small.

@@ -5,8 +5,8 @@
 namespace ebbtide {
 namespace {
 
-/// Returns the time at which it became known that a delete is due at `due` = rule.due(birth). This is its birth or, if a change
-/// of the setting caused this due time, the time of that change.
+/// Returns the time since which a delete born at `birth` has the deadline `due` = rule.due(birth). This is its birth or, if a
+/// change of the setting moved the deadline to `due`, the time of the change.
 Millis promised_at(const DeadlineRule& rule, Millis birth, Millis due) {
   const std::vector<DeadlineRule::Earlier>& earlier = rule.earlier();
   for (std::size_t i = 0; i < earlier.size(); ++i) {

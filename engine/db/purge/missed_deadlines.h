@@ -31,8 +31,8 @@ struct MissCauses {
   Millis disk_refused = 0;  ///< the disk refused a write
 };
 
-/// Returns the reason why a delete missed its `deadline`, which has applied to it since `promised_at`; both are engine times. Not
-/// for deletes that damage keeps. Pure function.
+/// Returns the reason why a delete missed `deadline`, which has applied to the delete since `promised_at`; both are engine times.
+/// Never returns kDamage: callers know which deletes are in quarantined files. Pure function.
 MissReason miss_reason(Millis promised_at, Millis deadline, const MissCauses& causes);
 
 /// Counts missed deadlines. count() is thread-safe, note() is not.
@@ -54,7 +54,7 @@ class MissedDeadlines {
  private:
   std::array<std::atomic<std::uint64_t>, kMissReasons> counts_{};
   std::map<TreeId, Millis> counted_;         // by tree, the newest birth that was counted
-  std::map<TreeId, Millis> counted_damage_;  // the same for deletes that damage keeps
+  std::map<TreeId, Millis> counted_damage_;  // by tree, the newest birth that was counted for the reason kDamage
 };
 
 }  // namespace ebbtide

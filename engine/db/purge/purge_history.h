@@ -60,7 +60,7 @@ class PersistTimes {
  private:
   void observe(Millis took) REQUIRES(mutex_);
   mutable Mutex mutex_;
-  ByTree oldest_ GUARDED_BY(mutex_);  ///< by tree, the birth of the delete to be purged next
+  ByTree oldest_ GUARDED_BY(mutex_);  ///< by tree, the birth of the oldest pending delete at the last survey
   std::array<std::uint64_t, kBounds.size() + 1> buckets_ GUARDED_BY(mutex_){};
   Millis sum_ GUARDED_BY(mutex_) = 0;
 };

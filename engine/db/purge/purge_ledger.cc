@@ -24,7 +24,7 @@ void PurgeLedger::look() {
   for (std::string& name : there) {
     if (!fs_.exists(join_path(dir_, name))) gone.insert(std::move(name));
   }
-  // Read after the checks of existence, so that the number includes the removal of every file found missing.
+  // Reads the number of removals after the checks of existence, so that it includes the removal of every file found missing.
   const std::uint64_t removals = fs_.removals(), durable = fs_.durable_removals();
   MutexLock lock(mutex_);
   for (Entry& entry : entries_) {

@@ -24,7 +24,8 @@
 
 namespace ebbtide {
 
-/// The list of these places. Thread-safe. Checks whether files exist without holding a lock.
+/// Lists files that are being removed, and superseded keys in the manifest. Thread-safe. Holds no lock while it checks whether
+/// files exist.
 class PurgeLedger {
  public:
   using Floors = std::map<TreeId, Millis>;
@@ -45,10 +46,10 @@ class PurgeLedger {
   void look();
   /// Returns the files that were not removed at the last look().
   [[nodiscard]] std::vector<Leaving> leaving() const;
-  /// True if an unlinked file could return after a power loss: the caller syncs the directory.
+  /// True if the directory must be synced, since an unlinked file could reappear after a power loss.
   [[nodiscard]] bool wants_sync() const;
 
-  // --- the manifest, whose edits name keys (bounds of files) even after the files are removed
+  // --- superseded keys: the manifest's old edits name keys (bounds of files) even after the files are removed
   struct Superseded {
     Millis floor = 0;
     Millis since = 0;  ///< engine time of the first edit that superseded keys of the tree

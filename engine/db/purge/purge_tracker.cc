@@ -22,7 +22,7 @@ std::map<TreeId, Millis> oldest_births(const PurgeSurvey& survey) {
 
 // Adds the survey's holders of the ticket's deletes to `status`, by place.
 void add_left(const PurgeTicket& ticket, const PurgeSurvey& survey, PurgeStatus* status) {
-  std::set<FileNum> segments;  // counted once, since a segment may have deletes of several trees
+  std::set<FileNum> segments;  // segments counted so far: a segment with deletes of several trees counts once
   for (const PurgeHolder& holder : survey.holders) {
     const bool concerned = ticket.tree ? holder.tree == *ticket.tree : survey.trees.at(holder.tree).promised(ticket.born_by);
     if (!concerned || holder.floor > ticket.born_by) continue;
@@ -103,8 +103,8 @@ void PurgeTracker::Purged::add(const PurgeHistory& history, Millis n) {
 
 PurgeTracker::Purged PurgeTracker::purged(const PurgeTicket& ticket, const PurgeSurvey& survey) const {
   const Millis n = ticket.born_by;
-  // Trees that no survey found were purged at the first survey later than `n`. For forgotten trees, only one time is stored: when
-  // the last of them was found purged. Deletes born later are in none of these trees.
+  // Trees that no survey found were purged at the first survey later than `n`. For forgotten trees only one time is stored, at
+  // which the last of them was found purged. A delete born after that time cannot be in a forgotten tree.
   Purged sum{others_.covers(n), others_.known_at(n)};
   if (n < others_gone_at_) sum.known_at = std::max(sum.known_at, others_gone_at_);
   if (ticket.tree) return purged_tree(*ticket.tree, n, sum);

@@ -2,12 +2,12 @@
 //
 //   survey   The Env collects all places that have deleted bytes, the holders (PurgeSurvey). For each tree the tracker stores the
 //            birth up to which all deletes were purged, and the time of the survey that found this (PurgeHistory).
-//   ticket   A moment. The ticket is done once a later survey finds no pending delete born at or before that moment.
+//   ticket   The ticket names a moment. It is done once a survey finds no pending delete born at or before that moment.
 //
 // A ticket that is done stays done, since floors never get older and every later birth is at the survey's `now` or later.
 //
-// Memory is bounded: of removed trees without deleted data, the tracker stores kMaxGoneTrees. For all others it stores only the
-// time at which the last of them was found purged.
+// Memory is bounded: the tracker stores at most kMaxGoneTrees removed trees without deleted data. For all older ones it stores
+// only one time, at which the last of these trees was found purged.
 #pragma once
 
 #include <deque>
@@ -63,7 +63,7 @@ class PurgeTracker {
   };
   struct Purged {
     bool done = false;
-    Millis known_at = 0;  ///< if done: the time at which that was known, or a later time
+    Millis known_at = 0;  ///< if done: the deletes were purged at this time or earlier
     Millis left_at = 0;   ///< see PurgeHistory::left_at
     void add(const PurgeHistory& history, Millis n);
   };
@@ -88,7 +88,7 @@ class PurgeTracker {
   Millis surveyed_until_ GUARDED_BY(mutex_) = 0;
 
   Mutex ticket_mutex_;
-  std::deque<PurgeTicket> tickets_ GUARDED_BY(ticket_mutex_);  // in the order of their births
+  std::deque<PurgeTicket> tickets_ GUARDED_BY(ticket_mutex_);  // ascending by PurgeTicket::born_by
 };
 
 }  // namespace ebbtide

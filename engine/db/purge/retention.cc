@@ -8,8 +8,8 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kLookNs = 1'000'000'000;
-// Number of trees, mostly removed ones, that old edits may name before the manifest is rolled. Each survey visits all of them,
-// once a second.
+// Number of trees with superseded keys, mostly removed trees, above which the manifest is rolled. Each survey, once a second,
+// visits all of these trees.
 constexpr std::size_t kMaxSuperseded = 2000;
 constexpr unsigned kLogEighths = 2, kManifestEighths = 6;
 
@@ -46,8 +46,8 @@ bool is_wanted(const PurgeSurvey& survey, const PurgeHolder& holder) {
   return holder.floor <= survey.trees.at(holder.tree).purge_before && !holder.damage;
 }
 
-// Returns the trees whose memtables and tables have no delete left to which PURGE.NOW applies. The next step for them is to
-// remove their keys from the manifest.
+// Returns the trees whose memtables and tables have no more deletes to which PURGE.NOW applies. Only then a roll of the manifest
+// removes all of their purged keys from it.
 std::set<TreeId> clean_trees(const PurgeSurvey& survey) {
   std::set<TreeId> clean;
   for (const auto& [tree, terms] : survey.trees) clean.insert(tree);
@@ -165,7 +165,7 @@ void Retention::request_clean_up(bool roll) {
 
 void Retention::clean_up(bool roll) {
   const Status status = env_.shorten(roll);
-  // A failed sync is tried again: until a sync succeeds, removed files do not count as purged.
+  // The result is ignored: until a sync succeeds, removed files do not count as purged, so the next clean-up syncs again.
   if (!env_.closing() && status.is_ok()) {
     env_.ledger->look();
     if (env_.ledger->wants_sync()) (void)env_.sync_dir();

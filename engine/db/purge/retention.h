@@ -1,8 +1,8 @@
 // Keeps delete deadlines for all places except tables: log segments, the manifest, unlinked files, leased views. Merges remove
 // deleted bytes from tables.
 //
-//   a log segment                 when a quarter of the time from the oldest birth to its deadline is over, the segment is
-//                                 retired, and the trees that need it are flushed
+//   a log segment                 is retired when a quarter of the time from its oldest birth to the deadline is over; memtables
+//                                 that need the segment are then flushed
 //   the manifest                  is rolled a quarter of the deadline after an edit removed files from a tree, or when three
 //                                 quarters of the time of their deletes are over. Also rolled when edits name many trees
 //   leased views and log pins     are revoked when seven eighths of the time of deletes in files that they keep are over
@@ -98,7 +98,7 @@ class Retention {
     std::function<Status(bool roll)> shorten;
     std::function<Status()> sync_dir;
     std::function<bool()> closing;
-    std::function<void(const Status&)> failed;  ///< called if shorten() has failed
+    std::function<void(const Status&)> failed;  ///< called with the error if shorten() has failed
     std::function<void(const std::string&)> report_error;
   };
 

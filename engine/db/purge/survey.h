@@ -18,7 +18,7 @@ struct PurgeHolder {
   std::uint64_t bytes = 0;
   FileNum file = kNoFile;  ///< file number of a log segment or table
   bool active = false;     ///< for a memtable: true if it takes writes
-  bool damage = false;     ///< for a table: true if it, or a file that its merges need, is quarantined
+  bool damage = false;     ///< for a table: true if the table, or a file that its merges need, is quarantined
 };
 
 /// All holders of deleted bytes at engine time `now`. A delete without a holder is purged, or was born at `now` or later.
@@ -35,8 +35,8 @@ struct PurgeSurvey {
 
     /// True if a deadline applies, or may apply, to deletes born at `birth`.
     [[nodiscard]] bool promised(Millis birth) const { return !known || deadlines.due(birth) != DeadlineRule::kNever; }
-    /// True if, at `now`, `eighths` / 8 of the time from `birth` to its deadline are over. Always true if the deadline is
-    /// unknown.
+    /// True if, at `now`, `eighths` / 8 of the time from `birth` to the delete's deadline are over. Always true if `known` is
+    /// false.
     [[nodiscard]] bool is_over(Millis birth, unsigned eighths, Millis now) const;
   };
   std::map<TreeId, Terms> trees{};  ///< existing trees, and dropped trees that still have deleted data

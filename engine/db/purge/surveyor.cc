@@ -11,7 +11,7 @@ namespace ebbtide {
 namespace {
 
 // Returns the oldest birth, up to `now`, of a delete that is pending in the file; `now` if there is none. Dead bytes count until
-// they are punched. Deleted keys in fences and bounds of the file count until these are rewritten.
+// they are punched. Deleted keys in fences and bounds count until the file's metadata is rewritten.
 Millis floor_of_file(const FileMeta& file, const RecordSet& records, Millis now) {
   Millis floor = now;
   keep_oldest(&floor, file.oldest_obligation());
@@ -89,8 +89,8 @@ std::shared_ptr<const PurgeSurvey> Surveyor::draw() {
   return survey;
 }
 
-// Starts the survey and returns all trees, live and dropped. Sets `*longest_deadline` to the longest deadline of all databases;
-// to kNever if a database has no deadline.
+// Starts the survey and returns all trees, live and dropped. Sets `*longest_deadline` to the longest deadline of all databases,
+// or to kNever if a database has no deadline.
 std::vector<TreePtr> Surveyor::begin(PurgeSurvey* survey, Millis* longest_deadline) {
   survey->now = fence();
   survey->looked_at = std::max(survey->now, env_.now());

@@ -1,8 +1,7 @@
 // Makes surveys (survey.h): collects everything that may have bytes of deletes.
 //
-// The order matters. Entries move from memtables to tables; tables and log segments move to the ledger of files that are being
-// removed. Each is added to the new place before it leaves the old place. A survey visits the places in that order, so it finds
-// everything at least once.
+// A survey visits places in the order in which deleted bytes move: memtables, tables and log segments, the ledger of files that
+// are being removed. Bytes are added to the new place before they leave the old place, so a survey finds all of them.
 //
 // A survey's `now` comes from the same clock as births. Every later birth is `now` or later, and the survey finds every earlier
 // birth (fence). A ticket that is done stays done over restarts, too: open() keeps only files that the manifest and the log name,
@@ -67,7 +66,7 @@ class Surveyor {
   void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey) EXCLUDES(env_.trees->state_mutex);
 
   const Env env_;
-  std::atomic<Millis> purge_before_{0};  // like Tree::purge_before, for dropped trees
+  std::atomic<Millis> purge_before_{0};  // of dropped trees: deletes born by this time are overdue; set by PURGE.NOW
 };
 
 }  // namespace ebbtide

@@ -41,7 +41,7 @@ std::unique_ptr<InternalIterator> run_child(const RunView& run, const IteratorOp
   return std::make_unique<RunIterator>(std::move(files), options.bounds);
 }
 
-// `misses`: as in TableIteratorOptions.
+// Returns an iterator over all memtables and runs of the view. `misses`: as in TableIteratorOptions.
 std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const IteratorOptions& options, MissSet* misses,
                                             std::vector<TombstoneSource>* tombstones) {
   std::vector<std::unique_ptr<InternalIterator>> children;
@@ -73,7 +73,8 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const Iterator
     if (!source.sets.empty()) tombstones->push_back(std::move(source));
     children.push_back(run_child(run, options, readahead, std::move(failed), misses));
   }
-  // While a table's range tombstones are missing, no entry may be returned. The other children still note which pages they lack.
+  // While range tombstones of a table are not in memory, no entry may be returned. The other children still add their missing
+  // pages.
   if (!resident) children.push_back(error_iterator(Status::not_resident()));
   return std::make_unique<MergingIterator>(std::move(children));
 }
@@ -92,7 +93,7 @@ class DbIterator final : public Iterator {
         tally_(tally),
         walk_(make_walk(*ViewParts::tree(pass_view), pass_view.seq(), pass_view.now(), options, pass_view.misses())) {}
   ~DbIterator() override {
-    // A resident iterator that lacks pages is made again once they are there, and only then counted.
+    // If a resident iterator lacks pages, the command makes a new iterator after the fetch, and only the last one is counted.
     if (tally_.counters == nullptr || seeks_ == 0 || status().is_not_resident()) return;
     DatabaseCounters& mine = tally_.counters->of(tally_.counters->mine(), tally_.database);
     ThreadCounters::add(mine.ranges, seeks_);

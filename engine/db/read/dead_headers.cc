@@ -1,5 +1,6 @@
-// The search reads only pages whose fences show an expiry in the given time, or stamps in the range of a new record (secondary
-// range tombstone). Each candidate is looked up, since another version of the key may be newer.
+// The search reads only pages that may have a header that died since `after`, by their fences: of expiries in that time, or of
+// stamps that a new record (secondary range tombstone) covers. Each candidate is looked up, since another version of the key may
+// be newer.
 #include "db/read/dead_headers.h"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ class Search {
                                      [&](const SharedRecords& set) { return set->may_cover(min, max, min_seq, after_.record); });
   }
 
-  // The lookup sees the newest version of the key: the candidate, or one that replaced it.
+  // Looks up the candidate's key: the newest version is the candidate, or a version that replaced it.
   Status judge(const Entry& entry) {
     if (entry.kind != EntryKind::kHeader || entry.seq > view_.seq()) return Status::ok();
     const bool may_have_died = (entry.expiry != 0 && expires_between(entry.expiry, entry.expiry)) ||

@@ -1,6 +1,6 @@
-// Finds versions that expire in the given time, those of elements of collections included: iterates over the memtables, and over
-// the pages that have such expiries. A version counts if, apart from its expiry, it is the current entry of its key: there is no
-// newer version, and no delete covers it.
+// Finds versions with after < expiry <= until, elements of collections included: iterates over the memtables, and over pages with
+// such expiries. A version counts if, apart from its expiry, it is the current entry of its key: there is no newer version, and
+// no delete covers it.
 #include "db/read/expiry_scan.h"
 
 #include <algorithm>

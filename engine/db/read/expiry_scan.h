@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// See Db::expiring_keys. `view` must be leased and have a tree.
+/// Like Db::expiring_keys(), for the database of `view`, which must be leased and have a tree.
 Result<Millis> expiring_keys(const ReadView& view, Millis after, Millis until, std::size_t limit, std::vector<ExpiringKey>* out);
 
 }  // namespace ebbtide

@@ -13,7 +13,8 @@
 namespace ebbtide {
 namespace {
 
-// Most filters that one call loads. Each load reads a metadata file, about a hundredth of a table, under the manifest mutex.
+// Most filters that one call loads: each load reads a metadata file, about a hundredth of a table, while the manifest mutex is
+// held.
 constexpr int kLoadsAtOnce = 16;
 // With up to this many tables, the slices are chosen again after each change, since that costs little.
 constexpr std::size_t kFewTables = 256;
@@ -31,7 +32,7 @@ struct RunAfter {
   TiledKeys has{};
 };
 
-/// Returns the pages per tile of a table. For a table that was not read yet, returns the number for new files.
+/// Returns the pages per tile of a table; for a table that was not read yet, the pages per tile of new files.
 std::uint32_t tile_pages(const OpenTable& table, const FilterNeeds& needs) {
   const std::uint32_t known = table.reader->pages_per_tile();
   return known != 0 ? known : needs.pages_per_tile;
@@ -64,7 +65,7 @@ std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after,
   return slices;
 }
 
-/// True if the last decision for the whole tree still applies: the needs are the same, and few keys have changed since.
+/// True if the last choice of slices for the whole tree still applies: the needs are the same, and few keys have changed since.
 bool is_fitted(const TablesView& view, const FilterNeeds& needs) {
   if (view.fitted == nullptr || view.fitted->needs != needs) return false;
   std::size_t tables = 0;
@@ -156,7 +157,7 @@ std::map<RunId, std::vector<double>> filters_after_flush(const TablesView& view,
 std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, const FilterNeeds& needs) {
   std::vector<FilterRun> runs;
   std::vector<SlicedTable> tables;
-  std::vector<std::vector<SliceWorth>> worths;  // of each table; `tables` points into this list
+  std::vector<std::vector<SliceWorth>> worths;  // by table: the worth of each slice; `tables` points into this list
   std::uint64_t all = 0;
   for (const RunView& run : view.runs) {
     TiledKeys has;
@@ -167,7 +168,7 @@ std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, c
       }
       tables.push_back({runs.size(), table->meta->stats.filter_keys(), {}, table->reader->kept_slices()});
       has.add(table->meta->stats.filter_keys(), tile_pages(*table, needs));
-      if (table->reader->pages_per_tile() != 0) all += table->meta->stats.filter_keys();  // of a table that was read
+      if (table->reader->pages_per_tile() != 0) all += table->meta->stats.filter_keys();  // only tables that were read
     }
     runs.push_back(filter_run(has, run.level(), needs));
   }
@@ -218,7 +219,7 @@ void measure_lookups(Tree& tree) {
     since[l].denied -= tree.lookups_measured[l].denied;
     since[l].in_vain -= tree.lookups_measured[l].in_vain;
     since[l].found -= tree.lookups_measured[l].found;
-    // For such a level only found keys are counted, which do not give its arrivals.
+    // If all runs of a level are beyond the counted ones, only found keys are counted there, which say nothing about arrivals.
     if (runs[l] == 0 && uncounted[l] != 0) since[l] = {};
   }
   const std::optional<Arrivals> now = measured_arrivals(tree.arrivals, since, runs);

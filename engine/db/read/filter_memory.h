@@ -2,8 +2,8 @@
 // decides).
 //
 // There are two decisions. When a file is written, its filter gets the bits that suit the tree with the new file. Whenever the
-// tables change, a second decision chooses the slices of each filter to keep in memory. It writes no file, so it can follow later
-// changes: moved files, new levels, another budget, other lookups.
+// tables change, a second decision chooses the slices of each filter to keep in memory. The second decision writes no file, so it
+// can follow later changes: moved files, new levels, another budget, other lookups.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct TiledKeys {
   void add(std::uint64_t count, std::uint32_t pages_per_tile) { *this += {count, count * pages_per_tile}; }
   TiledKeys& operator+=(const TiledKeys& other);
   TiledKeys& operator-=(const TiledKeys& other);
-  /// Returns the average over the keys: h_r of filter/monkey.h. Returns 1 if there are no keys.
+  /// Returns the average pages per tile over the keys: h_r of filter/monkey.h. Returns 1 if there are no keys.
   [[nodiscard]] double pages_per_tile() const;
 };
 
@@ -68,7 +68,7 @@ struct FilterFit {
     std::uint32_t slices = 0;  ///< number of slices to have in memory
   };
   std::shared_ptr<const std::vector<Load>> loads{};
-  std::size_t next = 0;  ///< index of the next load; earlier ones are done
+  std::size_t next = 0;  ///< index in `loads` of the next load; earlier loads are done
 };
 
 struct FilterFitEnv {
@@ -77,12 +77,12 @@ struct FilterFitEnv {
   std::function<void(const std::string& warning)> warn;
 };
 /// Loads and drops slices according to slices_to_keep(). One call loads only a few slices, since loading reads files; returns
-/// false if some are left for the next call. Lookups work without a slice that cannot be read; its load is tried again a minute
+/// false if the next call has slices to load. Lookups work without a slice that cannot be read; its load is tried again a minute
 /// later. The epoch keeps dropped slices for readers that still use them.
 ///
-/// The decision depends on all tables. So in a tree of many tables it is made again only when the keys of its runs have changed
-/// by a thirty-second of all keys, or `needs` have changed. Until then, new tables keep the slices with which they were written.
-/// Sets `view.fitted` when the decision is made.
+/// slices_to_keep() visits all tables. So for a tree of many tables it is called again only when `needs` have changed, or the
+/// keys of the runs by a thirty-second of all keys. Until then, new tables keep the slices with which they were written. Each
+/// call of slices_to_keep() sets `view.fitted`.
 bool fit_filters(TablesView& view, const FilterNeeds& needs, const FilterFitEnv& env);
 
 /// Updates the measurements that determine the tree's filters, and calls fit_filters() for the tables. `state_mutex` guards the
@@ -93,7 +93,7 @@ bool measure_and_fit_filters(Tree& tree, TablesView& tables, Mutex& state_mutex,
 [[nodiscard]] FilterNeeds filter_needs(const Tree& tree, Mutex& state_mutex) EXCLUDES(state_mutex);
 
 // --- for one tree; the caller holds the state mutex
-/// Returns the tree's settings, in which measured values replace settings that are left to measurement.
+/// Returns the tree's settings. A measured value replaces each setting that is `auto`.
 [[nodiscard]] TreeSettings table_settings(const Tree& tree);
 [[nodiscard]] FilterNeeds filter_needs(const Tree& tree);
 /// Updates the tree's arrivals and tile size from its lookups.

@@ -10,11 +10,11 @@
 namespace ebbtide {
 namespace {
 
-/// Most entries of one memtable that are counted one by one. If the range has more, half of the memtable's other entries count as
-/// inside the range.
+/// Most entries of one memtable that are counted one by one. If the range has more entries, half of the memtable's uncounted
+/// entries are assumed to be inside the range.
 constexpr std::uint64_t kMaxSampledKeys = 100'000;
-/// The approximate number of range tombstone fragments of one table that are examined. If the table has more, the others are
-/// assumed to cover as many entries each.
+/// The approximate number of range tombstone fragments of one table that are examined. Each other fragment is assumed to cover
+/// the average number of entries.
 constexpr std::size_t kMaxFragments = 1000;
 
 struct Counted {
@@ -42,7 +42,7 @@ void add_memtable(const MemTable& memtable, const KeyRange& range, Counted* coun
   }
 }
 
-/// Returns the part of the table's bytes that lies in the range, 0 to 1. If the table's index is not in memory, and the range
+/// Returns the fraction of the table's bytes that lies in the range. If the table's index is not in memory, and the range
 /// contains only a part of the table, returns 0.5.
 double part_of_bytes(const OpenTable& table, const KeyRange& range) {
   const TableStats& stats = table.meta->stats;

@@ -2,7 +2,7 @@
 // expired. So the number of keys is the number of current entries, summed over the sources. Each run contributes tiles to the
 // sample in proportion to its entries, one tile from each of equal parts of the run. Every entry of these tiles is looked up from
 // the newest source on. The share of current entries, times the run's entries, is the estimate for the run. All entries of the
-// memtables are looked up, without I/O. If the estimate is 0, an iteration to the first key checks it.
+// memtables are looked up, without I/O. If the estimate is 0, an iterator checks whether there is a first key.
 //
 // Elements of large collections are no keys, and each table knows how many it has. So they count on neither side of the share: a
 // collection of ten million elements does not make the estimate of the other keys worse.
@@ -32,8 +32,8 @@ namespace {
 constexpr std::uint64_t kFirstEntries = 20'000, kFirstTiles = 400;
 /// Smallest number of tiles from one run.
 constexpr std::uint64_t kMinTiles = 8;
-/// Sampling ends when the standard error is this part of the number of keys (2 % is four standard errors), or before the sample
-/// exceeds kMaxEntries entries.
+/// Sampling ends when the standard error is at most kEnough of the number of keys (2 % is four standard errors), or before the
+/// sample exceeds kMaxEntries entries.
 constexpr double kEnough = 0.005;
 constexpr std::uint64_t kMaxEntries = 1'000'000;
 
@@ -166,8 +166,8 @@ class KeySampler {
  private:
   static constexpr std::uint64_t kEntriesPerGuard = 1000;
 
-  /// Counts the entries of one tile, and those of them that are current. `place`: number of the tile. `count`: number of the
-  /// table's tiles; if it is only an estimate, the place is scaled to the true number.
+  /// Counts the entries and the current entries of one tile. `place`: number of the tile among `count` tiles. If `count` is only
+  /// an estimate of the table's tiles, the place is scaled to the true number.
   Result<Sampled> in_tile(const TableReader& of, std::uint64_t place, std::uint64_t count) {
     TRY_ASSIGN(pinned, of.pinned());
     const TableReader& table = *pinned;
@@ -194,7 +194,7 @@ class KeySampler {
 
   [[nodiscard]] Status may_go_on() const { return ViewParts::is_revoked(view_) ? revoked_view() : Status::ok(); }
 
-  /// True if a reader of the view gets exactly this entry for its key, which is no element's.
+  /// True if a reader of the view gets exactly this entry for its key. False for elements of collections.
   Result<bool> is_current(const Entry& entry) {
     if (entry.is_tombstone() || entry.element || entry.seq > view_.seq() || entry.expired(view_.now())) return false;
     Found found;

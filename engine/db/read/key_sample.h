@@ -9,7 +9,7 @@
 
 namespace ebbtide {
 
-/// See Db::sample_keys. `view` must be leased and have a tree. The same seed gives the same sample.
+/// Like Db::sample_keys(), for `view`, which must be leased and have a tree. The same seed gives the same sample.
 Result<std::uint64_t> sample_keys(const ReadView& view, std::uint64_t seed);
 
 }  // namespace ebbtide

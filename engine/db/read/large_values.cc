@@ -23,7 +23,7 @@ struct LargeValues::Held {
   Held(std::shared_ptr<State> s, SharedValue v) : state(std::move(s)), value(std::move(v)) {}
   ~Held() {
     MutexLock lock(state->mutex);
-    // Erases the value unless another reader has started to hold it meanwhile.
+    // Erases the value from the list of held values, unless another thread has begun to hold it.
     if (auto it = state->held.find(value.get()); it != state->held.end() && it->second.expired()) state->held.erase(it);
   }
   Held(const Held&) = delete;

@@ -12,7 +12,7 @@
 
 namespace ebbtide {
 
-/// Reads and shares large values. Thread-safe. Values that it returned may outlive it.
+/// Reads and shares large values. Thread-safe. Returned values may outlive this object.
 class LargeValues {
  public:
   /// Calls `on_charge`, with no lock held, after each charge, so that other users of the budget can free memory.

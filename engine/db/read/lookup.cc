@@ -6,7 +6,7 @@
 // lookup only locates a large value in a table; ReadView::read() and read_part() read its bytes.
 //
 // Sources are in age order: for one key, every seq in a newer source is larger than every seq in an older source. So the search
-// ends at a range tombstone that covers the key: no older source has a version that survives it.
+// ends at a range tombstone that covers the key: it also covers all versions in older sources.
 //
 // If prefetch.cc has stored results in the key's LookupState, a lookup uses them.
 #include <bit>
@@ -33,7 +33,8 @@ void count_get(const ReadView& view, ThreadCounters& counters, bool hit) {
   ThreadCounters::add(hit ? database.reads : database.empty_reads, 1);
 }
 
-// Counts a completed lookup. A lookup that is tried again counts only at its end. Bit r of a mask in `asked` stands for runs[r].
+// Counts a completed lookup by level. A lookup that is tried again counts only once. Bit r of a mask in `asked` stands for
+// runs[r].
 void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLookups::Slot& mine) {
   const auto level_of = [&](std::size_t r) -> TreeLookups::Level& { return mine.levels[lookup_level(runs[r].level())]; };
   for (std::uint64_t left = asked.denied; left != 0; left &= left - 1)
@@ -67,8 +68,8 @@ const MissSet::LargeValue* find_fetched(const MissSet& misses, const LargePlace&
   return nullptr;
 }
 
-// Returns kNotFound if a delete, a record or its expiry hides the found version. `cover`: the newest range tombstone of the
-// version's source that covers the key.
+// Fills in `found` from the found version. Returns kNotFound if the version is a tombstone or has expired, or if a delete covers
+// it. `cover`: the newest range tombstone of the version's source that covers the key.
 Status finish_lookup(const ReadView& view, const Entry& entry, const Cover* cover, Found* found,
                      std::shared_ptr<const void> pin) {
   found->seq = entry.seq;
@@ -95,7 +96,7 @@ Status finish_lookup(const ReadView& view, const Entry& entry, const Cover* cove
   return Status::ok();
 }
 
-// Returns true if a memtable has a version of the key or a range tombstone that covers it.
+// Returns true if a memtable has a version of the key, or a range tombstone that covers the key.
 bool get_from_memtables(const ReadView& view, const LookupKey& key, Found* found, Status* status) {
   Entry entry;
   Cover cover{};

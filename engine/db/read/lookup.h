@@ -6,9 +6,10 @@
 
 namespace ebbtide {
 
-/// See ReadView::locate. The caller must hold an epoch guard as long as it uses `found`.
+/// Like ReadView::locate(). The caller must hold an epoch guard as long as it uses `found`.
 Status locate_entry(const ReadView& view, const LookupKey& key, Found* found);
-/// Like locate_entry(), for a view that has a tree. Counts only in `reads`. The caller must check whether the lease was revoked.
+/// Like locate_entry(), for a view that has a tree. Adds to `reads` and to no other counter. The caller must check whether the
+/// lease was revoked.
 Status find_entry(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
 
 /// Returns the status of a read that has added a miss to the view's MissSet. This is kNotResident, or an error if the fetch of

@@ -17,7 +17,7 @@ std::uint64_t memory_of(const void* page) { return BlockCache::memory_of(static_
 
 bool is_index(const PageMiss& miss) { return miss.large_offset == 0 && miss.page == kIndexMiss; }
 
-// The charge for the pages of one fetch. The MissSet keeps it beside the pages' pins.
+// The charge for the pages of one fetch. The MissSet holds the charge as long as the pages' pins.
 struct PageCharge {
   PageCharge(std::shared_ptr<MemoryAccount> a, const std::function<void()>& f) : account(std::move(a)), on_charge(f) {}
   ~PageCharge() { account->release(kKind, bytes.load(std::memory_order_relaxed)); }
@@ -69,7 +69,7 @@ struct PageFetch {
     return nullptr;
   }
 
-  // Keeps the pin of a page or index that was read. Drops it if it was read ahead, or if there is no memory for it.
+  // Keeps the pin of a page or index that was read. Drops the pin of a page that was read ahead, or for which there is no memory.
   void keep(std::size_t i, Result<std::shared_ptr<const void>> pin) {
     if (!pin.is_ok()) return;  // the command gets the error when it runs again
     if (wanted[i].ahead) return;
@@ -162,7 +162,7 @@ class PageFetcher::Queue final : public FetchQueue {
   }
   [[nodiscard]] int descriptor() const override { return reads_->descriptor(); }
 
-  /// Adds the read of a page. Returns false if the page must be read in another way.
+  /// Queues the read of a page. Returns false if a thread must do the read instead.
   bool add(const std::shared_ptr<PageFetch>& fetch, std::size_t i) {
     const PageMiss& miss = fetch->wanted[i];
     if (miss.large_offset != 0) return false;
@@ -210,7 +210,7 @@ class PageFetcher::Queue final : public FetchQueue {
 
   PageFetcher& fetcher_;
   const std::unique_ptr<ReadQueue> reads_;
-  std::vector<Waiting> waiting_;  // by tag of the read
+  std::vector<Waiting> waiting_;  // running reads; the index is the tag of the read
   std::vector<std::size_t> free_;
 };
 
@@ -295,7 +295,7 @@ bool PageFetcher::fetch(MissSet* misses, std::function<void()> done, FetchQueue*
   // Large values come last, since threads read them.
   const auto large = std::stable_partition(wanted.begin(), wanted.end(), [](const PageMiss& m) { return m.large_offset == 0; });
   const auto pages = static_cast<std::size_t>(large - wanted.begin());
-  // This function counts as one part, so that the fetch does not end before all parts have begun.
+  // This call counts as one part, so that the fetch does not end before all parts have begun.
   fetch->left.store(1 + pages, std::memory_order_relaxed);
   std::size_t queued = 0;
   if (queue != nullptr) {

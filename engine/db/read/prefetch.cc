@@ -38,7 +38,7 @@ void start_filters(const TablesView& tables, const LookupKey& key) {
     if (state == nullptr || r >= LookupState::kRuns) continue;
     if (i < 0) state->outside |= static_cast<std::uint16_t>(1u << r);
     if (i > std::numeric_limits<std::uint16_t>::max()) [[unlikely]] {
-      state->tables = nullptr;  // the index of the file is too large for an element of `files`
+      state->tables = nullptr;  // the index of the file does not fit into an element of `files`: get() searches without results
     }
     state->files[r] = static_cast<std::uint16_t>(i);
   }

@@ -24,7 +24,7 @@ namespace {
 
 /// Units of work that count as much as reading one page: entries of a memtable, or tiles of which only the fences are examined.
 constexpr std::uint64_t kEntriesPerPage = 100, kTilesPerPage = 10'000;
-/// The maximum number of memtable entries that an estimate examines. It assumes the same share of matches for the others.
+/// The most entries of a memtable that an estimate examines. The others are assumed to have the same share of matches.
 constexpr std::uint64_t kMaxWalked = 100'000;
 
 struct StampRange {
@@ -36,7 +36,7 @@ struct StampRange {
 /// The candidates that one source has collected.
 struct Collected {
   std::vector<std::string> keys;
-  std::optional<std::string> end;  ///< the key at which the source stopped; none: the source has no more keys
+  std::optional<std::string> end;  ///< the key at which the source stopped; no value: the source has no more keys
 };
 
 class StampLookup {
@@ -47,7 +47,8 @@ class StampLookup {
     pages_each_ = std::max<std::uint64_t>(1, max_pages / sources);
   }
 
-  /// Collects the candidates of the stretch, in order. Sets `*end` to the key where the stretch ends; none: at the last key.
+  /// Collects the candidates of the stretch, in order. Sets `*end` to the key where the stretch ends; no value: there are no
+  /// more.
   Status collect(std::vector<std::string>* candidates, std::optional<std::string>* end) {
     for (const auto& memtable : view_.memtables) take(from_memtable(*memtable), candidates, end);
     for (const RunView& run : view_.tables->runs) {
@@ -119,7 +120,7 @@ class StampLookup {
     return out;
   }
 
-  /// Removes duplicates: a key counts once even if a tile has several versions of it.
+  /// Removes duplicates from index `first` on: a key counts once even if a tile has several versions of it.
   static void forget_versions(std::vector<std::string>* keys, std::uint64_t first) {
     const auto begin = keys->begin() + static_cast<std::ptrdiff_t>(first);
     std::sort(begin, keys->end());
@@ -134,7 +135,7 @@ class StampLookup {
   ReadCounters reads_;
 };
 
-/// Returns the share of [min, max] that lies in the range.
+/// Returns the fraction of [min, max] that lies in `range`.
 double share_of(const StampRange& range, DeleteKey min, DeleteKey max) {
   const DeleteKey low = std::max(min, range.lo), high = std::min(max, range.hi - 1);
   if (low > high) return 0;

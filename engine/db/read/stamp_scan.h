@@ -7,11 +7,11 @@
 
 namespace ebbtide {
 
-/// See Db::scan_stamps. `lease` must be a leased view, or have no tree.
+/// Carries out Db::scan_stamps(). `lease` must be a leased view, or a view without a tree.
 Result<StampedKeys> scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey hi, Bytes from, std::size_t max_keys,
                                 std::uint64_t max_pages);
 
-/// See Db::estimate_stamps. The view must be leased, or the caller holds its guard.
+/// Carries out Db::estimate_stamps() on a view. If the view is a pass view, the caller must hold its PassGuard.
 [[nodiscard]] std::uint64_t estimate_stamps(const ReadView& view, DeleteKey lo, DeleteKey hi);
 
 }  // namespace ebbtide

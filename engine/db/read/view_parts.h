@@ -13,12 +13,12 @@
 
 namespace ebbtide {
 
-/// Shared by all views. Must outlive them.
+/// The state that all views of the database share. Must outlive the views.
 struct ReadEnv {
-  Counters counters{};  ///< also counts writes; a member, not a pointer, which saves each get a load
+  Counters counters{};  ///< counts reads and writes; a member, not a pointer, which saves each get a load
   Epoch& epoch;
   const MemoryAccount& memory;
-  std::shared_ptr<LargeValues> values{};  ///< iterators hold a reference, too
+  std::shared_ptr<LargeValues> values{};  ///< shared with iterators
   /// Returns the stamp mode that the first write to a database without a tree sets.
   std::function<StampMode(DatabaseId database)> first_stamp_mode{};
 };

@@ -18,7 +18,7 @@ struct alignas(64) DatabaseCounters {
 };
 
 struct alignas(64) ThreadCounters {
-  /// The operations by database: an array that Counters allocates at the thread's first operation.
+  /// Counts by database: an array that Counters allocates at the thread's first operation.
   std::atomic<DatabaseCounters*> by_database{nullptr};
   std::atomic<std::uint64_t> gets{0}, get_hits{0}, commits{0}, operations{0}, user_bytes{0}, iterators{0}, fetches{0};
   std::atomic<std::uint64_t> secondary_deletes{0};
@@ -40,7 +40,7 @@ struct alignas(64) ThreadCounters {
     add(probes[i], 1);
     add(runs_probed, runs);
   }
-  /// Adds the counters of one read.
+  /// Adds the counts of one read to the thread's counters.
   void add(const ReadCounters& reads) {
     if (reads.pages_read != 0) add(pages_read, reads.pages_read);
     if (reads.filter_negatives != 0) add(filter_negatives, reads.filter_negatives);
@@ -52,7 +52,7 @@ struct alignas(64) ThreadCounters {
 class Counters {
  public:
   static constexpr std::size_t kSlots = 128;
-  /// The databases have the numbers 0 to `databases` - 1.
+  /// `databases`: number of databases, which have the numbers 0 to `databases` - 1.
   Counters(DatabaseId databases = 16)  // NOLINT(google-explicit-constructor): a member of an aggregate is made of the number
       : databases_(databases) {}
   ~Counters() {

@@ -1,12 +1,12 @@
 // Limits how fast the merges of one tree for delete deadlines read and write (tree.deletes.io_budget). The limit is a bucket that
 // fills at that rate.
 //
-// A merge starts once the bucket has paid for the bytes of earlier merges. A merge never waits in the middle, which would block a
-// thread. Bytes that would take more than an hour to pay for are dropped.
+// A merge starts once the bucket has paid for the bytes of earlier merges. A running merge never waits, since it would block a
+// thread. Bytes that the bucket could pay for only after more than an hour do not count.
 //
-// A budget spreads work but never causes a missed deadline: the rate grows to the rate that the deadlines need. Work does not
-// wait for the budget (FadeContext::over_budget) if half of its margin is used up, if it was overdue at the start, or after
-// PURGE.NOW.
+// A budget spreads merges but never causes a missed deadline: the rate grows to the rate that the deadlines need. Merges ignore
+// the budget (FadeContext::over_budget) if half of the margin before the deadline is used up, or if the deadline had passed when
+// the database was opened. They also ignore it after PURGE.NOW.
 #pragma once
 
 #include <algorithm>
@@ -38,11 +38,11 @@ class DeadlineBudget {
   /// Returns the current rate in bytes per second; 0 = no limit.
   [[nodiscard]] std::uint64_t rate() const { return limiter_.rate(); }
 
-  /// Returns the rate of work that a budget of `budget` bytes per second allows, in bytes per ms as in MergeRate and FadeWork.
+  /// Returns the bytes that merges may read per ms (as in MergeRate and FadeWork) with a budget of `budget` bytes per second.
   static double work_rate(std::uint64_t budget) { return static_cast<double>(budget) / 1000 / kBytesPerWork; }
 
  private:
-  // A byte of work is read and written, 2 bytes. The estimate of the work may be too low, so each byte of work counts 3 bytes.
+  // A merge reads and writes each byte of FadeWork: 2 bytes of I/O. The third byte allows for work that the estimate missed.
   static constexpr double kBytesPerWork = 3;
   static constexpr double kHighest = 1e15;
   RateLimiter limiter_;

@@ -28,11 +28,11 @@ class FlushRate {
     interval_ += weight * (static_cast<double>(now - last_) - interval_);
     last_ = now;
   }
-  /// Returns the bytes that flushes write within `time` ms at this rate; 0 = unknown, since there were too few flushes.
+  /// Returns the bytes that flushes write in `time` ms at the measured rate; 0 = unknown, since there were too few flushes.
   [[nodiscard]] std::uint64_t within(Millis time, Millis now) const EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (flushes_ < kLeastFlushes) return 0;
-    // A pause that is longer than usual counts as the next interval.
+    // If no flush came for longer than usual, the time since the last flush counts as one more interval.
     const double pause = now > last_ ? static_cast<double>(now - last_) : 0;
     const double interval = std::max(interval_, interval_ + (pause - interval_) / 8);
     return static_cast<std::uint64_t>(std::max(1.0, std::min(kMost, bytes_ / interval * static_cast<double>(time))));

@@ -17,7 +17,7 @@ struct TreeView;
 
 class Lease {
  public:
-  /// `count` is the number of existing leases; the counter must outlive them.
+  /// The lease counts itself in `count`, the number of existing leases, which must outlive the lease.
   Lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis taken, std::atomic<std::uint64_t>& count)
       : view_(std::move(view)), seq_(seq), taken_(taken), count_(count) {
     count_.fetch_add(1, std::memory_order_relaxed);
@@ -28,7 +28,7 @@ class Lease {
 
   [[nodiscard]] const TreeView* view() const { return view_.get(); }
   [[nodiscard]] SeqNum seq() const { return seq_; }
-  [[nodiscard]] Millis taken() const { return taken_; }  ///< engine time
+  [[nodiscard]] Millis taken() const { return taken_; }  ///< engine time at which the lease was taken
   void revoke() { revoked_.store(true, std::memory_order_release); }
   [[nodiscard]] bool revoked() const { return revoked_.load(std::memory_order_acquire); }
 
@@ -43,7 +43,7 @@ class Lease {
 /// Returns the error for reads through a revoked lease.
 inline Status revoked_view() { return Status::revoked("read view revoked to meet a delete deadline; retry"); }
 
-/// Weak references to all leases. Thread-safe. Must outlive its leases.
+/// Makes and revokes leases; has weak references to all of them. Thread-safe. Must outlive its leases.
 class LeaseRegistry {
  public:
   std::shared_ptr<Lease> lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis now) EXCLUDES(mutex_);

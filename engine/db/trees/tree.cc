@@ -11,7 +11,7 @@ std::uint64_t TreeLoad::memtable_bytes() const {
 std::uint64_t TreeLoad::uncharged_bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& memtable : view->memtables) {
-    const std::uint64_t charged = memtable->charged_bytes();  // read first, since both numbers may grow in between
+    const std::uint64_t charged = memtable->charged_bytes();  // before memory_bytes(): both may grow in between
     bytes += memtable->memory_bytes() - charged;
   }
   return bytes;

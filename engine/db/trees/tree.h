@@ -38,7 +38,7 @@ struct Tree {
 
   TreeId id = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
-  std::atomic<const TreeView*> view{nullptr};  ///< readers load it inside the epoch
+  std::atomic<const TreeView*> view{nullptr};  ///< the newest view; readers load the pointer inside the epoch
   const std::shared_ptr<std::atomic<bool>> recorded = std::make_shared<std::atomic<bool>>(false);  ///< TreeView::recorded
   const std::shared_ptr<TreeLookups> lookups = std::make_shared<TreeLookups>();
   std::atomic<bool> dropped{false};  ///< once true, running jobs stop, and no result is installed
@@ -58,16 +58,17 @@ struct Tree {
   SeqNum active_first_seq = 0, active_last_seq = 0;  ///< seqs of the active memtable's operations; 0 = it is empty
 
   // --- guarded by the state mutex
-  std::shared_ptr<const TreeView> view_owner;                 ///< owner of `view`; null once the tree is retired
-  std::vector<FrozenMemTable> frozen;                         ///< oldest first
-  std::shared_ptr<const int> work = std::make_shared<int>();  ///< every job that writes files for the tree holds a reference
+  std::shared_ptr<const TreeView> view_owner;  ///< owner of `view`; null once the tree is retired
+  std::vector<FrozenMemTable> frozen;          ///< oldest first
+  /// Every job that writes files for the tree holds a reference: its count shows whether such jobs run.
+  std::shared_ptr<const int> work = std::make_shared<int>();
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
   int inherited_runs = 0;             ///< runs of level 0 above the slowdown limit that an earlier policy left; never grows
-  Arrivals arrivals = all_arrive();   ///< as measured last; at the start, the assumption that every lookup reaches every run
+  Arrivals arrivals = all_arrive();   ///< last measurement; before the first one, every lookup is assumed to reach every run
   LookupsByLevel lookups_measured{};  ///< all lookups up to the last update of `arrivals`
-  TileSize tile_size;                 ///< the measured h, used if pages_per_tile is 0
-  bool frozen_rest = false;  ///< true while small frozen memtables of staged batches wait until more is flushed with them
+  TileSize tile_size;                 ///< pages per tile (h) by measurement; used if the setting pages_per_tile is 0
+  bool frozen_rest = false;  ///< true while small frozen memtables of staged batches wait to be flushed with later memtables
   bool flush_queued = false;
   bool flushing = false;       ///< true while a flush of the tree runs, perhaps together with other trees
   bool flush_waits = false;    ///< true if the flush waits for merges of the previous flush; the end of a job queues it again
@@ -78,10 +79,10 @@ struct Tree {
   std::atomic<bool> filter_fit_queued{false};
   FlushRate flush_rate;
   JobRegistry jobs;
-  std::atomic<Millis> margin{0};  ///< ms before a deadline at which its work must be done; the deadline tracker sets it
-  DeadlineBudget budget;          ///< the deadline tracker sets its rate
+  std::atomic<Millis> margin{0};  ///< ms before a deadline at which merges for it must be done; set by the deadline tracker
+  DeadlineBudget budget;          ///< I/O budget of merges for deadlines; the deadline tracker sets the rate
 
-  FlushSize flush_size;  ///< used only by the running flush of the tree
+  FlushSize flush_size;  ///< only the running flush of the tree uses this member
 
   /// The compaction debt, and the values from which it was computed.
   struct Debt {
@@ -91,7 +92,7 @@ struct Tree {
     std::uint64_t debt_bytes = 0, data_bytes = 0;
     double level0_bytes = 0;  ///< capacity of level 0
   };
-  Debt debt;  ///< used only by the measurement of pressure; one measurement runs at a time
+  Debt debt;  ///< only the measurement of pressure uses this member; one measurement runs at a time
 };
 using TreePtr = std::shared_ptr<Tree>;
 

@@ -19,8 +19,8 @@ inline std::size_t lookup_level(int level) { return std::min(static_cast<std::si
 
 /// The lookups that reached the runs of a level, by result.
 struct LevelLookups {
-  std::uint64_t denied = 0;   ///< ended by a filter
-  std::uint64_t in_vain = 0;  ///< false positives: pages were searched, and the key was not there
+  std::uint64_t denied = 0;   ///< lookups whose key a filter excluded
+  std::uint64_t in_vain = 0;  ///< false positives: lookups that searched pages and did not find the key
   std::uint64_t found = 0;
 };
 using LookupsByLevel = std::array<LevelLookups, kLookupLevels>;
@@ -62,7 +62,7 @@ class TreeLookups {
   std::array<std::atomic<Slot*>, Counters::kSlots> slots_{};
 };
 
-/// For each level, the chance that a lookup searches a run there and does not find its key, up to a common factor (a_r of
+/// For each level, the chance, up to a common factor, that a lookup searches a run of the level and does not find its key (a_r of
 /// filter/monkey.h).
 using Arrivals = std::array<double, kLookupLevels>;
 /// Returns the arrivals to assume before any measurement: every lookup reaches every level and finds nothing.
@@ -71,9 +71,9 @@ inline Arrivals all_arrive() {
   arrivals.fill(1);
   return arrivals;
 }
-/// Returns the arrivals to assume next: `before`, averaged with those of the `lookups` since then. Returns none if there were too
-/// few lookups. `runs`: number of runs of each level. No chance is below a sixteenth of the largest, since lookups change faster
-/// than files are rewritten.
+/// Returns new arrivals: the average of `before` and the arrivals of `lookups`, the lookups since `before` was computed. Returns
+/// no value if there were too few lookups. `runs`: number of runs of each level. No chance is below a sixteenth of the largest
+/// one, since the mix of lookups changes faster than files are rewritten.
 std::optional<Arrivals> measured_arrivals(const Arrivals& before, const LookupsByLevel& lookups,
                                           const std::array<std::uint64_t, kLookupLevels>& runs);
 

@@ -24,8 +24,8 @@ std::uint64_t largest_memtable_of(const std::vector<TreeSettings>& databases, co
   return largest;
 }
 
-/// Returns the stamp mode of the index trees of a database. An entry must have its record's stamp even if it is written after its
-/// record, or expires before it: so the engine cannot derive it from the entry.
+/// Returns the stamp mode of the index trees of a database. An index entry must have the stamp of the key that it indexes, even
+/// if it is written later or expires earlier than the key. So the engine cannot derive this stamp from the index entry.
 StampMode index_stamp(StampMode database) { return database == StampMode::kWriteTime ? StampMode::kGiven : StampMode::kExplicit; }
 
 const TreePtr kUnmapped;
@@ -300,7 +300,7 @@ void TreeRegistry::retire(TreePtr tree) {
 
 void TreeRegistry::mark_active(TreeId id, SeqNum first, SeqNum last) {
   const auto it = live_.find(id);
-  if (it == live_.end()) return;  // the same batch empties the database later, so the tree is not live
+  if (it == live_.end()) return;  // a later operation of the same batch empties the database, so the tree is not live
   Tree& tree = *it->second;
   if (tree.active_first_seq == 0) tree.active_first_seq = first;
   tree.active_last_seq = last;
@@ -362,7 +362,7 @@ void TreeRegistry::publish(Tree& tree, std::shared_ptr<const TreeView> view) {
 
 // --- the manifest
 
-// Creations come first, so that later parts of the edit may use the trees.
+// Adds the creations of trees before other changes, which may refer to the new trees.
 MappingChanges TreeRegistry::collect_changes(const VersionSet& versions, VersionEdit* edit) {
   MutexLock lock(commit_mutex);
   MappingChanges changes;
@@ -424,7 +424,7 @@ SeqNum TreeRegistry::oldest_needed(const std::map<const Tree*, std::size_t>& flu
 // --- delete deadlines
 
 void TreeRegistry::add_deadlines(const VersionSet& versions, VersionEdit* edit) {
-  deadlines_changed_ = false;  // cleared first, so that a concurrent change sets it again
+  deadlines_changed_ = false;  // cleared before the rules are read, so that a concurrent change sets the flag again
   for (const TreePtr& tree : live_trees()) {
     DeadlineRule rule;
     {

@@ -46,22 +46,22 @@ class TreeRegistry {
   struct Env {
     const Clock* clock = nullptr;
     Epoch* epoch = nullptr;                      ///< old views are retired to this epoch
-    std::function<Millis()> now;                 ///< returns the engine time of births
+    std::function<Millis()> now;                 ///< returns the engine time that a delete issued now gets as its birth
     std::function<SeqNum()> last_seq;            ///< returns the last assigned seq; called with the commit mutex held
     std::function<void(const TreePtr&)> frozen;  ///< called when a flush of the tree may be due; the commit mutex is held
     /// Called when other filter settings apply to the tree. The commit mutex is held.
     std::function<void(const TreePtr&)> filters_changed;
   };
 
-  using IndexSettings = std::map<DatabaseId, TreeSettings>;  ///< by number of an index tree
+  using IndexSettings = std::map<DatabaseId, TreeSettings>;  ///< key: number of an index tree
 
-  /// `settings`: one element per database. `index_settings`: of index trees that do not have their database's settings.
+  /// `settings`: one element per database. `index_settings`: settings of index trees that do not use their database's settings.
   TreeRegistry(Env env, std::vector<TreeSettings> settings, IndexSettings index_settings = {});
 
   Mutex commit_mutex;
   Mutex state_mutex;  ///< may be taken while commit_mutex is held, not the other way round
 
-  // --- called without the mutexes
+  // --- The caller holds neither of the two mutexes.
   [[nodiscard]] std::vector<TreePtr> live_trees() EXCLUDES(commit_mutex);
   /// Returns a live or dropped tree; null: the tree is retired.
   [[nodiscard]] TreePtr tree_with(TreeId id) EXCLUDES(commit_mutex);
@@ -110,16 +110,17 @@ class TreeRegistry {
   void map(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex) { tree_at(database) = std::move(tree); }
   /// Exchanges the trees of two databases, but not their index trees. Each tree takes over the settings of its new database.
   void swap(DatabaseId a, DatabaseId b) REQUIRES(commit_mutex);
-  /// Changes the settings of a database, and of its index trees that have none of their own; or those of an index tree.
+  /// Changes the settings of an index tree, or of a database and its index trees without settings of their own.
   void change_settings(DatabaseId database, const TreeSettings& settings) REQUIRES(commit_mutex);
   void set_index_options(DatabaseId tree, const IndexTreeOptions& options) REQUIRES(commit_mutex);
   /// Notes that an operation on the mapping has this seq.
   void note_mapping(SeqNum seq) REQUIRES(commit_mutex) { mapping_seq_ = seq; }
   /// Notes, at open, that the manifest has the mapping up to this seq.
   void start_mapping(SeqNum seq) REQUIRES(commit_mutex) { mapping_seq_ = committed_seq_ = seq; }
-  /// True if the mapping in the manifest is older than this one.
+  /// True if the mapping has changes that the manifest lacks.
   [[nodiscard]] bool mapping_changed() const REQUIRES(commit_mutex) { return mapping_seq_ != committed_seq_; }
-  /// Called when opening is done: deadlines continue as the manifest has them, and changes of settings apply to them from now on.
+  /// Called when opening is done: trees keep the deadline rules of the manifest, and later changes of settings change these
+  /// rules.
   void settle() REQUIRES(commit_mutex) EXCLUDES(state_mutex);
   /// Removes all trees. Called when the database closes.
   void clear() REQUIRES(commit_mutex);
@@ -149,12 +150,12 @@ class TreeRegistry {
   /// Like freeze(), for an active memtable that is not empty, and without calling Env::frozen.
   void freeze_quietly(Tree& tree) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
   /// Inserts the memtable of a staged batch, with operations of these seqs, between the active memtable and the frozen ones. A
-  /// small one is not flushed alone, which would leave a small run to merge: it waits until the frozen memtables together have
-  /// the size of a full one.
+  /// small memtable is not flushed alone, which would leave a small run to merge: it waits until the frozen memtables together
+  /// have the size of a full memtable.
   void adopt(Tree& tree, std::shared_ptr<MemTable> memtable, SeqNum first, SeqNum last) REQUIRES(commit_mutex)
       EXCLUDES(state_mutex);
 
-  // --- called with the state mutex held
+  // --- The caller holds the state mutex.
   /// Gives readers the view `view`; the old view is retired to the epoch.
   void publish(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex);
 
@@ -182,12 +183,12 @@ class TreeRegistry {
   void add_deadlines(const VersionSet& versions, VersionEdit* edit) EXCLUDES(commit_mutex, state_mutex);
   /// Forgets changes of the tree's deadline that affect only deletes born before `floor`.
   void forget_deadline_changes(Tree& tree, Millis floor) REQUIRES(state_mutex);
-  /// Returns the rules of dropped and retired trees whose files may still exist. Trees that were removed before the start have
-  /// none.
+  /// Returns the deadline rules of dropped and retired trees whose files may still exist. Trees that were removed before the
+  /// database was opened have no rule.
   [[nodiscard]] std::map<TreeId, DeadlineRule>& dropped_deadlines() REQUIRES(state_mutex) { return dropped_deadlines_; }
 
  private:
-  // The time of a lookup among records grows with their number, not with their bytes: so the number has a limit of its own.
+  // The time of a lookup grows with the number of a memtable's records, not with their bytes. So their number is limited, too.
   static constexpr std::size_t kMaxMemTableRecords = 4096;
 
   [[nodiscard]] const TreePtr& mapped_index(DatabaseId number) const REQUIRES(commit_mutex);
@@ -214,10 +215,10 @@ class TreeRegistry {
   std::vector<TreePtr> dropped_ GUARDED_BY(commit_mutex);
   std::atomic<std::uint64_t> pending_drops_{0};  // dropped_.size()
   std::atomic<std::uint64_t> largest_memtable_size_;
-  SeqNum mapping_seq_ GUARDED_BY(commit_mutex) = 0;    // last operation on the mapping
+  SeqNum mapping_seq_ GUARDED_BY(commit_mutex) = 0;    // seq of the last operation on the mapping
   SeqNum committed_seq_ GUARDED_BY(commit_mutex) = 0;  // seq of the last operation on the mapping that the manifest has
   bool settled_ GUARDED_BY(commit_mutex) = false;      // true after settle()
-  std::map<TreeId, DeadlineRule> dropped_deadlines_ GUARDED_BY(state_mutex);  // see dropped_deadlines()
+  std::map<TreeId, DeadlineRule> dropped_deadlines_ GUARDED_BY(state_mutex);  // deadline rules by dropped or retired tree
   std::atomic<bool> deadlines_changed_{false};
 };
 

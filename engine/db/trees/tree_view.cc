@@ -162,7 +162,7 @@ std::vector<std::shared_ptr<const TableReader>> TablesView::readers_of(FileNum d
   return {};
 }
 
-// The newest version decides. An older collection was replaced, and the delete or put that replaced it also purges its elements.
+// Only the newest version matters: whatever replaced an older collection also deleted the collection's elements.
 bool TreeView::may_have_collection(const LookupKey& key, SeqNum view_seq) const {
   if (!may_have_collections()) return false;
   Entry newest;

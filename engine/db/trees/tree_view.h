@@ -28,8 +28,8 @@ struct ObsoleteFiles {
 };
 using ObsoleteSink = std::function<void(const ObsoleteFiles& files)>;
 
-/// A data file. All tables that describe it share it: each drop of pages makes another table. Once the file is obsolete, the
-/// destructor passes it to the sink. Thread-safe.
+/// A data file, shared by all tables that describe it: each page drop makes a new table with the same data file. If the file is
+/// obsolete, the destructor passes it to the sink. Thread-safe.
 class DataFile {
  public:
   DataFile(FileNum number, const ObsoleteSink* sink) : number_(number), sink_(sink) {}
@@ -69,16 +69,16 @@ struct OpenTable {
   OpenTable(const OpenTable&) = delete;
   OpenTable& operator=(const OpenTable&) = delete;
 
-  const FileMetaPtr meta;  ///< as of the opening of the table; the version has the current punched_bytes
+  const FileMetaPtr meta;  ///< the metadata when the table was opened; only the version has the current punched_bytes
   const std::shared_ptr<TableReader> reader;
   const std::shared_ptr<DataFile> data;
   mutable std::atomic<bool> obsolete{false};
   /// The time (mono_ns()) at which a filter slice that could not be read is tried again.
   mutable std::atomic<std::uint64_t> filter_retry_ns{0};
   static constexpr std::uint64_t kNotEstimated = ~std::uint64_t{0};
-  /// Estimated number of entries that its range tombstones cover (read/key_estimate.h).
+  /// Estimated number of entries that the table's range tombstones cover (read/key_estimate.h).
   mutable std::atomic<std::uint64_t> covered_entries{kNotEstimated};
-  /// Set when the table becomes obsolete: every delete with bytes in it was born at this engine time or later.
+  /// Set when the table becomes obsolete: every delete that has bytes in the table was born at this engine time or later.
   mutable std::atomic<Millis> floor{0};
   const ObsoleteSink* const sink;
 };
@@ -90,8 +90,8 @@ using OpenTablePtr = std::shared_ptr<const OpenTable>;
 /// The sums over a chunk of tables.
 struct TableSums {
   std::uint64_t keys = 0;          ///< TableStats::filter_keys()
-  std::uint64_t read_keys = 0;     ///< keys of tables that were ever read: only for them the pages per tile are known
-  std::uint64_t tile_pages = 0;    ///< sum, over these keys, of the pages per tile of the key's table
+  std::uint64_t read_keys = 0;     ///< keys of tables whose index was ever read: their pages per tile are known
+  std::uint64_t tile_pages = 0;    ///< sum, over all read_keys, of the pages per tile of the key's table
   std::uint64_t memory_bytes = 0;  ///< bytes of the readers, without their indexes and filters
   std::uint64_t special = 0;       ///< number of tables that have range tombstones or are unreadable
 
@@ -102,10 +102,11 @@ struct TableSums {
 using TableList = SharedList<OpenTablePtr, TableSums>;
 
 /// One run, prepared for searches: arrays have 8 bytes of each bound, after the common prefix. A search compares a whole bound
-/// only if its 8 bytes equal the key's.
+/// only if the bound's 8 bytes equal those of the key.
 class RunView {
  public:
-  /// `earlier`, which may be null, is the same run in an earlier view: arrays of chunks that both views have are copied from it.
+  /// `earlier`, which may be null, is the same run in an earlier view: for chunks that both views have, arrays are copied from
+  /// `earlier`.
   RunView(const Run& run, TableList tables, const RunView* earlier = nullptr);
 
   /// Returns the index of the table whose bounds contain `key`, or -1. If an exclusive end is the start of the next file, that
@@ -117,7 +118,7 @@ class RunView {
   [[nodiscard]] TableSums sums() const;
   /// Returns the table of a file of the run; null if the run does not have the file.
   [[nodiscard]] const OpenTable* table_of(const FileMeta& file) const;
-  /// Computes sums() again, since tables may have been read.
+  /// Computes sums() again: TableSums::read_keys grows when the index of a table is read.
   void measure() { tables_.reseal(); }
   /// Returns the reader of table i, without counting a reference, for the read path.
   [[nodiscard]] const TableReader& reader(std::size_t i) const { return *readers_[i]; }
@@ -148,7 +149,7 @@ class RunView {
   bool any_collections_ = false;
   std::string common_;                 // the prefix of every key within the run's bounds
   std::vector<std::uint64_t> lowers_;  // the next 8 bytes of the lower bounds, big endian
-  std::vector<std::uint64_t> uppers_;  // the same for the upper bounds; the largest number for a table without upper bound
+  std::vector<std::uint64_t> uppers_;  // these 8 bytes of the upper bounds; the largest number for a table without upper bound
 };
 
 struct FilterFit;
@@ -161,9 +162,9 @@ struct TablesView {
   std::uint64_t file_bytes = 0;    ///< bytes of data and metadata files
   Millis oldest_obligation = 0;    ///< birth of the oldest pending delete in the tables, records left out; 0 = none
   Millis min_expiry = 0;           ///< smallest expiry of all entries; 0 = no entry has an expiry
-  bool collections = false;        ///< some entry may be a collection (is_collection())
-  bool headers = false;            ///< some entry may be the header of a large collection
-  /// The state of the tree when all its filters were last fitted together (db/read/filter_memory.h); null: never.
+  bool collections = false;        ///< false: no entry is a collection (is_collection())
+  bool headers = false;            ///< false: no entry is the header of a large collection
+  /// Describes the tree at the last fitting of all its filters (db/read/filter_memory.h); null: filters were never fitted.
   std::shared_ptr<const FilterFit> fitted;
   int level0_runs = 0;  ///< number of runs on level 0 that have a file that may be merged
   std::vector<FileMetaPtr> quarantined;
@@ -190,17 +191,17 @@ struct TreeView {
   }
   /// Returns the oldest birth of the records with seq <= view_seq that cover `entry`; 0 if there are none.
   [[nodiscard]] Millis record_birth(const Entry& entry, SeqNum view_seq) const;
-  /// False if no entry is a collection (is_collection()), hidden versions included. True may be wrong.
+  /// False only if no entry is a collection (is_collection()), hidden versions included. True may be a false positive.
   [[nodiscard]] bool may_have_collections() const {
     return tables->collections ||
            std::any_of(memtables.begin(), memtables.end(), [](const auto& memtable) { return memtable->has_collections(); });
   }
-  /// False if no entry is the header of a large collection, hidden versions included. True may be wrong.
+  /// False only if no entry is the header of a large collection, hidden versions included. True may be a false positive.
   [[nodiscard]] bool may_have_headers() const {
     return tables->headers ||
            std::any_of(memtables.begin(), memtables.end(), [](const auto& memtable) { return memtable->has_headers(); });
   }
-  /// False if the version of `key` that a view of `view_seq` finds is not a collection. True may be wrong: a lookup decides.
+  /// False only if the version of `key` that a view of `view_seq` finds is not a collection. True may be a false positive.
   [[nodiscard]] bool may_have_collection(const LookupKey& key, SeqNum view_seq) const;
   /// Returns the record sets of all memtables and of the version, without empty sets.
   [[nodiscard]] std::vector<SharedRecords> record_sets() const;

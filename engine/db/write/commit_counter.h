@@ -50,12 +50,12 @@ class CommitCounter {
     if (batch.secondary_deletes() != 0) ThreadCounters::add(mine.secondary_deletes, batch.secondary_deletes());
     const std::uint64_t before = mine.user_bytes.load(std::memory_order_relaxed);
     ThreadCounters::add(mine.user_bytes, batch.payload_bytes() - WriteBatch::kHeaderBytes);
-    // The steps are a power of two, which saves divisions.
+    // Measures when user_bytes passes a multiple of 1 << step: a power of two, since a shift is faster than a division.
     const int step = std::bit_width(env_.budget->bytes() / kMeasuredPart);
     if (before >> step != mine.user_bytes.load(std::memory_order_relaxed) >> step) [[unlikely]]
       measure_memory();
   }
-  /// Called on each tick of the database, which measures the memory itself.
+  /// Notes the time of a tick of the database. A tick measures the memory, so commits need to only if ticks are late.
   void note_tick() { ticked_ns_.store(env_.clock->mono_ns(), std::memory_order_relaxed); }
 
  private:

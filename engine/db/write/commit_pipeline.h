@@ -12,7 +12,7 @@
 //   * A new memtable is published to readers before an operation gets a seq for it. So a reader that loads a tree's view, then
 //     the visible seq, and then finds the view unchanged, has every operation up to that seq.
 //   * There are two copies of the mapping of databases: one that the next batch uses (Env), and one that readers use
-//     (Publication). The latter changes together with the visible seq.
+//     (Publication). The readers' copy changes together with the visible seq.
 //
 // Env is a template parameter, since an indirect call per command would cost more than the called function. Its members are
 // called with the mutex held, except insert():
@@ -22,8 +22,8 @@
 //   Millis stamped(Millis now);
 //   TreeId tree_of(DatabaseId database);
 //   TreeId place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts);
-//   void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts, LogNotes* notes);
-//   void mapping_changed(SeqNum last);
+//   void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts, LogNotes*
+//   notes); void mapping_changed(SeqNum last);
 //   void sequenced(TreeId tree, SeqNum first, SeqNum last);
 //   void log(const WriteBatch& batch, std::span<const LogNote> notes);
 //   void insert(const Inserts::Target& target, const WriteBatch::Op& op, SeqNum seq, Millis time);
@@ -55,8 +55,9 @@ class CommitPipeline {
   CommitPipeline(Env env, Mutex& mutex, Publication& publication)
       : env_(std::move(env)), mutex_(mutex), publication_(publication) {}
 
-  /// Makes the batch visible and queues it for the log. Returns kRetry if an expiry has passed that the batch relies on, or if
-  /// its database has another tree than the batch relies on; or an error of Env::writable(). After an error nothing has changed.
+  /// Makes the batch visible and queues it for the log. Returns kRetry if engine time has reached batch.relied_expiry(), or if
+  /// batch.first_database() no longer maps to batch.relied_tree(). Returns an error of Env::writable(). After an error nothing
+  /// has changed.
   Status commit(WriteBatch& batch) {
     Inserts inserts;
     {
@@ -68,8 +69,9 @@ class CommitPipeline {
     return Status::ok();
   }
 
-  // --- parts of a commit, for staged batches; called with the mutex held
-  /// Begins a critical section: sets `*time` to the time of the batch, and Inserts::previous. Errors are those of commit().
+  // --- steps of a commit, for StagedWriter, which holds the mutex
+  /// Checks that the batch may commit. Sets `*time` to its commit time and `inserts->previous` to the last assigned seq. Returns
+  /// the errors of commit().
   Status begin(const WriteBatch& batch, Inserts* inserts, Millis* time) {
     TRY(env_.writable());
     const Millis now = env_.now();
@@ -92,8 +94,9 @@ class CommitPipeline {
   void start(SeqNum last_seq) { next_seq_ = last_seq + 1; }
 
  private:
-  // Assigns trees and seqs to the batch, and queues it. A tree is made before the batch gets its seqs, since making a tree is an
-  // operation with a seq of its own. Changes of the mapping take effect in the batch's order.
+  // Assigns trees and seqs to the batch, and queues the batch for the log. A tree is made before the batch gets its seqs, since
+  // making a tree is an operation with a seq of its own. Changes of the mapping take effect in the order of the batch's
+  // operations.
   Status sequence(WriteBatch& batch, Inserts* inserts) {
     Millis time = 0;
     TRY(begin(batch, inserts, &time));

@@ -64,7 +64,7 @@ class Committer {
     return commit_admitted(batch, false);
   }
 
-  /// See StagedWriter::stage(). `*staged` must be empty.
+  /// Stages a batch that may be committed now (StagedWriter::stage()). `*staged` must be empty.
   Status stage(WriteBatch&& batch, const std::atomic<bool>* stop, StagedParts* staged) {
     TRY(refuse(batch));
     return parts_.staged.stage(std::move(batch), stop, staged);
@@ -95,7 +95,7 @@ class Committer {
   /// `may_wait`: true if the call may wait for the device while a large batch is written to the log.
   Status commit_admitted(WriteBatch& batch, bool may_wait) {
     const bool large_values =
-        batch.payload_bytes() >= StagedBatch::kLeastBytes && batch.flushes() == 0;  // large values go to the log in pieces
+        batch.payload_bytes() >= StagedBatch::kLeastBytes && batch.flushes() == 0;  // staging logs large values in pieces
     if (large_values || StagedBatch::pays_for(batch)) [[unlikely]] {
       Status status = parts_.staged.commit_now(batch, may_wait);
       if (status.code() != Code::kUnsupported) return status;

@@ -21,9 +21,9 @@ struct Inserts {
     StampMode stamp;
   };
   Target first{kNoTree, nullptr, StampMode::kWriteTime};
-  std::vector<Target> more;                              // rarely used
+  std::vector<Target> more;                              // targets after the first; rarely used
   std::vector<std::pair<DatabaseId, Tree*>> remapped;    // databases that this batch maps to other trees
-  std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // swaps in the batch so far
+  std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // SWAPDB operations in the batch so far
   SeqNum previous = 0;                                   // the batch is published once all operations up to this seq are visible
   WriteBatch::Op last;  // the batch's last operation; its `tree` is the tree, not the database that the caller named
 
@@ -60,10 +60,10 @@ struct Inserts {
 /// Inserts an operation into the memtable of its tree. Operations on the mapping of databases have no effect.
 void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
 
-/// Returns the birth of a delete in a batch of that time.
+/// Returns the birth of the delete `op` in a batch with the commit time `time`.
 inline Millis birth_of(const WriteBatch::Op& op, Millis time) { return op.birth == 0 ? time : std::min(op.birth, time); }
 
-/// Returns the note for the log about the delete, or the expiry, in an operation written at `time`.
+/// Returns the note with which the log counts the delete, or the expiry, of an operation written at `time`.
 inline LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {
   LogNote note{tree, 0, 0};
   switch (op.kind) {

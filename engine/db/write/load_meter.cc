@@ -62,7 +62,8 @@ std::uint64_t LoadMeter::left_bytes(const std::vector<TreeLoad>& loads) {
   return bytes;
 }
 
-// Returns the tree's debt. Computes it only if the tree has changed, since ten times a second would be too often.
+// Returns the tree's compaction debt. Computes the debt only if the tree has changed: every measurement, ten times a second,
+// would be too often.
 const Tree::Debt& LoadMeter::debt_of(const TreeLoad& load) {
   Tree::Debt& debt = load.tree->debt;
   const VersionPtr& version = load.view->tables->version;

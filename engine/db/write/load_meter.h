@@ -12,17 +12,17 @@
 
 namespace ebbtide {
 
-/// Measures the load. One caller at a time, since a tree's bytes of pending merges are stored in Tree::debt.
+/// Measures the load. One caller at a time, since measure() stores each tree's compaction debt in Tree::debt without a lock.
 class LoadMeter {
  public:
   struct Env {
-    std::function<std::uint64_t()> memtable_size;  ///< the largest of all databases
+    std::function<std::uint64_t()> memtable_size;  ///< returns the largest memtable_size of all databases
     std::function<std::vector<TreeLoad>()> loads;  ///< returns the state of all live trees
     std::function<std::uint64_t()> empty_memtable_bytes;
     std::function<std::uint64_t()> memory_budget;
     std::function<std::uint64_t()> charged_bytes;  ///< returns the bytes charged to the memory account
     std::function<double()> merge_bytes_per_ms;    ///< returns the measured rate of merges; 0 = unknown
-    /// Returns the part of the measured rate that delete deadlines need, in thousandths.
+    /// Returns the fraction of the measured merge rate that delete deadlines need, in thousandths.
     std::function<std::uint32_t()> deadline_permille;
     std::function<bool()> compactions_paused;
     std::function<std::uint64_t()> index_bytes{};  ///< indexes and filters in memory; null: 0

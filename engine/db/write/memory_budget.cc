@@ -6,16 +6,16 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kFewTrees = 64;  // with up to this many trees, each may keep a memtable of 1 / 512 of the budget
-// Ten ticks. Values of a flushed memtable that only running passes can see are freed within this time.
+// Ten ticks: within this time, values of a flushed memtable are freed unless a long read holds them.
 constexpr std::uint64_t kMemTableGoesNs = 1'000'000'000;
 constexpr std::uint64_t kMeasureNs = 50'000'000;  // smallest time between two measurements of the overhead
-/// Commands leave 1 / n of the budget free, since connection buffers are charged without a check, and the budget may be reduced.
-/// Clients are closed only when this part is used up, too.
+/// Commands leave 1 / kSparedPart of the budget free, since connection buffers are charged without a check, and the budget may be
+/// reduced. Clients are closed only when this part is used up, too.
 constexpr std::uint64_t kSparedPart = 16;
-// Overhead of up to 1 / 64 of the budget is free. For a small budget 4 MiB are free, as for one of 256 MiB, but at most 1 / 16 of
-// the budget.
+// Overhead up to 1 / kFreeOverheadPart of the budget does not count. For budgets below 256 MiB, kFreeOverheadBytes do not count,
+// but at most 1 / kMostFreeOverheadPart of the budget.
 constexpr std::uint64_t kFreeOverheadPart = 64, kMostFreeOverheadPart = 16, kFreeOverheadBytes = 4 << 20;
-constexpr std::uint64_t kCachePart = 8;  // the cache gets 1 / n of the bytes left for indexes and cache
+constexpr std::uint64_t kCachePart = 8;  // the cache gets at least 1 / kCachePart of the bytes left for indexes and cache
 
 /// Returns the bytes that the cache, and each kind of charge, may have even when memory is short.
 std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
@@ -63,7 +63,8 @@ void MemoryBudget::set_resident_source(std::function<std::uint64_t()> resident) 
   resident_ = std::move(resident);
 }
 
-// Pinned pages are charged, and most of them are also blocks of the cache, so they must not count twice.
+// Measures the overhead: resident bytes minus all counted bytes. Pinned pages must not count twice: they are charged, and most of
+// them are also blocks of the cache.
 void MemoryBudget::measure_overhead(const MemoryUse& use) {
   MutexLock lock(overhead_mutex_);
   const std::uint64_t now = env_.clock->mono_ns();

@@ -7,14 +7,14 @@
 // lookup, a missing index or filter costs more than a missing page. Indexes and filters that do not fit are dropped from memory
 // and read again when they are needed.
 //
-// The overhead is the process's memory beyond these parts: freed memory that the allocator keeps, partly used pages of the
-// allocator, buffers that are not charged, code. Overhead up to a 64th of the budget, or 4 MiB if that is more, is free. A larger
-// free part let bursts exceed the bound below. Overhead is known a few tenths of a second late, so the bound has to contain what
-// a burst adds meanwhile.
+// The overhead is the process's memory beyond the other terms of the sum: freed memory that the allocator keeps, partly used
+// pages of the allocator, buffers that are not charged, code. Overhead up to a 64th of the budget, or 4 MiB if that is more, does
+// not count. With a larger allowance, bursts exceeded the bound below: overhead is measured a few tenths of a second late, and a
+// burst adds memory meanwhile.
 //
-// For budgets of 256 MiB and more, the resident size stays below 1.25 times the budget. A smaller budget does not contain the
-// constant parts. They are the process itself, the free blocks of each thread (server/resp/block_pool.h), and the memory that
-// each loop and each transaction may take before a charge.
+// For budgets of 256 MiB and more, the resident size stays below 1.25 times the budget. For a smaller budget, memory that does
+// not depend on the budget can exceed this bound: the process itself, the free blocks of each thread (server/resp/block_pool.h),
+// and the memory that each loop and each transaction may take before a charge.
 //
 // When memory is short, these steps are taken in this order:
 //   1. The block cache and the indexes in memory shrink, down to a floor.
@@ -42,23 +42,23 @@ namespace ebbtide {
 
 /// Bytes of memtables and open tables at one moment.
 struct MemoryUse {
-  std::uint64_t memtables = 0;  ///< all memtables
-  std::uint64_t uncharged = 0;  ///< all memtables, without the values that MemoryAccount has charged
-  std::uint64_t kept = 0;  ///< left after flushes that free memory: small active memtables, and empty ones (small_memtable_bytes)
-  std::uint64_t frozen = 0;   ///< memtables that wait to be flushed
-  std::uint64_t tables = 0;   ///< open tables, without their indexes and filters
-  std::uint64_t indexes = 0;  ///< indexes and filters that are in memory (table/index_cache.h)
+  std::uint64_t memtables = 0;  ///< bytes of all memtables
+  std::uint64_t uncharged = 0;  ///< bytes of all memtables, without the values that MemoryAccount has charged
+  std::uint64_t kept = 0;    ///< memtables that flushes do not free: active ones that are small (small_memtable_bytes()) or empty
+  std::uint64_t frozen = 0;  ///< bytes of memtables that wait to be flushed
+  std::uint64_t tables = 0;  ///< bytes of open tables, without their indexes and filters
+  std::uint64_t indexes = 0;  ///< bytes of indexes and filters in memory (table/index_cache.h)
 };
 
-/// Returns the bytes up to which a memtable is not flushed early: a flush would not free its first chunk, and many small tables
-/// cost merges. All small memtables together have at most an eighth of the budget. Pure function.
+/// Returns the size in bytes up to which a memtable is not flushed early: a flush would not free its first chunk, and many small
+/// tables cost merges. All small memtables together have at most an eighth of the budget. Pure function.
 std::uint64_t small_memtable_bytes(std::uint64_t budget, std::uint64_t empty_memtable_bytes, std::size_t trees);
 
 /// The memory of one tree's memtables.
 struct TreeMemory {
   std::uint64_t active_bytes = 0, frozen_bytes = 0;
   bool active_is_empty = false;
-  bool frozen_rests = false;  ///< the frozen memtables are few and small: they wait until a later memtable is flushed with them
+  bool frozen_rests = false;  ///< true if the frozen memtables are small and wait to be flushed with a later memtable
 };
 /// Indexes of trees: trees whose frozen memtables are flushed now, and trees whose active memtable is frozen and flushed, largest
 /// first.
@@ -75,10 +75,10 @@ class MemoryBudget {
   struct Env {
     std::shared_ptr<MemoryAccount> account;
     const Clock* clock = nullptr;
-    std::uint64_t block_cache = 0;  ///< Settings::block_cache, the largest size of the cache; 0 = the cache gets all that is left
+    std::uint64_t block_cache = 0;  ///< Settings::block_cache: largest size of the cache; 0 = all memory that other users leave
     std::function<void(std::uint64_t)> set_cache_capacity;
-    std::function<void(std::uint64_t)> set_index_capacity{};  ///< for indexes and filters of tables; null: no limit
-    std::function<std::uint64_t()> index_bytes{};             ///< returns the bytes of these in memory; null: 0
+    std::function<void(std::uint64_t)> set_index_capacity{};  ///< limits indexes and filters in memory; null: no limit
+    std::function<std::uint64_t()> index_bytes{};             ///< returns the bytes of indexes and filters in memory; null: 0
     std::function<bool()> flushes_fail;
     std::function<std::uint64_t()> cache_bytes;  ///< returns the memory of the cache's blocks, including pinned ones; null: 0
   };
@@ -107,9 +107,9 @@ class MemoryBudget {
   [[nodiscard]] MemoryRelief relief(std::span<const TreeMemory> trees, std::uint64_t empty_memtable_bytes);
 
  private:
-  /// The overhead is the second smallest of the last kMeasurements measurements. So neither a short peak nor a single low
-  /// measurement changes the overhead. Memory that was just allocated may not be charged yet, and memory that was just freed may
-  /// still be charged.
+  /// The overhead is the second smallest of the last kMeasurements measurements, so that one wrong measurement does not change
+  /// it. A measurement is too high if memory was allocated but not charged yet, and too low if memory was freed but is still
+  /// charged.
   static constexpr std::size_t kMeasurements = 4;
 
   void fit_cache();

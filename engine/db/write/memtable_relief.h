@@ -23,10 +23,10 @@ class MemTableRelief {
   struct Env {
     TreeRegistry* trees = nullptr;
     MemoryBudget* budget = nullptr;
-    std::function<std::uint64_t()> most_log_bytes;  ///< a larger log is shortened
+    std::function<std::uint64_t()> most_log_bytes;  ///< returns the log size above which memtables are flushed to shorten the log
     std::function<std::uint64_t()> empty_memtable_bytes;
     std::function<std::uint64_t()> log_bytes;  ///< returns the bytes of all segments
-    /// Returns the part of log_bytes() that is in pieces of batches that are not committed.
+    /// Returns how many of log_bytes() are in pieces of batches that are not committed.
     std::function<std::uint64_t()> pending_piece_bytes;
     std::function<void(SeqNum)> give_up_pieces_before;  ///< abandons the pieces of uncommitted batches that began before the seq
     std::function<FileNum(SeqNum)> oldest_needed;       ///< returns the oldest segment with operations from the seq on

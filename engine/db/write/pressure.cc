@@ -5,7 +5,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint32_t kDeadlineSlows = 700;  // part of the measured rate, in thousandths; above it writes slow down
+constexpr std::uint32_t kDeadlineSlows = 700;  // deadline_permille above which writes slow down
 constexpr double kDebtMs = 10'000;
 constexpr double kNoStop = 0.95;  // highest pressure of sources that slow writes down but never stop them
 

@@ -26,16 +26,16 @@ inline constexpr std::size_t kStallReasons = 5;
 struct WriteLoad {
   struct Tree {
     int runs = 0;                          ///< runs of level 0
-    int inherited_runs = 0;                ///< the part of `runs` that an earlier policy left
-    int slowdown_runs = 0, stop_runs = 0;  ///< limits of the policy
-    bool compactions_fail = false;         ///< the last compaction has failed
+    int inherited_runs = 0;                ///< how many of `runs` an earlier policy left
+    int slowdown_runs = 0, stop_runs = 0;  ///< the policy's limits of `runs`: writes are slowed down, stopped
+    bool compactions_fail = false;         ///< true if the tree's last compaction failed
     std::uint64_t pending_bytes = 0;       ///< compaction debt
-    std::uint64_t data_bytes = 0;          ///< bytes of its tables
+    std::uint64_t data_bytes = 0;          ///< bytes of the tree's tables
     double level0_bytes = 0;               ///< capacity of level 0
   };
   std::vector<Tree> trees;              ///< empty while compactions are paused
   double merge_bytes_per_ms = 0;        ///< measured rate of merges; 0 = unknown
-  std::uint32_t deadline_permille = 0;  ///< the part of the measured rate that delete deadlines need, in thousandths
+  std::uint32_t deadline_permille = 0;  ///< fraction of merge_bytes_per_ms that delete deadlines need, in thousandths
   std::uint64_t memtable_size = 0;
   std::uint64_t memory_budget = 0, charged_bytes = 0;
   MemoryUse memory;

@@ -2,8 +2,8 @@
 
 namespace ebbtide {
 
-// Only one commit at a time may change version_. The next commit can call this function as soon as visible_seq_ has moved, while
-// this commit has not yet changed version_ for the second time. So it waits until version_ is even.
+// Only one commit at a time may change version_. As soon as visible_seq_ has moved, the next commit can call this function,
+// although this commit has not yet made version_ even again. So each call first waits until version_ is even.
 void Publication::publish_mapping(SeqNum last, Remapped remapped) {
   moved_.wait_until([this] { return version_.load(std::memory_order_seq_cst) % 2 == 0; });
   const std::uint64_t version = mapping_version();

@@ -28,18 +28,19 @@ class Publication {
   static constexpr std::size_t kMostTrees = std::size_t{kMaxDatabases} * (1 + kMaxIndexTrees);
   using Remapped = std::span<const std::pair<DatabaseId, Tree*>>;
 
-  // --- for readers
+  // --- called by readers
   [[nodiscard]] SeqNum visible_seq() const { return visible_seq_.load(std::memory_order_acquire); }
-  /// Returns the tree with the number of a database or of an index tree; null if there is none. Valid as long as the caller's epoch guard.
+  /// Returns the tree with the number of a database or of an index tree; null if there is none. Valid as long as the caller's
+  /// epoch guard.
   [[nodiscard]] const Tree* tree(DatabaseId database) const { return trees_[database].load(std::memory_order_acquire); }
   [[nodiscard]] std::uint64_t mapping_version() const { return version_.load(std::memory_order_acquire); }
   /// True if the mapping has not changed since mapping_version() returned `version`, and was not changing at that time.
   [[nodiscard]] bool unchanged(std::uint64_t version) const { return version % 2 == 0 && mapping_version() == version; }
 
-  // --- for commits
+  // --- called by commits
   /// Waits until operations up to `previous` are visible, then makes those up to `last` visible.
   void publish(SeqNum previous, SeqNum last, Remapped remapped) {
-    // The previous commits are between their critical section and this point, mostly for less than a microsecond.
+    // Commits with lower seqs have left their critical section but not published yet. Mostly they need less than a microsecond.
     if (visible_seq() != previous) await(previous);
     if (!remapped.empty()) [[unlikely]]
       return publish_mapping(last, remapped);

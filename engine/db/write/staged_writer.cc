@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-/// Makes the operations of each part name the part's tree. Returns false if they already named it, which is the usual case.
+/// Writes each part's tree into the part's operations. Returns false if the operations already name these trees, as is usual.
 bool name_trees(WriteBatch& batch, StagedEntries* entries, const std::vector<TreeId>& trees) {
   bool same = true;
   for (std::size_t i = 0; i < trees.size(); ++i) same &= entries->parts[i].named == trees[i];
@@ -57,8 +57,8 @@ Status StagedWriter::stage(WriteBatch&& batch, const std::atomic<bool>* stop, St
   return Status::ok();
 }
 
-// Writes the payload to the log in pieces, before the commit, with the trees that the databases have now. If they have the same
-// trees at the commit, the commit need not name trees or copy the payload.
+// Writes the payload to the log in pieces, before the commit, with the trees that the databases have now. If the databases have
+// the same trees at the commit, the commit need not change the operations' trees or copy the payload.
 Status StagedWriter::write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) {
   std::vector<TreeId> trees;
   TRY(make_trees(*entries, &trees));
@@ -164,7 +164,7 @@ Status StagedWriter::sequence(WriteBatch& batch, StagedEntries* entries, Inserts
   return Status::ok();
 }
 
-// Finds the tree of each part, and the memtable of its later operations.
+// Finds the tree of each part, and the memtable for the part's operations in StagedEntries::later.
 void StagedWriter::place_parts(StagedEntries* entries, Millis time, Inserts* inserts, std::vector<TreeId>* trees) {
   for (StagedEntries::Part& part : entries->parts) {
     part.tree = tree_for_write(part, time, inserts);

@@ -39,7 +39,7 @@ class StagedWriter {
     std::shared_ptr<MemoryAccount> memory;  ///< the account of the budget
     CommitCounter* counter = nullptr;
     std::function<GroupCommit&()> log;
-    // Functions of the pipeline. Called with the commit mutex held.
+    // Functions of CommitPipeline; the commit mutex is held when they are called.
     std::function<Status(const WriteBatch&, Inserts*, Millis* time)> begin;
     std::function<void(WriteBatch&, Millis time)> assign;
     std::function<SeqNum()> last_seq;
@@ -53,8 +53,8 @@ class StagedWriter {
   Status stage(WriteBatch&& batch, const std::atomic<bool>* stop, StagedParts* staged) EXCLUDES(env_.trees->commit_mutex);
   /// Commits a staged batch, at most once, and releases its charge.
   Status commit(StagedParts* staged) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
-  /// Stages and commits a batch. `may_wait`: true if the call may wait for the device. If the batch is not committed, it is
-  /// unchanged: its operations name databases. Returns kUnsupported if the batch cannot be staged.
+  /// Stages and commits a batch. `may_wait`: true if the call may wait for the device. After an error the batch is unchanged: its
+  /// operations name databases, not trees. Returns kUnsupported if the batch cannot be staged.
   Status commit_now(WriteBatch& batch, bool may_wait) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
 
  private:

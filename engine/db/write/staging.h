@@ -1,8 +1,8 @@
 // Sorts and hashes the entries of a large batch before its commit, into a memtable for each database that the batch writes to.
 //
 // These memtables do not depend on seq, time or tree, which the commit assigns. Entries have their index in the batch as seq, and
-// an EntryPlace completes them later (memtable/entry_place.h). Range tombstones and records belong into structures that are
-// ordered by seq. There are few of them, and the commit inserts them after it has assigned the seqs.
+// an EntryPlace completes them later (memtable/entry_place.h). Range tombstones and records belong in structures that are
+// ordered by seq. A batch has few of these, and the commit inserts them after it has assigned the seqs.
 #pragma once
 
 #include <atomic>
@@ -27,21 +27,21 @@ struct StagedEntries {
     std::shared_ptr<MemTable> memtable;  ///< null for a part with a few large values, which the commit inserts
     std::uint32_t records = 0;           ///< number of secondary range deletes
     bool deletes = false;                ///< true if the part has tombstones, range tombstones, records or puts with a debt
-    std::uint32_t named = 0;             ///< the tree that its operations name now; at first, the number of the database
+    std::uint32_t named = 0;             ///< the number in the `tree` field of the operations: first the database, then the tree
     Millis min_expiry = 0;               ///< smallest expiry of the part's values; 0 = none
     Millis oldest_birth = 0;             ///< oldest explicit birth of the part's range tombstones; 0 = none
     Tree* tree = nullptr;                ///< set by the commit
-    MemTable* inserted_into = nullptr;   ///< set by the commit: the memtable that gets the later operations
+    MemTable* inserted_into = nullptr;   ///< set by the commit: the memtable that gets the part's operations in `later`
   };
   /// A range tombstone or a record, or any operation of a part without a memtable, which the commit inserts.
   struct Later {
-    std::size_t cursor = 0;   ///< cursor for WriteBatch::next_op()
+    std::size_t cursor = 0;   ///< cursor with which WriteBatch::next_op() returns the operation
     std::uint32_t index = 0;  ///< index of the operation in the batch
     std::uint32_t part = 0;
   };
   std::vector<Part> parts;
   std::vector<Later> later;
-  GroupCommit::Prepared log;  ///< the payload, copied or written, with the trees that operations name now; empty: not prepared
+  GroupCommit::Prepared log;  ///< the payload for the log, copied or already written as pieces; empty: not prepared
 
   [[nodiscard]] std::size_t memory_bytes() const;
 };

@@ -50,7 +50,7 @@ void TreePlacer::flush_database(WriteBatch& batch, std::size_t at, DatabaseId da
   trees_.drop(std::move(old), time);
 }
 
-// An empty database keeps its tree, since a new tree would cost memory and a line in the manifest each time.
+// True if FLUSHDB need not replace the tree, since it is empty: each new tree would cost memory and a record in the manifest.
 bool TreePlacer::keeps_tree(const Tree* tree, DatabaseId database, const Inserts& inserts) {
   if (tree == nullptr) return true;
   if (inserts.find(tree->id) != nullptr || tree->stamp != trees_.settings_of(database).stamp) return false;

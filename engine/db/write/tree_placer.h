@@ -22,18 +22,18 @@ class TreePlacer {
   struct Env {
     TreeRegistry* trees = nullptr;
     std::function<TreeId()> new_tree;  ///< returns an unused number
-    /// Gives the operation that makes the tree its seq and its time, and queues it for the log.
+    /// Assigns a seq and a time to `creation`, the batch that makes the tree, and queues the batch for the log.
     std::function<void(WriteBatch& creation, TreeId tree, Millis time)> sequence;
     std::function<void()> mapping_changed;  ///< called when a database got its first tree, and the manifest must be updated
   };
 
   explicit TreePlacer(Env env) : env_(std::move(env)), trees_(*env_.trees) {}
 
-  /// Returns the tree of the operation at `at`, and names it in the batch. After the call the tree's memtable is among the
-  /// inserts.
+  /// Returns the tree of the operation at offset `at`, and writes the tree's id into the batch. Adds the tree's memtable to
+  /// `inserts` if it is missing there.
   TreeId place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts)
       REQUIRES(trees_.commit_mutex);
-  /// Carries out a FLUSHDB or SWAPDB, and adds to the inserts the changes that readers will see.
+  /// Carries out a FLUSHDB or SWAPDB, and adds the changes of the mapping to `inserts`, which publishes them to readers.
   void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts, LogNotes* notes)
       REQUIRES(trees_.commit_mutex);
   /// Returns the database's tree; makes it if there is none.

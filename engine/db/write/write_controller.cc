@@ -9,8 +9,8 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kSlowNsPerByte = 200;  // delay for each byte at pressure 1000, without kSteepest: 5 MB/s
-constexpr std::uint32_t kSteep = 800;          // pressure, in thousandths, above which this delay rises, up to kSteepest times
-constexpr std::uint64_t kSteepest = 40;        // factor on this delay at full pressure: 125 kB/s
+constexpr std::uint32_t kSteep = 800;          // pressure, in thousandths, above which a rising factor multiplies the delay
+constexpr std::uint64_t kSteepest = 40;        // that factor at pressure 1000: 125 kB/s
 constexpr std::uint64_t kSleepNs = 1'000'000;
 constexpr std::uint64_t kLongestSleepMs = 100;  // longest delay of one batch by a slowdown
 constexpr std::uint64_t kPollMs = 10;           // ms between two checks of a batch that waits for the end of a stop
@@ -31,7 +31,7 @@ Status stuck_error() { return Status::no_space("too many sorted runs, and compac
 
 Status check_long_batch(const WriteBatch& batch, std::uint32_t databases) {
   TRY(batch.check_length());
-  if (batch.longest_key() > kMaxKeyBytes) {  // the log could not be read back
+  if (batch.longest_key() > kMaxKeyBytes) {  // a replay of the log would refuse the key
     return Status::invalid_argument("a key of " + std::to_string(batch.longest_key()) + " bytes; at most " +
                                     std::to_string(kMaxKeyBytes) + " are allowed");
   }

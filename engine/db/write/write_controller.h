@@ -1,8 +1,8 @@
 // Decides when writes wait, and when they are refused.
 //
 // Pressure (pressure.h) is measured when the shape of a tree changes and on each tick. Ticks come late while the log waits for a
-// sync, so it is also measured when commits have added 1 / 64 of the memory budget (commit_counter.h). Other commits only read a
-// few flags.
+// sync, so the pressure is also measured when commits have added 1 / 64 of the memory budget (commit_counter.h). Other commits
+// only read a few flags.
 //
 // Slowdown: at pressure p a byte costs p * kSlowNsPerByte; above pressure kSteep, a factor on this price rises to kSteepest. So
 // writes become slower than any compaction before they have to stop. A thread that may sleep does so once its delays add up to a
@@ -38,7 +38,7 @@ Status check_long_batch(const WriteBatch& batch, std::uint32_t databases);
 /// Returns kInvalidArgument for a batch that can never be committed: the batch or one of its keys is too long, or the batch
 /// empties databases too often. `databases`: Settings::databases. Pure function.
 inline Status check_batch(const WriteBatch& batch, std::uint32_t databases) {
-  if (batch.payload_bytes() <= kMaxKeyBytes && batch.flushes() == 0) [[likely]]  // its keys cannot be longer than the batch
+  if (batch.payload_bytes() <= kMaxKeyBytes && batch.flushes() == 0) [[likely]]  // a key cannot be longer than its batch
     return Status::ok();
   return check_long_batch(batch, databases);
 }
@@ -61,8 +61,8 @@ class WriteController {
   /// Measures the pressure and divides the memory. The caller must not hold a lock that Env::load takes.
   void measure() EXCLUDES(measure_mutex_, wait_mutex_);
   /// Like measure(), but does nothing while another thread is measuring: for event loops. `relieved`: true if memtables that use
-  /// too much memory were already chosen for flushes. If false, memory that flushes would free may still be in use, so data is
-  /// not refused for lack of memory.
+  /// too much memory were already chosen for flushes. If false, writes are not refused for lack of memory, since the next flushes
+  /// may free enough.
   void try_measure(bool relieved) EXCLUDES(measure_mutex_, wait_mutex_);
   /// Returns kNoSpace or kOutOfMemory if the batch adds data and there is no room for it.
   Status refuse(const WriteBatch& batch, bool disk_full) const {
@@ -104,7 +104,7 @@ class WriteController {
   }
 
   const Env env_;
-  // Read by every commit, written by measure().
+  // Every commit reads these values; measure() writes them.
   std::atomic<std::uint32_t> permille_{0};
   std::atomic<bool> stuck_{false}, out_of_memory_{false};
   std::atomic<StallReason> reason_{StallReason::kNone};
@@ -113,7 +113,7 @@ class WriteController {
   std::atomic<std::uint64_t> sleep_due_ns_{0};  // sum of short delays for which callers of await() have not slept yet
   std::atomic<std::uint64_t> next_slot_ns_{0};  // mono_ns() at which the next free slot begins
 
-  Mutex measure_mutex_;  // so that an older measurement does not replace a newer one
+  Mutex measure_mutex_;  // held during a measurement, so that an older one does not replace a newer one
   std::uint64_t measured_ns_ GUARDED_BY(measure_mutex_) = 0;
   Mutex wait_mutex_;
   CondVar wake_;  // used with wait_mutex_

@@ -47,9 +47,9 @@ struct AutoTunerOptions {
 
 class AutoTuner {
  public:
-  static constexpr int kStayWindows = 5;                      ///< rule 4
-  static constexpr double kMostLoss = 0.05;                   ///< see the ledger above
-  static constexpr Millis kLedgerSpan = Millis{3600} * 1000;  ///< the hour of the ledger, in ms
+  static constexpr int kStayWindows = 5;                      ///< rule 4: fewest windows between two changes
+  static constexpr double kMostLoss = 0.05;                   ///< the ledger's limit: a fraction of the base's page reads
+  static constexpr Millis kLedgerSpan = Millis{3600} * 1000;  ///< ms; a shorter ledger counts as this long for kMostLoss
   /// Settings that cost at most 5 % more than the best ones count as the same advice.
   static constexpr double kSameAdvice = 0.05;
 
@@ -100,11 +100,11 @@ class AutoTuner {
   double own_ = 0, base_pages_ = 0;
   std::optional<Millis> changed_at_;
   std::optional<Candidate> candidate_;
-  OperationCounts waiting_;  // counts of windows that were too small
+  OperationCounts waiting_;  // operations of windows with fewer than 1,000, kept for the next window
   std::optional<Millis> waiting_since_;
   std::optional<OperationFigures> last_mix_;
   double last_change_cost_ = 0, last_reserve_ = 0, last_base_cost_ = 0;
-  std::optional<TunerQuestion> asked_;  // the last question for which best_ was found
+  std::optional<TunerQuestion> asked_;  // the question to which best_ is the answer
   TunerAdvice best_;
 };
 

@@ -19,8 +19,8 @@ struct IteratorOptions {
   /// True: the iterator never waits for the disk, if its view is a pass view of ReadMode::kResident. It adds a missing page to
   /// the view's MissSet, and becomes invalid with status kNotResident. Its results are valid while the PassGuard is held.
   bool resident = false;
-  /// For a resident iterator: the number of pages of a table that it adds to the MissSet at once, at most. After a missing page
-  /// it adds those of the following pages that are not in memory, so that one fetch reads them all.
+  /// Most pages of a table that a resident iterator adds to the MissSet at once. After a missing page, the iterator adds
+  /// following pages that are not in memory, too, so that one fetch reads them all.
   std::uint32_t pages_at_once = 1;
   /// If not null: tables and tiles whose points the filter does not meet are passed over. The iterator shows all keys that exist and
   /// whose points the filter's shape has. It may show other keys, and even some that are deleted, so the caller must examine the
@@ -37,7 +37,7 @@ class Iterator {
 
   virtual void seek_to_first() = 0;
   virtual void seek_to_last() = 0;
-  /// Moves to the first key >= target. If there is none, the iterator becomes invalid; so it does after each move past the end.
+  /// Moves to the first key >= target. Without such a key, and after each move past the end, the iterator is invalid.
   virtual void seek(Bytes target) = 0;
   /// Moves to the last key < target.
   virtual void seek_before(Bytes target) = 0;

@@ -1,5 +1,5 @@
-// Memory that is charged to the budget beside memtables, cache and open tables: buffers of connections, large values, pages that
-// a command pins, and values and replies that commands build.
+// The account of memory that is charged to the budget in addition to memtables, cache and open tables: buffers of connections,
+// large values, pages that a command pins, and values and replies that commands build.
 //
 // One budget limits all memory: memtables + cache + filters and indexes + this account <= Settings::memory_budget. Several
 // times a second the engine sets the account's limit to the bytes that the other parts leave. If they leave too little, the

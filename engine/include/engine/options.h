@@ -49,9 +49,9 @@ struct TreeSettings {
   std::uint64_t memtable_size = std::uint64_t{64} << 20;
   /// Intended size of a data file in bytes, 64 KiB to 4 GiB. A file may be up to half as large again.
   std::uint64_t file_size = std::uint64_t{64} << 20;
-  /// Size of a page in bytes, 1 KiB to 64 KiB: before compression at h = 1, else after compression.
+  /// Size of a page in bytes, 1 KiB to 64 KiB: before compression if pages_per_tile is 1, otherwise after compression.
   std::uint32_t page_size = 4096;
-  std::uint32_t pages_per_tile = 1;  ///< the h of KiWi, 1 to 64; 0 = the engine measures the best h (deletes/tile_size.h)
+  std::uint32_t pages_per_tile = 1;  ///< pages of a delete tile (Lethe's h), 1 to 64; 0 = chosen from measured lookups
   FileChoice file_choice = FileChoice::kLeastOverlap;
   Partitioning partitioning = Partitioning::kSize;
   FilterAllocation filter_allocation = FilterAllocation::kMonkey;
@@ -85,7 +85,7 @@ struct Settings {
   FsyncMode fsync = FsyncMode::kEverySecond;
   std::uint32_t databases = 16;
   std::uint64_t memory_budget = std::uint64_t{1} << 30;  ///< bytes for memtables, cache, filters, indexes, MemoryAccount
-  std::uint64_t block_cache = 0;                         ///< bytes; 0 = what the others leave of the memory budget
+  std::uint64_t block_cache = 0;                         ///< bytes; 0 = all of memory_budget that its other users leave
   std::uint64_t max_disk_bytes = 0;                      ///< bytes that the data directory may use; 0 = keep 5 % of the disk free
   bool direct_io = false;                                ///< table reads bypass the system page cache
   std::uint32_t background_threads = 1;                  ///< threads for compactions; flushes have threads of their own

@@ -37,12 +37,12 @@ std::uint64_t hash_key(Bytes key);
 struct PageMiss {
   const void* table = nullptr;     ///< the table reader, kept alive by MissSet::keep_alive
   std::uint32_t page = 0;          ///< number of the page in its table; unused for a large value
-  std::uint64_t large_offset = 0;  ///< large values: offset in the file (LargeValueRef); 0 = a page
+  std::uint64_t large_offset = 0;  ///< offset of the large value in the file (LargeValueRef); 0 = the miss is a page
   std::uint64_t large_stored_bytes = 0;
   std::uint64_t large_length = 0;
   std::uint64_t part_offset = 0;  ///< large values: offset of the first wanted byte within the value
   std::uint64_t part_bytes = 0;
-  bool ahead = false;  ///< only a later read will need the page: it is cached but not pinned, to leave room for other pages
+  bool ahead = false;  ///< true for a page that only a later read needs: fetch caches but does not pin it, to save memory
 };
 
 /// The pages and large values that a command's reads did not find in memory. After the fetch the set also has the pins that keep
@@ -55,7 +55,7 @@ struct MissSet {
     std::uint64_t part_offset;  ///< offset within the large value at which `value`, which may be a part, begins
     std::shared_ptr<const std::string> value;
   };
-  std::vector<PageMiss> pages;                          ///< not fetched yet; Db::fetch empties the list
+  std::vector<PageMiss> pages;                          ///< pages that Db::fetch must read; fetch empties the list
   std::vector<std::shared_ptr<const void>> keep_alive;  ///< tables of `pages`, and pinned pages after a fetch
   std::vector<LargeValue> large;                        ///< large values, or parts of them, that were fetched
   /// True if the memory budget had no room for all misses: reads of pages or values that are still missing return kOutOfMemory.
@@ -114,9 +114,10 @@ struct Found {
   /// batch that writes the key must first delete them (delete_range() over element_range(), with `died` as birth), since
   /// nothing else finds them once the header has a newer version.
   Millis died = 0;
-  // --- left empty by the engine; a user of the engine may set them when it replaces a header's `value` by elements
+  // --- The engine never sets these. A caller that replaces a collection header in `value` by the collection's elements keeps the
+  // header here.
   Bytes key;     ///< the collection's engine key
-  Bytes header;  ///< the header's own value; valid as long as `pin`
+  Bytes header;  ///< the value of the collection's header entry; valid as long as `pin`
 
   /// Returns the value as a shared value that a batch can hold without a copy, or null if the value must be copied.
   [[nodiscard]] std::shared_ptr<const std::string> shared() const {

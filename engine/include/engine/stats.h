@@ -21,10 +21,11 @@ struct RunInfo {
 /// The filters of one level, and the lookups that they saved.
 struct FilterInfo {
   int level = 0;
-  std::uint64_t entries = 0, bits = 0;  ///< of the level's runs; bits in memory
+  std::uint64_t entries = 0, bits = 0;  ///< entries of the level's runs; bits of their filters that are in memory
   double expected = 1;                  ///< expected false positives per lookup of a key that a run does not have; 1 = no filter
-  std::uint64_t denied = 0, in_vain = 0;   ///< searches of a run without the key, since open: ended by a filter; false positives
-  std::uint64_t found = 0;                 ///< searches of a run, since open, that found the key
+  /// Searches, since open, for a key that the run does not have: `denied` were ended by a filter, `in_vain` were false positives.
+  std::uint64_t denied = 0, in_vain = 0;
+  std::uint64_t found = 0;                 ///< searches, since open, for a key that the run has
   [[nodiscard]] double observed() const {  ///< the measured value of `expected`; 0 if there were no false positives
     return in_vain == 0 ? 0 : static_cast<double>(in_vain) / static_cast<double>(denied + in_vain);
   }
@@ -53,7 +54,7 @@ struct TreeInfo {
   std::uint64_t pending_compaction_bytes = 0;
   std::uint64_t records = 0;           ///< secondary range tombstones that may still cover an entry, including those in memtables
   Millis oldest_record_birth = 0;      ///< birth of the oldest of `records`; 0 = there are none
-  std::uint32_t pages_per_tile = 0;    ///< h of new tables: the setting, or the measured value
+  std::uint32_t pages_per_tile = 0;    ///< pages per tile (h) of new tables: the setting, or, if that is 0, the engine's choice
   Millis delete_deadline = 0;          ///< deadline of new deletes, in ms; 0 = no promise
   std::uint64_t delete_io_budget = 0;  ///< bytes per second that merges for deadlines may read and write now; 0 = no limit
   Millis oldest_obligation = 0;        ///< birth of the oldest pending delete in memtables or tables; 0 = none
@@ -79,7 +80,7 @@ struct Stats {
   std::uint64_t gets = 0, get_hits = 0, get_misses = 0, writes = 0, batches = 0, iterators = 0;
   std::uint64_t secondary_deletes = 0;  ///< secondary range deletes written
   std::uint64_t flushes = 0, compactions = 0, trivial_moves = 0, sub_merges = 0, files_dropped = 0;
-  /// Pages that were dropped without being read; pages that were replaced by their survivors.
+  /// Pages that page drops removed without reading them (full), and pages that they replaced by their survivors (partial).
   std::uint64_t pages_dropped_full = 0, pages_dropped_partial = 0;
   /// Bytes freed by unlinking whole files; bytes freed by punching dropped pages.
   std::uint64_t reclaimed_bytes_unlinked = 0, reclaimed_bytes_punched = 0;
@@ -96,7 +97,7 @@ struct Stats {
   // purging of deletes
   std::uint64_t deadline_work_bytes = 0;  ///< estimated bytes that merges must still read for the deadlines of all trees
   double deadline_rate_needed = 0;        ///< rate of merges needed to meet the deadlines / measured rate; 0 to 1
-  Millis least_feasible_deadline = 0;     ///< ms to merge all bottommost data once at the measured rate; 0 = not known yet
+  Millis least_feasible_deadline = 0;  ///< ms in which merges, at their measured rate, rewrite all bottommost data; 0 = unknown
   /// Seconds from a delete until it was purged from all files. Only a sample of the deletes is measured: at most one per second
   /// and tree, the oldest pending one (PersistTimes in db/purge/purge_history.h).
   HistogramInfo delete_persist_seconds;

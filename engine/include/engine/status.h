@@ -19,7 +19,7 @@ enum class Code : std::uint8_t {
   kInvalidArgument,  ///< the caller's input is wrong
   kCorruption,       ///< bytes on disk fail their checksum or grammar; the message names file and offset
   kIoError,          ///< a call of the operating system failed
-  kNoSpace,          ///< the disk is full, or has reached the limit set for it
+  kNoSpace,          ///< the disk is full, or the data directory has reached Settings::max_disk_bytes
   kOutOfMemory,      ///< the memory budget is spent
   kReadOnly,         ///< the engine takes no writes now; the message says why
   kRevoked,          ///< the read view was revoked to meet a delete deadline
@@ -78,7 +78,7 @@ class [[nodiscard]] Status {
 
  private:
   Code code_ = Code::kOk;
-  std::uint32_t refused_kib_ = 0;  // placed here, it fills a gap before message_
+  std::uint32_t refused_kib_ = 0;  // placed before message_, where it takes no extra space
   std::shared_ptr<const std::string> message_;
 };
 

@@ -39,8 +39,9 @@ struct TreeMapMemTable {
 
 /// A running compaction.
 struct TreeMapJob {
-  std::string kind, reason;            ///< "merge", "slice", "move", "rewrite", "drop"; as in compactions_total{reason}
-  std::uint64_t files = 0, bytes = 0;  ///< of the job's inputs
+  /// Kind: "merge", "slice", "move", "rewrite" or "drop". Reason: as the label `reason` of the metric compactions_total.
+  std::string kind, reason;
+  std::uint64_t files = 0, bytes = 0;  ///< number and bytes of the job's input files
   int from_level = 0, to_level = 0;
   bool urgent = false;
 };
@@ -50,7 +51,7 @@ struct TreeMap {
   TreeId tree = kNoTree;
   std::string policy;
   Millis delete_deadline = 0;              ///< in ms; 0 = no promise
-  std::vector<TreeMapMemTable> memtables;  ///< newest first; the first one takes writes
+  std::vector<TreeMapMemTable> memtables;  ///< newest first; writes go to the first
   std::vector<TreeMapRun> runs;            ///< newest first; runs without files are left out
   std::vector<TreeMapJob> jobs;
 };

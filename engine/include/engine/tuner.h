@@ -34,7 +34,7 @@ struct OperationFigures {
 struct TunerQuestion {
   double entries = 0;         ///< number of entries, at least 1
   double entry_bytes = 0;     ///< bytes of an entry, key and value, at least 1
-  double memory_bytes = 0;    ///< for memtable and filters together, above 0
+  double memory_bytes = 0;    ///< memory for memtable and filters together, above 0
   OperationFigures workload;  ///< shares of the expected workload, at least 0, which sum to 1
   /// The largest Kullback-Leibler divergence, in nats, of the real workload from the expected one; at least 0 (Endure, section
   /// 6.2). 0: the workload stays as expected, 0.25: it moves a little, 2: a lot. If rho is above 0, each share counts as at
@@ -48,8 +48,8 @@ struct TunerQuestion {
   /// deeper levels. Empty: there is no cache.
   std::vector<double> miss_ratios;
   double delete_share = 0;          ///< fraction of the writes that are deletes, 0 to 1
-  double writes_per_deadline = 0;   ///< writes within the delete deadline; 0: there is none
-  double entries_per_file = 65536;  ///< of a table file, at least 1; a delete with a deadline makes a merge rewrite a file
+  double writes_per_deadline = 0;   ///< number of writes in the time of a delete deadline; 0: no deadline
+  double entries_per_file = 65536;  ///< entries of a table file, at least 1: the cost of a merge for a deadline
   double stamp_deletes = 0;         ///< deletes by stamp, per operation of the workload, 0 to 1
   /// Pages of a delete tile, 1 to 64. 0: advise() chooses the best number; without deletes by stamp, that is 1.
   std::uint32_t pages_per_tile = 0;
@@ -66,22 +66,22 @@ struct TunerAdvice {
   std::uint64_t memtable_bytes = 0;
   double filter_bits_per_key = 0;    ///< for TreeSettings::filter_bits_per_key
   std::uint32_t pages_per_tile = 1;  ///< for TreeSettings::pages_per_tile
-  bool measures_tiles = false;       ///< TreeSettings::pages_per_tile becomes 0 (auto), for which pages_per_tile was measured
+  bool measures_tiles = false;       ///< apply 0 (auto) as TreeSettings::pages_per_tile; pages_per_tile is the h measured for it
   OperationFigures costs;            ///< page reads of an operation; those of a write include merges for the delete deadline
   double delete_work = 0;            ///< page reads per write of the merges for the delete deadline
   double stamp_delete_cost = 0;      ///< page reads of a delete by stamp
   double mean_cost = 0;   ///< page reads of an average operation of the expected workload (Eq. 2), with its deletes by stamp
-  double worst_cost = 0;  ///< the largest mean cost of a workload within rho; equals mean_cost if rho is 0
-  OperationFigures worst_workload;  ///< shares of a workload with this cost
+  double worst_cost = 0;  ///< largest mean_cost of all workloads within rho of the expected one; mean_cost if rho is 0
+  OperationFigures worst_workload;  ///< shares of the workload whose mean cost is worst_cost
   double write_amplification = 0;
   double longest_merge_bytes = 0;
-  double transient_space = 1;  ///< see TunerQuestion::max_transient_space
+  double transient_space = 1;  ///< bytes on disk during the longest merge / bytes of the data
 };
 
 /// Returns the best settings of each layout that this engine accepts, the lowest worst_cost first (Problems 1 and 2). Size ratios
 /// go from 2 to 1024; with a large one a merge may rewrite the whole tree, unless TunerQuestion limits merges. Takes about
-/// 10 ms for leveling and tiering, and about 300 ms for all layouts. kInvalidArgument: a field is out of range or a layout is unknown
-/// (the message names it), or no settings keep the limits.
+/// 10 ms for leveling and tiering, and about 300 ms for all layouts. kInvalidArgument: a field is out of range or a layout is
+/// unknown (the message names it), or no settings keep the limits.
 Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question);
 
 /// Sets question->workload to the mean mix of a history's windows, and question->rho to the largest divergence of a window from
@@ -103,8 +103,8 @@ struct TunerSettings {
 /// binomial). kInvalidArgument: a field is out of range.
 Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettings& settings);
 
-/// Returns the page reads of the merges that a change of settings causes: those that bring a full tree into its new shape. If `to`
-/// has larger filters or other tiles, at least the page reads of rewriting all data, since both come only with new files.
+/// Returns the page reads of the merges that a change of settings causes: those that bring a full tree into its new shape. If
+/// `to` has larger filters or other tiles, at least the page reads of rewriting all data, since both come only with new files.
 /// kUnsupported and kInvalidArgument: as costs_under().
 Result<double> change_cost(const TunerQuestion& question, const TunerSettings& from, const TunerSettings& to);
 
@@ -117,7 +117,7 @@ struct WorkloadSummary {
   /// Share of each kind of operation. If `enough`: the mean over all windows, with each share at least 1 %; else that of `total`.
   OperationFigures mean;
   double rho = 0;                 ///< the largest divergence of a window from the mean, in nats (section 6.2)
-  double divergence = 0;          ///< of the newest windows, which have 1,000 operations or more, from the mean, in nats
+  double divergence = 0;          ///< divergence of the newest windows (1,000 operations or more) from the mean, in nats
   double entries_per_range = 0;   ///< entries that a range read passes on average
   double operations_per_day = 0;  ///< at the mean rate since the oldest window
 };
@@ -147,10 +147,10 @@ struct Proposal {
 struct Recommendation {
   WorkloadSummary summary;
   TunerQuestion question;  ///< the inputs of the model; rho is that of `robust`
-  TunerSettings settings;  ///< today's
+  TunerSettings settings;  ///< the present settings
   struct Tiles {
     std::uint32_t pages = 1;  ///< h of the advised settings
-    bool measured = false;    ///< h is set to auto
+    bool measured = false;    ///< true if the advised setting is auto: the engine then measures h
   };
   Tiles tiles;
   std::optional<TunerAdvice> today;  ///< costs of today's settings; empty: the model has no formula for the policy
@@ -173,11 +173,12 @@ TunerSettings settings_now(const Workload& workload);
 std::optional<TunerAdvice> costs_now(const Workload& workload);
 /// Returns advised settings as names and values for CONFIG SET, for example "databases.0.policy.name" and "klsm".
 std::vector<std::pair<std::string, std::string>> database_config(DatabaseId database, const TunerAdvice& advice);
-inline constexpr double kMostTransientSpace = 1.5;  ///< see TunerQuestion::max_transient_space
+inline constexpr double kMostTransientSpace = 1.5;  ///< the value of TunerQuestion::max_transient_space in recommend()
 /// If a smaller fraction of the page reads misses the block cache, recommend() advises no change: the model's costs are reads
 /// from the disk.
 inline constexpr double kLeastMissRatio = 0.05;
-/// The least fraction by which the cost of an operation must fall to make a change worthwhile. Less is within the model's error.
+/// The least fraction by which a change must lower the cost of an operation to be worthwhile: a smaller gain is within the
+/// model's error.
 inline constexpr double kLeastGain = 0.1;
 
 }  // namespace ebbtide

@@ -23,23 +23,23 @@ inline constexpr FileNum kNoFile = 0;
 using TreeId = std::uint32_t;
 inline constexpr TreeId kNoTree = 0;
 
-/// Logical database number, 0 to Settings::databases - 1; or the number of an index tree, which has such a number, too.
+/// The number of a database, 0 to Settings::databases - 1, or the number of an index tree (index_tree()).
 using DatabaseId = std::uint32_t;
 inline constexpr DatabaseId kMaxDatabases = 1024;
 
-/// A database may have index trees beside its primary tree, with the indexes 1 to kMaxIndexTrees. Batches, views and settings name an
-/// index tree like a database, by the number that index_tree() returns (decision 0063).
+/// A database may have index trees beside its primary tree, with the indexes 1 to kMaxIndexTrees. Batches, views and settings
+/// name an index tree like a database, by the number that index_tree() returns (decision 0063).
 inline constexpr std::uint32_t kMaxIndexTrees = 16;
 [[nodiscard]] constexpr DatabaseId index_tree(DatabaseId database, std::uint32_t index) {
   return index * kMaxDatabases + database;
 }
 [[nodiscard]] constexpr bool is_index_tree(DatabaseId number) { return number >= kMaxDatabases; }
-/// Returns the database to which a number belongs: its own, or that of the index tree.
+/// Returns the database of an index tree's number; for a database's number, returns `number` itself.
 [[nodiscard]] constexpr DatabaseId owner_of(DatabaseId number) { return number % kMaxDatabases; }
 /// Returns the index of an index tree; 0 for a database's number.
 [[nodiscard]] constexpr std::uint32_t index_number(DatabaseId number) { return number / kMaxDatabases; }
 
-/// Identity of a sorted run inside its tree; a run keeps it when merges add to the run. 0 is no run.
+/// Identity of a sorted run inside its tree. A run keeps its id when merges add tables to the run. 0 is no run.
 using RunId = std::uint64_t;
 
 /// Milliseconds of engine time: Unix time that never goes back, even over restarts (engine/docs/decisions/0002-engine-time.md). 0
@@ -69,9 +69,9 @@ enum class EntryKind : std::uint8_t {
 enum class StampMode : std::uint8_t {
   kWriteTime = 0,   ///< engine time of the write
   kExpireTime = 1,  ///< the expiry; a value without expiry has no delete key
-  kExplicit = 2,    ///< the number given in the write; a write without one has no delete key
-  /// The number given in the write, else the engine time of the write. Only for index trees: an entry that is written together with
-  /// its record gets the record's delete key, and an entry that is written later gives it.
+  kExplicit = 2,    ///< the stamp given in the write; a write without a stamp has no delete key
+  /// The stamp given in the write, else the engine time of the write. Only for index trees: an index entry gets the delete key of
+  /// the key that it indexes. If both are written in one batch, that is the batch's time; otherwise the write gives the stamp.
   kGiven = 3,
 };
 inline constexpr StampMode kLastStampMode = StampMode::kGiven;
@@ -94,7 +94,7 @@ struct LookupKey {
   LookupState* state = nullptr;  ///< where the stages of a prefetch store their results; may be null
 };
 
-/// Upper limits, in files and in calls. kMaxKeyBytes limits engine keys (escaped user keys).
+/// Upper limits in bytes of a key and of a value. kMaxKeyBytes limits engine keys (escaped user keys).
 inline constexpr std::size_t kMaxKeyBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxValueBytes = std::size_t{512} << 20;
 /// A value longer than this lies in blocks of its own beside the pages of its table.

@@ -20,11 +20,11 @@ struct OperationCounts {
   std::uint64_t ranges = 0;         ///< range reads: each positioning of an iterator
   std::uint64_t writes = 0;         ///< puts, deletes of keys and of ranges; deletes by stamp are not among them
   std::uint64_t range_entries = 0;  ///< entries that the range reads passed, hidden versions and tombstones included
-  /// Those of the writes that a delete deadline counts for: deletes of keys and of ranges, and puts that delete a part of the old value.
+  /// The part of `writes` to which a delete deadline applies: deletes of keys and of ranges, and puts with a delete debt.
   std::uint64_t deletes = 0;
   std::uint64_t stamp_deletes = 0;  ///< deletes by stamp
 
-  /// Returns the number of operations of the four kinds.
+  /// Returns the number of reads, range reads and writes, without deletes by stamp.
   [[nodiscard]] std::uint64_t total() const { return empty_reads + reads + ranges + writes; }
   OperationCounts& operator+=(const OperationCounts& other) {
     empty_reads += other.empty_reads;
@@ -58,7 +58,7 @@ struct WorkloadWindow {
   bool operator==(const WorkloadWindow&) const = default;
 };
 
-/// What an access costs on a device; `ebbtide-tune device` measures it.
+/// Costs of accesses to a storage device, relative to a random read of a page. `ebbtide-tune device` measures them.
 struct DeviceCosts {
   double write_asymmetry = 1;  ///< cost of writing a page / cost of reading it, 0 to 1e6
   double sequential_cost = 1;  ///< cost of a page in a sequential access / cost in a random access, 0 to 1e6
@@ -75,8 +75,8 @@ struct Workload {
   TreeSettings settings;
   std::uint64_t table_entries = 0;            ///< entries of all tables, old versions and tombstones included
   std::uint64_t table_bytes = 0;              ///< bytes of the keys and values of these entries, before compression
-  double entries_per_file = 0;                ///< of a file of the largest size; 0: there are no tables
-  std::uint32_t pages_per_tile = 1;           ///< h of new tables: the setting, or the measured value
+  double entries_per_file = 0;                ///< entries of a file of the largest size; 0: there are no tables
+  std::uint32_t pages_per_tile = 1;           ///< pages per tile (h) of new tables: the setting, or, if 0, the engine's choice
   std::uint32_t measured_pages_per_tile = 1;  ///< h that TreeSettings::pages_per_tile 0 (auto) has or would have
   /// Fraction of the page reads since open, in all databases, that the block cache did not serve; 1 if there were no page reads.
   double cache_miss_ratio = 1;

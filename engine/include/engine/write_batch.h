@@ -159,8 +159,8 @@ class WriteBatch {
     std::uint32_t deletes = 0;        ///< of these, tombstones of keys and ranges, and puts with PutOptions::debt
     std::uint32_t stamp_deletes = 0;  ///< deletes by stamp
   };
-  /// Calls visit(Written) for each database with puts or deletes; more than once for a database if the batch has deletes by stamp,
-  /// and the numbers add up. Does the same before and after the commit. Nothing is known after parse().
+  /// Calls visit(Written) for each database with puts or deletes. A database with deletes by stamp may get several calls: add
+  /// their counts. The commit does not change the calls. After parse() there are no calls, since parse() does not count.
   template <typename Visit>
   void each_written(Visit visit) const {
     if (written_.operations != 0) visit(written_);
@@ -215,8 +215,8 @@ class WriteBatch {
   std::vector<Shared> shared_;
   std::size_t shared_bytes_ = 0;
   std::uint32_t count_ = 0, flushes_ = 0, secondary_deletes_ = 0;
-  Written written_;                    // of the first database
-  std::vector<Written> also_written_;  // of other databases, and deletes by stamp; rarely used
+  Written written_;                    // counts of the first database
+  std::vector<Written> also_written_;  // counts of other databases, and of deletes by stamp; rarely used
   std::size_t longest_key_ = 0;
   std::size_t command_end_ = 0;  ///< into rep_; 0: end_command() was not called
   Millis relied_expiry_ = 0;
