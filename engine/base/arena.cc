@@ -13,14 +13,14 @@ namespace {
 constexpr std::size_t kFirstBlock = 4096;
 constexpr std::size_t kPage = 4096, kAlignment = 64;
 // Blocks of at least this many bytes come from the system, not from the allocator. So their memory returns to the system at
-// once when any thread frees the arena. The allocator would return it only on the thread that allocated it: while that thread
-// is idle, it would keep the memory of flushed memtables, which the budget counts as free.
+// once when any thread frees the arena. The allocator would return the memory only on the thread that allocated it. While that
+// thread is idle, the allocator would keep the memory of flushed memtables, which the budget counts as free.
 constexpr std::size_t kSystemBytes = std::size_t{256} << 10;
 }  // namespace
 
 struct Arena::Block {
   std::atomic<std::size_t> used{0};
-  std::size_t capacity = 0;  // bytes after this header
+  std::size_t capacity = 0;  // number of usable bytes after this header
   char* data() { return reinterpret_cast<char*>(this + 1); }
 };
 
@@ -59,7 +59,7 @@ char* Arena::allocate_slow(std::size_t bytes) {
   const std::size_t usable = block_bytes - sizeof(Block);
   const bool own_block = bytes > usable / 4;  // a large request must not waste the free part of the current block
   if (!own_block) {
-    // While this thread waited for the mutex, another one may have begun a block.
+    // While this thread waited for the mutex, another thread may have begun a block.
     Block* block = current_.load(std::memory_order_acquire);
     if (block != nullptr) {
       const std::size_t at = block->used.fetch_add(bytes, std::memory_order_relaxed);

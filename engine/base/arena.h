@@ -1,4 +1,4 @@
-// Allocates small pieces of memory that never move and are freed all at once.
+// Allocates small pieces of memory that never move. The arena's destructor frees all of them.
 #pragma once
 
 #include <atomic>

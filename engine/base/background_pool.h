@@ -35,7 +35,7 @@ class ThreadPool final : public BackgroundPool {
   ~ThreadPool() override;
   void submit(Priority priority, Task task) override;
   /// Drops tasks that have not started, and waits for running tasks. Tasks that are submitted later are dropped, too. A task of
-  /// the pool must not call it.
+  /// the pool must not call stop().
   void stop();
   [[nodiscard]] unsigned width() const override { return static_cast<unsigned>(threads_.size()); }
   bool run_one() override;

@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// Not thread-safe. Times are those of Clock::mono_ns().
+/// Not thread-safe. Times are readings of Clock::mono_ns().
 class Backoff {
  public:
   /// Records the result of a try that ended at `now_ns`. After the n-th failure in a row, the next try waits 2^n half seconds,
@@ -25,7 +25,7 @@ class Backoff {
 
  private:
   static constexpr std::uint64_t kFirstNs = 500'000'000;
-  static constexpr std::uint64_t kLongestNs = 4'000'000'000;  // below 5 s, the time within which freed disk space must be used
+  static constexpr std::uint64_t kLongestNs = 4'000'000'000;  // below 5 s: after disk space is freed, work must go on within 5 s
   unsigned failures_ = 0;                                     // number of failures in a row
   std::uint64_t retry_ns_ = 0;
 };

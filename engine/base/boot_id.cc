@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kBootSeed = 0x626f6f74;  // "boot"
 
-/// Returns the first bytes of a file of /proc; empty if it cannot be read.
+/// Returns the first bytes of a file of /proc, or "" if the file cannot be read.
 std::string read_proc(const char* path) {
   char text[512];
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
@@ -24,7 +24,7 @@ std::string read_proc(const char* path) {
 
 }  // namespace
 
-// Processes of different time namespaces have different boot clocks.
+// The result depends on the offsets of the time namespace, too, since time namespaces have different boot clocks.
 std::uint64_t system_boot_id() {
   const std::string boot = read_proc("/proc/sys/kernel/random/boot_id");
   return boot.empty() ? 0 : hash_bytes(boot + read_proc("/proc/self/timens_offsets"), kBootSeed);

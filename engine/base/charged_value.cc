@@ -19,7 +19,7 @@ struct ReleaseCharge {
   std::uint64_t bytes = 0;
   SharedValue owner;
 
-  // A weak_ptr keeps the deleter alive, so the deleter releases its resources here.
+  // Releases owner and charge here, not in a destructor: a weak_ptr to the value keeps the deleter alive.
   void operator()(const std::string* value) {
     if (owner == nullptr) delete value;
     owner.reset();

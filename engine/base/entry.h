@@ -28,20 +28,20 @@ struct Entry {
   SeqNum seq = 0;
   EntryKind kind = EntryKind::kValue;
   bool first = false;               ///< true only if the tree surely has no older version of the key
-  bool element = false;             ///< true if the key is that of an element of a large collection, also of a tombstone
-  DeleteKey delete_key = kNoStamp;  ///< the stamp; a tombstone has its birth here
-  Millis expiry = 0;                ///< absolute; 0 = never
+  bool element = false;             ///< true for an element of a large collection, and for a tombstone of an element
+  DeleteKey delete_key = kNoStamp;  ///< the stamp; of a tombstone: its birth
+  Millis expiry = 0;                ///< engine time from which the entry counts as deleted; 0 = never
   /// Delete debt: the oldest birth among the tombstones and the expired or covered versions that this entry hides. If the
   /// entry's own put deleted data (an item of a collection), the time of that put counts, too. 0 = none.
   Millis debt = 0;
   Bytes value;                                                 ///< empty if large is set
   const std::shared_ptr<const std::string>* shared = nullptr;  ///< set if `value` lies in a shared buffer of a memtable
-  LargeValueRef large;                                         ///< large.table is null unless the value lies in blocks of its own
+  LargeValueRef large;                                         ///< place of a large value; large.table is null for other values
 
   [[nodiscard]] bool is_tombstone() const { return kind == EntryKind::kTombstone; }
   /// True if the value is complete in this entry: a string, or a collection that is one entry.
   [[nodiscard]] bool is_plain() const { return kind == EntryKind::kValue || kind == EntryKind::kCompact; }
-  /// Returns true if the entry is a barrier: it says that a table with keys from this one on cannot be read
+  /// Returns true if the entry is a barrier: a table that may have this key and later keys cannot be read
   /// (iter/barrier_iterator.h).
   [[nodiscard]] bool is_barrier() const { return is_tombstone() && !value.empty(); }
   [[nodiscard]] bool is_large() const { return large.table != nullptr; }

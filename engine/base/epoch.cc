@@ -62,7 +62,7 @@ Epoch::~Epoch() {
     MutexLock lock(live_epochs().mutex);
     std::erase(live_epochs().ids, id_);
   }
-  // A `free` function may retire further objects, so the loop repeats until none is left.
+  // A `free` function may retire further objects, so the loop repeats until no retired object is left.
   for (;;) {
     std::vector<Retired> rest;
     {
@@ -114,8 +114,8 @@ Epoch::Slot* Epoch::slot() {
 void Epoch::enter() {
   Slot* s = slot();
   if (s->depth++ != 0) return;
-  // The store must be visible before this thread loads shared pointers. If a writer does not see the store, then these loads
-  // see what the writer has unlinked before, and do not find its objects.
+  // The store must be visible before this thread loads shared pointers. So if a writer does not see the store, these loads see
+  // the pointers after the writer's unlink, and do not find the unlinked objects.
   s->epoch.store(global_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
@@ -140,8 +140,8 @@ void Epoch::retire(std::function<void()> free) {
   bool full = false;
   {
     MutexLock lock(mutex_);
-    // A reader that enters from now on gets a larger epoch than this object's, and cannot see the object: it was unlinked
-    // before this call.
+    // A reader that enters from now on gets a larger epoch than the retired object's, and cannot see the object, which was
+    // unlinked before this call.
     retired_.push_back({global_.fetch_add(1, std::memory_order_seq_cst), std::move(free)});
     full = retired_.size() % kCollectEvery == 0;
   }

@@ -4,7 +4,7 @@
 //   reader:  EpochGuard guard(epoch);  use(ptr.load());
 //   writer:  old = ptr.exchange(fresh);  epoch.retire([old] { delete old; });
 //
-// Guards nest. Do not hold a guard for long: objects that are retired meanwhile stay in memory.
+// Guards nest. Do not hold a guard for long: objects that are retired while a guard is held stay in memory.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace ebbtide {
 class Epoch {
  public:
   Epoch();
-  ~Epoch();  ///< calls the remaining `free` functions; no guard may be alive
+  ~Epoch();  ///< calls all `free` functions that were not called yet; no guard may be alive
   Epoch(const Epoch&) = delete;
   Epoch& operator=(const Epoch&) = delete;
 
@@ -45,7 +45,7 @@ class Epoch {
 
   const std::uint64_t id_;  ///< identifies this Epoch in the threads' slot caches
   std::atomic<std::uint64_t> global_{2};
-  std::atomic<Slot*> slots_{nullptr};  ///< this list only grows; slots of ended threads are used again
+  std::atomic<Slot*> slots_{nullptr};  ///< list of the threads' slots; it only grows, and slots of ended threads are reused
   mutable Mutex mutex_;
   std::vector<Retired> retired_ GUARDED_BY(mutex_);
 };

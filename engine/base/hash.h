@@ -10,7 +10,7 @@ namespace ebbtide {
 
 /// Hashes any bytes, with the caller's seed.
 std::uint64_t hash_bytes(Bytes data, std::uint64_t seed);
-/// Returns the seed that seed_hash_tables() has set (engine/seeded_hash.h), or 0 if it was not called.
+/// Returns the seed that seed_hash_tables() (engine/seeded_hash.h) has set; 0 if the function was not called.
 std::uint64_t hash_table_seed();
 
 }  // namespace ebbtide

@@ -1,8 +1,9 @@
 // Deliberate bugs that a test can switch on, to prove that the tests would find such a bug.
 //
-// Each is a kind of bug that storage engines have had, in the place where it would occur. The switch exists only in builds with
-// sanitizers (EBBTIDE_PLANTED_BUGS, CMakeLists.txt). In all other builds planted() is false at compile time, and the program
-// has no trace of the bugs. tests/README.md says which test finds which bug; tests/tidy checks that each bug has a test.
+// Each planted bug is of a kind that storage engines have had, and is in the place where it would occur. The switch exists only
+// in builds with sanitizers (EBBTIDE_PLANTED_BUGS, CMakeLists.txt). In all other builds planted() is false at compile time, and
+// the program has no trace of the bugs. tests/README.md says which test finds which bug; tests/tidy checks that each bug has a
+// test.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,7 @@ enum class PlantedBug : std::uint8_t {
   kSkipTableSync,                ///< a table's pages are not synced before the manifest names it
   kSkipDirectorySync,            ///< the directory is not synced before the manifest names the tables of a flush
   kAcknowledgeBeforeSync,        ///< the log reports a write as durable before its sync has ended
-  kSyncBySeq,                    ///< a log segment that ends with pieces of a batch counts as synced once its last seq is
+  kSyncBySeq,                    ///< a log segment counts as synced once its last seq is synced, even if unsynced pieces follow
   kForgetPieces,                 ///< a log segment is removed while it holds pieces of a batch that is in no table
   kIgnoreChecksum,               ///< a table block with a wrong checksum is accepted
   kAcceptGarbageTail,            ///< a log record with a wrong checksum is accepted

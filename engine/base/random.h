@@ -29,14 +29,14 @@ class Random {
     state_[3] = std::rotl(state_[3], 45);
     return result;
   }
-  /// Uniform in [0, n); n > 0.
+  /// Returns a uniformly distributed number in [0, n); n > 0.
   std::uint64_t uniform(std::uint64_t n) {
     __extension__ using Wide = unsigned __int128;  // the high half of the product: no division, and the bias is negligible
     return static_cast<std::uint64_t>((static_cast<Wide>(next()) * n) >> 64);
   }
   /// Returns true with probability 1 / n; n > 0.
   bool one_in(std::uint64_t n) { return uniform(n) == 0; }
-  /// Uniform in [0, 1).
+  /// Returns a uniformly distributed number in [0, 1).
   double fraction() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
  private:

@@ -17,8 +17,8 @@
 
 namespace ebbtide {
 
-/// The bytes never change; an assignment replaces them. Has the size of a pointer. Thread safety is as for std::string, also
-/// between objects that share their bytes.
+/// The bytes never change; an assignment replaces them by other bytes. Has the size of a pointer. Thread safety is as for
+/// std::string, even for objects that share their bytes.
 class SharedKey {
  public:
   SharedKey() = default;
@@ -47,7 +47,7 @@ class SharedKey {
   }
   [[nodiscard]] bool empty() const { return block_ == nullptr; }
   [[nodiscard]] std::size_t size() const { return block_ == nullptr ? 0 : block_->size; }
-  /// Returns true if both have the same bytes in memory.
+  /// Returns true if both keys share one buffer.
   [[nodiscard]] bool shares_with(const SharedKey& other) const { return block_ == other.block_; }
   /// Returns the bytes of memory that all copies share; 0 for an empty key.
   [[nodiscard]] std::size_t shared_bytes() const { return block_ == nullptr ? 0 : sizeof(Block) + block_->size; }
@@ -67,7 +67,7 @@ class SharedKey {
   }
 
  private:
-  struct Block {  // the bytes follow it
+  struct Block {  // a header; the key's bytes follow it in memory
     std::atomic<std::uint32_t> references;
     std::uint32_t size;
   };

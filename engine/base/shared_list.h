@@ -46,7 +46,7 @@ class SharedList {
   struct Chunk {
     std::vector<T> items;
     Sums sums{};
-    bool sealed = false;  ///< true if `sums` are those of `items`
+    bool sealed = false;  ///< true if `sums` are the sums of the present `items`
   };
   using ChunkPtr = std::shared_ptr<const Chunk>;
 
@@ -174,7 +174,7 @@ class SharedList {
       mine.sealed = true;
     }
   }
-  /// Computes the sums of all chunks again. Call it if the sums depend on data beside the items, and that data has changed.
+  /// Computes the sums of all chunks again. Call it if the sums depend on other data than the items, and that data has changed.
   void reseal() {
     for (auto& chunk : chunks_) own(&chunk).sealed = false;
     seal();
@@ -251,7 +251,7 @@ class SharedList {
     const auto chunk = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), i) - ends_.begin());
     return {this, chunk, i - start_of(chunk)};
   }
-  /// Returns the chunk as one that only this list has: copies it if another list has it, too.
+  /// Returns a chunk that only this list has: `*chunk` itself, or, if another list shares it, a copy that replaces it.
   static Chunk& own(std::shared_ptr<Chunk>* chunk) {
     if (chunk->use_count() != 1) {
       auto copy = std::make_shared<Chunk>();

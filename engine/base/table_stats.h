@@ -13,7 +13,7 @@
 namespace ebbtide {
 
 struct TableStats {
-  std::uint64_t entries = 0;     ///< all versions, including tombstones, without range tombstones
+  std::uint64_t entries = 0;     ///< number of versions of all keys, including tombstones, without range tombstones
   std::uint64_t tombstones = 0;  ///< point tombstones
   std::uint64_t range_tombstones = 0;
   std::uint64_t debts = 0;                       ///< number of entries with a debt
@@ -32,7 +32,7 @@ struct TableStats {
   std::uint64_t unstamped = 0;            ///< number of entries without a stamp, not counting tombstones and elements
   Millis min_expiry = 0, max_expiry = 0;  ///< smallest and largest expiry of the entries that have one; 0 = none
   Millis oldest_tombstone = 0;            ///< oldest birth of a point tombstone; 0 = there is none
-  Millis oldest_range_tombstone = 0;      ///< oldest birth; 0 = there is none
+  Millis oldest_range_tombstone = 0;      ///< oldest birth of a range tombstone; 0 = there is none
   Millis oldest_debt = 0;                 ///< oldest delete debt; 0 = there is none
   SeqNum applied_seq = 0;                 ///< no secondary range tombstone with a seq up to this covers an entry of the table
 
@@ -43,8 +43,8 @@ struct TableStats {
   void add_range_tombstone(const RangeTombstone& tombstone);
   /// Returns the oldest birth of the tombstones, range tombstones and delete debts; 0 = there are none.
   [[nodiscard]] Millis oldest_obligation() const;
-  /// Returns true if the table's filter has the keys of collections twice (filter/bloom.h). It does not if most keys are
-  /// collections: the second copy would need much memory and speed up only puts of the few other keys.
+  /// Returns true if the table's filter has the keys of collections twice (filter/bloom.h). Returns false if most keys are
+  /// collections: the second copy would need much memory, and would speed up only puts of the few other keys.
   [[nodiscard]] bool collections_twice() const { return collections != 0 && collections <= entries / 2; }
   /// Returns the number of keys in the table's filter. Each version counts as a key, so the result is too large if a key has
   /// several versions.

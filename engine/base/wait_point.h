@@ -34,7 +34,7 @@ class WaitPoint {
     }
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     for (;;) {
-      // Loaded before done(), so that a wake-up in between changes round_.
+      // Loads the round before done() is called, so that a wake-up between the two is not lost: it changes round_.
       const std::uint32_t round = round_.load(std::memory_order_seq_cst);
       if (done()) break;
       round_.wait(round, std::memory_order_seq_cst);
@@ -58,7 +58,7 @@ class WaitPoint {
   void wake();
 
   std::atomic<std::uint32_t> sleepers_{0};
-  std::atomic<std::uint32_t> round_{0};  // 32 bits, since the kernel waits on these
+  std::atomic<std::uint32_t> round_{0};  // 32 bits: the size on which the kernel can wait
 };
 
 }  // namespace ebbtide

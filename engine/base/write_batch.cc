@@ -36,8 +36,8 @@ void WriteBatch::forget() {
   adds_data_ = false;
 }
 
-// Every write command calls begin_op() and put_head(). Each appends one prepared buffer instead of single fields, which is
-// faster.
+// Every write command calls begin_op() and put_head(). For speed, each of them appends one prepared buffer instead of single
+// fields.
 void WriteBatch::begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree) {
   char head[kOpHeaderBytes] = {static_cast<char>(kind), static_cast<char>(flags)};
   store_fixed(head + 2, tree);
@@ -172,7 +172,7 @@ struct Shape {
   std::uint64_t value_length = 0;
 };
 
-/// The flags that an operation of this kind may have.
+/// Returns the flags that an operation of this kind may have.
 unsigned flags_of(OpKind kind) {
   constexpr unsigned kOfValues = WriteBatch::kHasStamp | WriteBatch::kHasExpiry | WriteBatch::kHasDebt;
   switch (kind) {

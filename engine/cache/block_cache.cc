@@ -31,15 +31,15 @@ namespace {
 
 constexpr std::size_t kMaxShards = 16;
 constexpr std::uint64_t kMinShardBytes = std::uint64_t{1} << 20;  // an eighth of a shard then has room for a page of 64 KiB
-constexpr std::uint64_t kLargestShare = 8;                        // a block of more than an eighth of a shard is not kept
+constexpr std::uint64_t kLargestShare = 8;                        // a block over 1 / kLargestShare of a shard is not kept
 constexpr std::size_t kSlots = 7;
 // The average number of blocks in a bucket at which the table grows. By Poisson(4), 5 % of the buckets then have an overflow
 // bucket.
 constexpr std::size_t kBlocksPerBucket = 4;
 constexpr std::size_t kMinBuckets = 16;
 constexpr std::size_t kFirstBytes = 192;  // bytes of a block that are prefetched: a page's header, tags and offsets
-// The allocator's overhead is taken as 1 / 16 of the allocated memory: its pages are partly empty, since different threads
-// allocate and free blocks. The benchmark `memory` measured mostly 2 to 6 % of all counted memory.
+// The allocator's overhead is assumed to be 1 / 16 of the allocated memory: the allocator's pages are partly empty, since
+// different threads allocate and free blocks. The benchmark `memory` measured mostly 2 to 6 % of all counted memory.
 constexpr std::size_t kAllocatorPart = 16;
 constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << 48) - 1;
 
@@ -60,7 +60,7 @@ struct Block {
   std::uint64_t hash = 0;
   std::uint64_t charge = 0;
   mutable std::atomic<bool> marked{false};
-  // The shard's mutex guards these while the block is in the table; afterwards only the epoch uses them.
+  // The shard's mutex guards the next four members while the block is in the table; afterwards only the epoch uses them.
   Block* clock_next = nullptr;
   Block* clock_prev = nullptr;
   Block* file_next = nullptr;  // next block of the same file in the shard
@@ -159,7 +159,7 @@ struct Table {
         const std::uint64_t slot = place.load(std::memory_order_acquire);
         if (slot == 0 || (slot & ~kAddressMask) != tag) continue;
         auto* block = reinterpret_cast<Block*>(slot & kAddressMask);
-        prefetch_first_bytes(block);  // at the same time as the header with the key, which is compared next
+        prefetch_first_bytes(block);  // loads them together with the block's header, whose key is compared next
         if (block->is(key)) return block;
       }
     }
@@ -196,8 +196,8 @@ struct Table {
   }
 };
 
-/// Blocks removed from a table under the mutex; the epoch gets them after the mutex is unlocked. They form a list through
-/// clock_next, so that a closure can hold it without an allocation.
+/// Blocks removed from a table under the mutex; the epoch gets them after the mutex is unlocked. The blocks form a list through
+/// clock_next, so that a closure can hold the list without an allocation.
 struct Evicted {
   Block* first = nullptr;
   void add(Block* block) {
@@ -207,7 +207,7 @@ struct Evicted {
 };
 
 struct alignas(64) Shard {
-  // Read by all threads; written when the table grows.
+  // All lookups read this pointer, which changes only when the table grows: so it has a cache line of its own.
   std::atomic<Table*> table{nullptr};
 
   alignas(64) Mutex mutex;
@@ -327,7 +327,7 @@ struct BlockCache::Impl {
   }
   [[nodiscard]] Shard& shard(std::uint64_t hash) { return shards[(hash >> 32) & (shard_count - 1)]; }
   [[nodiscard]] std::uint64_t shard_limit() const { return capacity.load(std::memory_order_relaxed) / shard_count; }
-  /// Bytes of blocks that `shard` may hold now.
+  /// Returns the bytes of blocks that `shard` may hold now.
   [[nodiscard]] std::uint64_t block_limit(const Shard& shard) const {
     const std::uint64_t limit = shard_limit(), table = shard.table_bytes.load(std::memory_order_relaxed);
     return limit > table ? limit - table : 0;
@@ -419,7 +419,7 @@ std::shared_ptr<const CachedBlock> BlockCache::insert(BlockKey key, Bytes data) 
     MutexLock lock(shard.mutex);
     if (Block* present = shard.table.load(std::memory_order_relaxed)->find(key, hash)) return pin_of(present->self);
     replaced = shard.grow_if_full();
-    // The block may need a new overflow bucket.
+    // Makes room for the block, and for an overflow bucket that the block may need.
     const std::uint64_t limit = m.block_limit(shard), need = block->charge + sizeof(Bucket);
     shard.evict_to(limit > need ? limit - need : 0, &evicted);
     block->self = block;

@@ -22,7 +22,7 @@ struct CachedBlock {
   [[nodiscard]] Bytes bytes() const { return {data, size}; }
 };
 
-/// Identifies a block: its file and its offset there.
+/// Identifies a block by its file and its offset in the file.
 struct BlockKey {
   FileNum file = kNoFile;
   std::uint64_t offset = 0;
@@ -39,11 +39,11 @@ class BlockCache {
 
   /// Returns the block, or null if the cache does not have it. Requires an EpochGuard; the result is valid as long as the guard.
   [[nodiscard]] const CachedBlock* lookup(BlockKey key) const;
-  /// These do a lookup in steps, for callers that do other work during memory loads; all steps must be under one EpochGuard.
-  /// start() starts the load of the bucket. guess() takes the result of start(), returns a block that is most likely the right
-  /// one, or null, and starts to load its first bytes. confirm() takes the result of guess() and returns the block, or null if
-  /// the cache does not have it. These three neither count the lookup nor set the block's mark; use() does both, as lookup()
-  /// does.
+  /// start(), guess(), confirm() and use() do a lookup in steps, for callers that do other work during memory loads. All steps
+  /// must be under one EpochGuard. start() starts the load of the bucket. guess() takes the result of start(), returns a block
+  /// that is most likely the right one, or null, and starts to load its first bytes. confirm() takes the result of guess() and
+  /// returns the block, or null if the cache does not have it. Only use() counts the lookup and sets the block's mark, as
+  /// lookup() does.
   [[nodiscard]] const void* start(BlockKey key) const;
   [[nodiscard]] const CachedBlock* guess(BlockKey key, const void* started) const;
   [[nodiscard]] const CachedBlock* confirm(BlockKey key, const CachedBlock* guess) const;
@@ -51,7 +51,7 @@ class BlockCache {
   /// Returns the block, or null if the cache does not have it. The pointer keeps the block alive. Any thread may call this; no
   /// guard is needed.
   [[nodiscard]] std::shared_ptr<const CachedBlock> pin(BlockKey key) const;
-  /// Adds a copy of `data`, unless the block is present, evicts other blocks as needed, and returns the block pinned. A block
+  /// Adds a copy of `data`, unless the block is present, evicts other blocks as needed, and returns the block with a pin. A block
   /// larger than an eighth of a shard is returned but not kept in the cache.
   std::shared_ptr<const CachedBlock> insert(BlockKey key, Bytes data);
   /// Removes every block of a file. The time grows with the number of these blocks.

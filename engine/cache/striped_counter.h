@@ -7,8 +7,8 @@
 
 namespace ebbtide {
 
-/// Number of stripes of a counter. thread_stripe() returns a stripe that no other running thread has, or kSharedStripe if all are
-/// in use.
+/// Number of stripes of a counter. thread_stripe() returns a stripe that no other running thread has, or kSharedStripe if all
+/// other stripes are in use.
 inline constexpr unsigned kStripes = 64;
 inline constexpr unsigned kSharedStripe = kStripes - 1;
 unsigned thread_stripe();

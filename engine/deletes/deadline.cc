@@ -18,7 +18,7 @@ void DeadlineRule::change(Millis now, Millis deadline) {
   earlier_.push_back({now, deadline_});
   deadline_ = deadline;
   if (earlier_.size() <= kMostChanges) return;
-  // The oldest change is dropped. The deletes before the next change then all get the stricter of the two oldest deadlines.
+  // Drops the oldest change. All deletes born before the next change then get the stricter of the two oldest deadlines.
   Earlier& next = earlier_[1];
   const Millis oldest = earlier_[0].deadline;
   if (oldest != 0 && (next.deadline == 0 || oldest < next.deadline)) next.deadline = oldest;
@@ -33,7 +33,8 @@ bool DeadlineRule::forget(Millis floor) {
 }
 
 Millis DeadlineRule::due(Millis birth) const {
-  // Starts with the deadline that was set at the birth, and applies each later change, which can only make the due time earlier.
+  // Starts with the deadline that was set at the birth, and applies each later change: a change can only make the due time
+  // earlier.
   std::size_t at = 0;
   while (at < earlier_.size() && birth > earlier_[at].until) ++at;
   const auto deadline_after = [this](std::size_t i) { return i < earlier_.size() ? earlier_[i].deadline : deadline_; };

@@ -18,7 +18,7 @@ class DeadlineRule {
  public:
   /// Returned by due() if there is no promise.
   static constexpr Millis kNever = std::numeric_limits<Millis>::max();
-  /// The number of changes that are stored. When there are more, the two oldest are combined into one with the stricter deadline.
+  /// Most changes that are stored. Beyond that, the two oldest changes are combined into one change with the stricter deadline.
   static constexpr std::size_t kMostChanges = 16;
 
   /// A former setting.
@@ -35,8 +35,8 @@ class DeadlineRule {
 
   /// Sets the deadline from `now` on (engine time). Does nothing if `deadline` is already the setting.
   void change(Millis now, Millis deadline);
-  /// Removes stored changes that concern only deletes born before `floor`. Requires that no such delete is pending. Returns
-  /// true if it removed any.
+  /// Removes stored changes that concern only deletes born before `floor`. Requires that no delete born before `floor` is
+  /// pending. Returns true if a change was removed.
   bool forget(Millis floor);
 
   /// Returns the engine time by which every delete born at `birth` must be purged; kNever without a promise. Never decreases as

@@ -1,5 +1,5 @@
-// The constructor sweeps over the endpoints in key order, and keeps the set of tombstones that cover the present position (the
-// open ones). Then it builds the segment tree. O(n log n).
+// The constructor sweeps over the endpoints in key order, and keeps the set of open tombstones: those that cover the present
+// position. Then it builds the segment tree. O(n log n).
 #include "deletes/range_tombstone.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 bool is_empty_range(const RangeTombstone& t) { return !t.end.empty() && t.start >= t.end; }
 
-/// Returns true if `a` is before `b`, both ends of ranges. "" means no upper bound, so it is after every other end.
+/// Returns true if the range end `a` is before the range end `b`. "" means no upper bound, so it is after every other end.
 bool end_before(const SharedKey& a, const SharedKey& b) {
   if (a.empty() || b.empty()) return !a.empty() && b.empty();
   return a < b;
@@ -43,8 +43,9 @@ void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close clos
   }
 }
 
-/// Appends the union of tombstones of one seq, sorted by start, to `out`. They are duplicates of one tombstone, or pieces of
-/// one that was cut at file bounds. Where they overlap the older birth counts; adjacent pieces with the same birth are joined.
+/// Appends the union of tombstones of one seq, sorted by start, to `out`. They are duplicates of one tombstone, or pieces of a
+/// tombstone that was cut at file bounds. Where they overlap, the older birth counts; adjacent pieces with equal births are
+/// joined.
 void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<RangeTombstone>* out) {
   const std::size_t begin = out->size();
   const auto add = [&](const SharedKey& start, const SharedKey& end, SeqNum seq, Millis birth) {
@@ -130,7 +131,7 @@ void FragmentedRangeTombstones::sweep(const std::vector<RangeTombstone>& pieces)
 }
 
 // Node 1 is the root; nodes 2k and 2k + 1 are the children of node k. With n fragments, node n + i is the leaf of fragment i.
-// This works for any n: the nodes above a leaf are found by halving its number again and again.
+// This works for any n: halving the number of a leaf again and again gives the numbers of all nodes above it.
 void FragmentedRangeTombstones::build_tree() {
   const std::size_t leaves = fragments_.size();
   node_begin_.assign(2 * leaves + 1, 0);

@@ -5,9 +5,9 @@
 // builds one for each version of its set.
 //
 // n nested tombstones have n^2 pairs of fragment and cover, and a client may write such tombstones. So the pairs are not
-// stored. A fragment stores its newest cover, which is enough for all readers but those of old views. For old views there is a
+// stored. A fragment stores its newest cover, which is enough for readers, except those of old views. Readers of old views use a
 // segment tree over the fragments (Bentley, 1977): each tombstone is in at most 2 log2(n) nodes. The covers of a fragment are
-// the tombstones in its leaf and in all nodes above it. Memory: O(n log n), or O(n) without overlaps.
+// the tombstones in its leaf and in all nodes above the leaf. Memory: O(n log n), or O(n) without overlaps.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class FragmentedRangeTombstones {
     SharedKey start;
     SharedKey end;        ///< "" = no upper bound (the last fragment only)
     Cover newest;         ///< the newest of the fragment's covers
-    SeqNum oldest_seq;    ///< the smallest seq of all its covers
-    Millis oldest_birth;  ///< the oldest birth of all its covers
+    SeqNum oldest_seq;    ///< the smallest seq of the fragment's covers
+    Millis oldest_birth;  ///< the oldest birth of the fragment's covers
 
     [[nodiscard]] KeyRange range() const { return {std::string(Bytes(start)), std::string(Bytes(end))}; }
   };
@@ -40,8 +40,8 @@ class FragmentedRangeTombstones {
   explicit FragmentedRangeTombstones(std::span<const RangeTombstone> tombstones);
 
   [[nodiscard]] bool empty() const { return fragments_.empty(); }
-  /// Returns the newest cover of `key` with seq <= view_seq, or null. Takes O(log n) for n fragments if that is the key's
-  /// newest cover for any view, otherwise O(log^2 n).
+  /// Returns the newest cover of `key` with seq <= view_seq, or null. Takes O(log n) for n fragments if the result is the newest
+  /// of all covers of the key, otherwise O(log^2 n).
   [[nodiscard]] const Cover* newest_cover(Bytes key, SeqNum view_seq) const;
   /// Like the other newest_cover(), for the keys of `fragment`, a fragment of this object.
   [[nodiscard]] const Cover* newest_cover(const Fragment& fragment, SeqNum view_seq) const;
@@ -52,8 +52,8 @@ class FragmentedRangeTombstones {
   /// Returns the index of the first fragment that starts after `key`; the number of fragments if there is none. O(log fragments).
   [[nodiscard]] std::size_t first_after(Bytes key) const;
   [[nodiscard]] const std::vector<Fragment>& fragments() const { return fragments_; }
-  /// The tombstones from which this object was built: their number, and the i-th of them, newest first. Tombstones with the
-  /// same seq, which are pieces of one delete, do not overlap; if two are adjacent, they differ in birth.
+  /// size() is the number of tombstones from which this object was built, and tombstone(i) the i-th tombstone, newest first.
+  /// Tombstones with the same seq, which are pieces of one delete, do not overlap; if two are adjacent, they differ in birth.
   [[nodiscard]] std::size_t size() const { return spans_.size(); }
   [[nodiscard]] RangeTombstone tombstone(std::size_t i) const;
   /// Returns the bytes of memory without the bounds' bytes, which other objects may share.
@@ -77,7 +77,7 @@ class FragmentedRangeTombstones {
   std::string common_;                     // the common prefix of all starts
   std::vector<std::uint64_t> words_;       // for each start, the 8 bytes after common_, big endian: a search compares these first
   std::vector<Span> spans_;                // newest first
-  std::vector<std::uint32_t> node_begin_;  // for each node of the tree, where its spans begin in node_spans_
+  std::vector<std::uint32_t> node_begin_;  // for each node of the tree, the index in node_spans_ of its first span
   std::vector<std::uint32_t> node_spans_;  // indexes into spans_, ascending within a node
 };
 

@@ -113,7 +113,7 @@ bool RecordSet::covers_all(DeleteKey min, DeleteKey max, SeqNum max_seq, SeqNum 
   bool gap = false;
   const auto wanted = [&](const RecordPart& p) {
     if (gap || reach > max || p.max_hi <= reach) return false;
-    gap = p.min_lo > reach;  // no later record can close the gap, since it begins at or after this one
+    gap = p.min_lo > reach;  // later records begin at or after this one, so none of them can close the gap
     if (gap || p.max_seq <= max_seq || p.min_seq > view_seq) return false;
     if (!p.gapless || p.min_seq <= max_seq || p.max_seq > view_seq) return true;
     reach = p.max_hi;
@@ -127,9 +127,9 @@ bool RecordSet::covers_all(DeleteKey min, DeleteKey max, SeqNum max_seq, SeqNum 
   return reach > max;
 }
 
-// Returns true if a search in the tree by range is faster than one in the tree by seq. A search by range reads every record
-// that overlaps [min, max]. A search by seq begins with the oldest record above the seq, and can mostly end with the first
-// record that overlaps, since that one has the oldest birth.
+// Returns true if a search in the tree by range is faster than a search in the tree by seq. A search by range reads every record
+// that overlaps [min, max]. A search by seq begins with the oldest record above the seq. It can mostly end with the first record
+// that overlaps [min, max], since that record has the oldest birth.
 bool RecordSet::is_narrow(DeleteKey min, DeleteKey max, SeqNum above) const {
   const std::size_t first = by_range_.rank([min](const Record& r) { return r.lo > min; });
   const std::size_t last = by_range_.rank([max](const Record& r) { return r.lo > max; });
@@ -145,7 +145,7 @@ Millis RecordSet::oldest_birth_over(DeleteKey min, DeleteKey max, SeqNum min_seq
   const auto wanted = [&](const RecordPart& p) {
     if (oldest != 0 && p.min_birth >= oldest) return false;
     if (p.min_seq <= above || !p.all_overlap(min, max)) return true;
-    oldest = p.min_birth;  // each record of the part qualifies, so the part need not be read
+    oldest = p.min_birth;  // all records of the part qualify, so its summary is enough
     return false;
   };
   visit_over(min, max, above, wanted, [&](const Record& r) { oldest = older(oldest, known_birth(r.birth)); });
@@ -165,8 +165,8 @@ std::vector<Record> merge_subsumed(std::vector<Record> records, Millis max_gap) 
   std::vector<Record> out;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const Record& record = records[i];
-    // Takes the oldest of the newer records that contain this one, since its birth is the nearest. That record may then be
-    // merged into a newer one in turn.
+    // Takes the oldest of the newer records that contain this record, since its birth is the nearest. That record may then be
+    // merged into a newer record in turn.
     const auto by = std::find_if(records.begin() + static_cast<std::ptrdiff_t>(i) + 1, records.end(),
                                  [&](const Record& r) { return r.lo <= record.lo && record.hi <= r.hi; });
     if (by != records.end() && !stay_apart(record, *by)) {
@@ -178,8 +178,8 @@ std::vector<Record> merge_subsumed(std::vector<Record> records, Millis max_gap) 
   return out;
 }
 
-/// The sets, the oldest and largest first, and the log of the records that were added after them. Slots of the log are filled
-/// once, in order.
+/// The sets, the oldest and largest first, and the log, which has the records that were added after the sets were made. Slots of
+/// the log are filled once, in order.
 struct RecordLog::State {
   [[nodiscard]] std::span<const Record> filled() const { return {log.data(), used.load(std::memory_order_acquire)}; }
 

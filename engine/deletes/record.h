@@ -4,7 +4,7 @@
 // Until then a reader that finds an entry checks here whether a record covers the entry:
 //
 //   1. The reader finds the newest version of a key in its view, then tests that version. If a record covers it, the key is
-//      absent. The search never goes on to an older version, since the delete would then bring that version back.
+//      absent. The search never goes on to an older version: otherwise the delete would make that version visible again.
 //   2. A record covers a version v if lo <= v.D < hi and v.seq < record.seq. A reader at view_seq uses records up to view_seq.
 //   3. No record covers an entry without a stamp (D = kNoStamp), since no record reaches past kDeleteKeyEnd. Callers must not ask
 //      about tombstones: their delete key is their birth, and no record covers a tombstone.
@@ -53,7 +53,7 @@ class RecordSet {
   [[nodiscard]] std::size_t memory_bytes() const;
 
   /// Returns the set without the records that have the seqs `removed`, and with `added`. The result shares unchanged nodes with
-  /// this set. Returns kCorruption if a removed seq is not in the set, or an added one already is.
+  /// this set. Returns kCorruption if a removed seq is not in the set, or the seq of an added record is.
   [[nodiscard]] Result<RecordSet> changed(std::span<const SeqNum> removed, std::span<const Record> added) const;
 
   /// Returns true if a record deletes the version with delete key `d` and seq `entry_seq` for a reader at view_seq. O(log n).
@@ -88,8 +88,8 @@ class RecordSet {
           return false;
         });
   }
-  /// Calls `visit` for the records with seq > `above` that overlap [min, max], both inclusive. `wanted` may return false for a
-  /// subtree (RecordPart), to leave it out.
+  /// Calls `visit` for the records with seq > `above` that overlap [min, max], both inclusive. Skips each subtree (RecordPart)
+  /// for which `wanted` returns false.
   template <typename Wanted, typename Visit>
   void visit_over(DeleteKey min, DeleteKey max, SeqNum above, Wanted wanted, Visit visit) const {
     const auto part = [&](const RecordPart& p) { return p.max_seq > above && p.may_overlap(min, max) && wanted(p); };
@@ -137,9 +137,9 @@ class RecordLog {
   void insert(const Record& record);
   /// Like RecordSet::covers(). Costs one load if there are no records.
   [[nodiscard]] bool covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const;
-  /// All records that there are now, as a few sets; none is empty. Cheap, since only the log must be sorted. For iterators.
+  /// Returns all present records as a few sets that are not empty. Cheap, since only the log must be sorted. For iterators.
   [[nodiscard]] std::vector<SharedRecords> sets() const;
-  /// All records that there are now, as one new set; never null. O(n log n). For flushes.
+  /// Returns all present records as one new set; never null. O(n log n). For flushes.
   [[nodiscard]] SharedRecords snapshot() const;
 
   [[nodiscard]] bool empty() const { return state_.load(std::memory_order_acquire) == nullptr; }
@@ -150,8 +150,8 @@ class RecordLog {
   struct State;
   std::atomic<const State*> state_{nullptr};  ///< null = empty
   std::atomic<std::size_t> size_{0}, memory_bytes_{0};
-  Mutex mutex_;                                                    // writers lock it
-  std::vector<std::unique_ptr<State>> states_ GUARDED_BY(mutex_);  // every state that was ever current; the last one is current
+  Mutex mutex_;                                                    // held by a writer
+  std::vector<std::unique_ptr<State>> states_ GUARDED_BY(mutex_);  // all states so far, since readers may use them; newest last
 };
 
 }  // namespace ebbtide

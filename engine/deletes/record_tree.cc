@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kLeafRecords = 64;  // a leaf then has 2 KiB, all of which a change of one record copies
+constexpr std::size_t kLeafRecords = 64;  // a leaf then has 2 KiB, and a change of one record copies a leaf
 constexpr std::size_t kInnerParts = 32;
 // Adjacent nodes that together fill at most 1 / kSmall of a node become one.
 constexpr std::size_t kSmall = 2;
@@ -85,7 +85,7 @@ struct Edit {
     cut(parts, kInnerParts, [&](std::span<const RecordPart> piece) { out->push_back(inner_of(piece)); });
   }
 
-  /// Appends to `out` the parts that replace `part`; none if no record is left. They have the same height as `part`.
+  /// Appends to `out` the parts that replace `part`, which have the same height as `part`. Appends nothing if no record is left.
   static void apply(const RecordPart& part, std::span<const Record> removed, std::span<const Record> added,
                     std::vector<RecordPart>* out) {
     if (part.is_leaf()) return apply_leaf(part, removed, added, out);

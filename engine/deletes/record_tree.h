@@ -1,15 +1,14 @@
 // A persistent B+-tree of records. (Persistent: a change makes a new tree, and the old one stays valid.)
 //
 //   root     one part (subtree): a leaf, or an inner node
-//   inner    up to 32 parts, each with the summary of all records below it
+//   inner    up to 32 parts, each with a summary of the records in its subtree
 //   leaf     up to 64 records, in order
 //
-// Nodes are immutable and shared. A change copies the nodes between the root and the leaves that it changes, and shares all other
-// nodes with the tree from which it was made. So a version of a million records takes only a few KiB more than the version
-// before.
+// Nodes are immutable and shared. A change copies the changed leaves and the nodes between them and the root; the new tree shares
+// all other nodes with the old tree. So a changed copy of a tree of a million records takes only a few KiB more.
 //
-// A query descends only into parts whose summary shows that they can improve the answer. If no two records overlap, that is one
-// path. A node is allocated exactly as large as its content.
+// A query descends only into parts whose summary shows that they can improve the answer: if no two records overlap, into one part
+// of each node. A node is allocated exactly as large as its content.
 #pragma once
 
 #include <algorithm>
@@ -53,8 +52,8 @@ struct RecordPart {
   Record first{};  ///< the first record in the tree's order
   DeleteKey min_lo = 0, max_lo = 0, min_hi = 0, max_hi = 0;
   SeqNum min_seq = 0, max_seq = 0;
-  Millis min_birth = 0;   ///< a record without a birth counts as born at 1
-  DeleteKey reach = 0;    ///< the largest max_hi of this part and of its siblings before it
+  Millis min_birth = 0;   ///< oldest birth of the records; a record without a birth counts as born at 1
+  DeleteKey reach = 0;    ///< the largest max_hi of this part and of earlier parts of the same node
   std::size_t count = 0;  ///< number of records in the subtree
   /// Number of elements in `records` or `parts`.
   std::uint32_t size = 0;
@@ -66,9 +65,9 @@ struct RecordPart {
   [[nodiscard]] bool is_leaf() const { return parts == nullptr; }
   [[nodiscard]] std::span<const Record> leaf() const { return {records.get(), size}; }
   [[nodiscard]] std::span<const RecordPart> inner() const { return {parts.get(), size}; }
-  /// Returns true if some record below may overlap [min, max], both inclusive.
+  /// Returns true if some record of the subtree may overlap [min, max], both inclusive.
   [[nodiscard]] bool may_overlap(DeleteKey min, DeleteKey max) const { return min_lo <= max && min < max_hi; }
-  /// Returns true if every record below overlaps [min, max].
+  /// Returns true if every record of the subtree overlaps [min, max].
   [[nodiscard]] bool all_overlap(DeleteKey min, DeleteKey max) const { return max_lo <= max && min < min_hi; }
 };
 
@@ -97,8 +96,8 @@ class RecordTree {
     return root_.count != 0 && wanted(root_) && walk_part(root_, wanted, visit);
   }
 
-  /// For trees by range: calls `visit` for records with lo <= d < hi, those with a greater lo first. `wanted`, `visit` and the
-  /// result are as for walk().
+  /// For trees by range: calls `visit` for records with lo <= d < hi, by descending lo. `wanted`, `visit` and the result are as
+  /// for walk().
   template <typename Wanted, typename Visit>
   bool stab(DeleteKey d, Wanted wanted, Visit visit) const {
     return root_.count != 0 && root_.max_hi > d && wanted(root_) && stab_part(root_, d, wanted, visit);
@@ -156,7 +155,8 @@ std::size_t RecordTree<Order>::rank(After after) const {
   std::size_t before = 0;
   while (!part->is_leaf()) {
     const auto parts = part->inner();
-    // The first record for which `after` is true lies in the last part whose first record is before it, or begins the next part.
+    // The first record for which `after` is true is in the last part that begins with a record before it, or begins the next
+    // part.
     const auto next = std::partition_point(parts.begin() + 1, parts.end(), [&](const RecordPart& p) { return !after(p.first); });
     for (auto passed = parts.begin(); passed + 1 != next; ++passed) before += passed->count;
     part = &*std::prev(next);

@@ -26,14 +26,14 @@ struct TileUse {
 class TileSize {
  public:
   static constexpr std::uint32_t kMost = 64;
-  /// Counts weigh half after this number of further range deletes, since the mix of operations changes over time.
+  /// Counts lose half of their weight with each kMemory further range deletes, since the mix of operations changes over time.
   static constexpr double kMemory = 16;
 
   /// `pages`: pages per tile of the tree's present tables, 1 to kMost.
   explicit TileSize(std::uint32_t pages = 1) : pages_(pages) {}
 
-  /// Updates pages(). `total`: the tree's present counts; `tree_pages` and `runs`: its present numbers of pages and runs.
-  /// Before the first range delete, pages() does not change.
+  /// Updates pages() from the tree's present counts (`total`), number of pages (`tree_pages`) and number of runs (`runs`). Before
+  /// the first range delete, pages() does not change.
   void follow(const TileUse& total, std::uint64_t tree_pages, std::uint64_t runs);
 
   /// Number of pages per tile for new tables.

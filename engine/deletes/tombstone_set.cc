@@ -12,11 +12,10 @@ using Cover = FragmentedRangeTombstones::Cover;
 // A scan of the log compares each slot twice, and takes about as long as a binary search in a run of a few hundred.
 constexpr std::size_t kLogSlots = 16;
 constexpr std::size_t kFanIn = 4;  // number of runs of one size class that become one run
-// Runs of size class c have at most 16 * 4^c tombstones, 16,384 in the largest. Making such a run blocks the event loop for about
-// 30 ms. A memtable is full before it has ten of them.
+// Runs of size class c have at most 16 * 4^c tombstones, 16,384 in the largest class. Making a run of the largest class blocks
+// the event loop for about 30 ms. A memtable is full before it has ten runs of that class.
 constexpr int kLargestClass = 5;
-// The most bytes of bounds in a run. Each bound is compared O(log n) times when a run is made, so long bounds make that slow,
-// too.
+// The most bytes of bounds in a run. Making a run compares each bound O(log n) times, so long bounds make it slow, too.
 constexpr std::size_t kMostKeyBytes = std::size_t{4} << 20;
 
 std::size_t key_bytes(const RangeTombstone& t) { return t.start.shared_bytes() + t.end.shared_bytes(); }

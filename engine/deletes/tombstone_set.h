@@ -9,8 +9,8 @@
 // An iterator searches the runs one by one (runs()). Only the log, whose length is bounded, is fragmented for an iterator.
 //
 // Readers see immutable data, and the log, whose slots are filled once, in order. Readers are not counted, so replaced runs and
-// old states stay until the set is destroyed. Without the bounds they take about log4(n) times the memory of one run of all
-// tombstones; memory_bytes() includes them.
+// old states stay in memory until the set is destroyed. All runs together, without the bounds, take about log4(n) times the
+// memory of one run of all tombstones; memory_bytes() includes replaced runs and old states.
 #pragma once
 
 #include <atomic>
@@ -33,10 +33,11 @@ class TombstoneSet {
   TombstoneSet(const TombstoneSet&) = delete;
   TombstoneSet& operator=(const TombstoneSet&) = delete;
 
-  /// Adds a tombstone. Every read that begins after insert() has returned sees it. An empty range (start >= end) adds nothing.
+  /// Adds a tombstone. Every read that begins after insert() has returned sees the tombstone. An empty range (start >= end) adds
+  /// nothing.
   void insert(RangeTombstone tombstone);
-  /// Finds the newest tombstone with seq <= view_seq that covers `key`. Sets `out` to its seq and birth; returns false if there
-  /// is none. Costs one load if the set is empty.
+  /// Finds the newest tombstone with seq <= view_seq that covers `key`. Sets `out` to its seq and birth; returns false if no
+  /// tombstone does. Costs one load if the set is empty.
   bool newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const;
   /// All tombstones as O(log n) sets that may overlap. Takes no lock and fragments only the log. The returned sets may outlive
   /// the TombstoneSet. For iterators.
@@ -62,9 +63,9 @@ class TombstoneSet {
   std::atomic<std::size_t> memory_bytes_{0};
   mutable std::atomic<std::uint64_t> fragmented_{0};
 
-  Mutex mutex_;                                                    // writers lock it
-  std::deque<RangeTombstone> all_ GUARDED_BY(mutex_);              // elements never move, since the logs point to them
-  std::vector<std::unique_ptr<State>> states_ GUARDED_BY(mutex_);  // every state that was ever current; the last one is current
+  Mutex mutex_;                                                    // held by a writer
+  std::deque<RangeTombstone> all_ GUARDED_BY(mutex_);              // a deque: its elements never move, and logs point to them
+  std::vector<std::unique_ptr<State>> states_ GUARDED_BY(mutex_);  // all states so far, since readers may use them; newest last
 };
 
 }  // namespace ebbtide

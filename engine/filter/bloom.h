@@ -4,12 +4,12 @@
 // a sequence of blocks; a block is 512 rows of h bits. A key's hash selects one block and k rows in it. The AND of these rows
 // is the set of columns, and so of pages, that may have the key. It follows:
 //   * A lookup tests the filter before it searches the fences. For an absent key the test costs one cache line at h = 1 (a block
-//     is 64 bytes), and otherwise k independent loads from 64 h adjacent bytes. So a lookup does not need h hash computations, as
-//     in Lethe (4.2.4).
-//   * Each page has the false positive rate p of a filter of its own with the same memory. The sum over the pages of a tile is
-//     h p, as in the paper.
-//   * Dropping a page needs no new filter: its keys stay in the column, and a lookup of one of them ends at the page's "dropped"
-//     flag, without I/O. Replacing a page needs no new filter either, since the replacement holds no other keys.
+//     is 64 bytes), and otherwise k independent loads from 64 h adjacent bytes. A lookup computes one hash; in Lethe (4.2.4) it
+//     computes h hashes.
+//   * Each page has the false positive rate p that a separate filter with the same memory would have. The sum over the pages of a
+//     tile is h p, as in the paper.
+//   * Dropping a page needs no new filter: the page's keys stay in the column, and a lookup of such a key ends at the page's
+//     "dropped" flag, without I/O. Replacing a page needs no new filter either, since the new page holds no other keys.
 // Considered and rejected: a filter per page that is tested after the fence search. It costs two more dependent cache misses
 // for an absent key.
 //
@@ -17,8 +17,8 @@
 // candidate only if all slices say "maybe". Any subset of the slices is a correct filter, so slices are loaded and dropped
 // separately.
 //
-// A filter may have the keys of collections twice: by their hash, and by the collection_hash() of that hash. Then it also
-// answers whether the table may have a collection under a key. SET asks this before it overwrites a key
+// A filter may have the keys of collections twice: by their hash, and by the collection_hash() of that hash. Then the filter also
+// answers whether the table may have a collection under a key. SET needs this answer before it overwrites a key
 // (ReadView::may_have_collection).
 #pragma once
 
@@ -78,7 +78,7 @@ class BloomView {
   void prefetch(std::uint64_t hash) const;
   [[nodiscard]] std::uint32_t columns() const { return columns_; }
   [[nodiscard]] std::uint64_t bits() const { return blocks_ * kBloomRows * columns_; }
-  /// Number of keys from which the slice was built; a key in several columns counts once in each. 0 = unknown.
+  /// Returns the number of keys from which the slice was built; a key counts once for each column that has it. 0 = unknown.
   [[nodiscard]] std::uint32_t keys() const { return keys_; }
 
  private:

@@ -96,7 +96,7 @@ FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurv
     if (run.entries > 0) most = std::max(most, weight(run) / static_cast<double>(run.entries));
   }
   if (most == 0 || !(budget_bits > 0)) return finish(runs, std::vector<double>(runs.size(), 0), curve);
-  double low = std::log(most) - 80, high = std::log(most);  // ln mu that uses more than the budget; ln mu that uses no bits
+  double low = std::log(most) - 80, high = std::log(most);  // bounds of ln mu: exceeds the budget; uses no bits
   if (spend(std::exp(low)) > budget_bits) {
     for (int i = 0; i < 100; ++i) {
       const double middle = (low + high) / 2;
@@ -110,10 +110,10 @@ FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurv
 
 constexpr std::size_t kTriedSingly = 16;
 
-/// For many runs with some, but fewer than `touch`, bits per entry, as in a level with many runs of one size: returns `fixed`
-/// with `touch` bits or no bits for each of them. Divides the bits that they have among those for which they are most useful.
-/// Returns an empty list if there are at most kTriedSingly such runs: then the caller tries each singly, which solves the whole
-/// problem twice per run.
+/// Rounds filters that are too small to be useful: more than 0 but fewer than `touch` bits per entry. A level of many equal runs
+/// can have many. Gives each such run `touch` bits or none, the most useful runs first, within the bits that `now` gives these
+/// runs. Returns `fixed` with these values. Returns an empty list for at most kTriedSingly such runs: the caller then tries each
+/// run, which costs two solve() calls per run.
 Fixed all_or_nothing(std::span<const FilterRun> runs, const FilterBits& now, const Fixed& fixed, double touch) {
   std::vector<std::size_t> few;
   double left = 0;
@@ -168,9 +168,9 @@ FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits,
   Fixed fixed(runs.size());
   FilterBits best = solve(runs, budget_bits, curve, fixed);
   if (curve == FilterCurve::kIdeal) return best;
-  // A filter has at least one probe, so a filter with fewer bits than first_touch() is worse than the hull says. A run with
-  // such a filter gets no filter instead, or one of first_touch() bits, whichever is better. There is rarely more than one such
-  // run, unless a level has many runs.
+  // A filter has at least one probe, so a filter with fewer bits than first_touch() is worse than the hull says. A run with such
+  // a filter gets no filter instead, or a filter of first_touch() bits, whichever is better. Unless a level has many runs, rarely
+  // more than one run has such a filter.
   const double touch = convex(curve).first_touch();
   const std::size_t tries = 2 * runs.size();  // bits that one run frees may give another run a filter that is too small
   for (std::size_t i = 0; i < tries; ++i) {

@@ -1,7 +1,7 @@
 // Computes how much filter memory each sorted run gets (Monkey: Dayan, Athanassoulis, Idreos, TODS 2018, section 4).
 //
-// A lookup reaches run r, and does not find its key there, with probability a_r. It then reads h_r p_r pages of the run on
-// average, one for each false positive. So the problem is
+// A lookup reaches run r, and does not find its key there, with probability a_r. The lookup then reads h_r p_r pages of the run
+// on average, one for each false positive. So the problem is
 //
 //   minimise    sum over runs of a_r h_r p_r
 //   subject to  sum over runs of n_r bits(p_r) = M,   0 < p_r <= 1
@@ -15,9 +15,9 @@
 //
 // Real filters (bloom.h) are a little worse than ideal ones, and more so with more bits. allocate_filters() uses the slope of
 // their p(bits): run r gets the bits at which a_r h_r (-p'(bits)) / n_r is mu, or none if that slope is below mu from the first
-// bit on. mu is found by bisection. This needs a convex p(bits), so the lower hull of ln p is used: straight lines between
-// quarter bits. Above a bit and a half per entry the hull and the filters differ by thousandths. Below that, a filter has only
-// one probe and is worse than the hull, so a run gets either no bits or a bit and a half per entry.
+// bit on. mu is found by bisection. Bisection needs a convex p(bits), so the lower hull of ln p is used: straight lines between
+// quarter bits. Above a bit and a half per entry the hull and the filters differ by thousandths. With fewer bits, a filter has
+// only one probe and is worse than the hull, so a run gets either no bits or a bit and a half per entry.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,7 @@ struct FilterBits {
 double false_positive_rate(FilterCurve curve, double bits_per_entry);
 
 /// Distributes at most `budget_bits` over the runs so that false positives cost the fewest page reads. A filter gets at most
-/// kMaxBitsPerKey bits per entry; bits of the budget above that are not used. A run without entries, or with a_r = 0, gets no
-/// bits.
+/// kMaxBitsPerKey bits per entry, so a larger budget is not used up. A run without entries, or with a_r = 0, gets no bits.
 FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve = FilterCurve::kBlocked);
 /// Like allocate_filters(), with a budget of `bits_per_key` for every entry of all runs.
 FilterBits allocate_filters_per_key(std::span<const FilterRun> runs, double bits_per_key,

@@ -14,7 +14,8 @@ namespace {
 // (monkey.h). Each slice costs a lookup one more cache line.
 constexpr double kLeastSliceBits = 1.5;
 // Further bits per key that a run's filters need when the tree grows by a level below the run: log2(T) / ln 2, which is 3.7 at
-// T = 6 and 4.8 at T = 10. A reserve for a second level is not needed: when it comes, compactions have rewritten the table.
+// T = 6 and 4.8 at T = 10. A table needs no reserve for a second level: compactions rewrite the table before the tree grows
+// again.
 constexpr double kReserveBits = 4;
 // The worth of a slice that is in memory is multiplied by this factor, so that slices are not loaded and dropped repeatedly.
 constexpr double kStay = 1.25;
@@ -25,7 +26,7 @@ struct Candidate {
   double worth;
   std::size_t table;
   bool operator<(const Candidate& other) const {
-    // If both are worth the same, the first table comes first.
+    // If both have the same worth, the table with the smaller index comes first.
     return worth != other.worth ? worth < other.worth : table > other.table;
   }
 };

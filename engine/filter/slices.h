@@ -1,16 +1,15 @@
 // Cuts the filter of a new table into slices, and chooses which slices are in memory as the tree changes.
 //
 // allocate_filters() (monkey.h) computes how many bits a run's filters should have now. But the tree changes while a table
-// stays. The table may move to a deeper level without being rewritten, and then needs fewer bits. Or the tree grows by a level
-// below the table, and then the table needs more: log2(T) / ln 2 bits per key for a size ratio of T. A slice is loaded or
-// dropped as a whole. Each slice costs a lookup of an existing key one more cache line, so a table has as few slices as
-// possible:
+// stays. If the table moves to a deeper level without being rewritten, it needs fewer bits. If the tree grows by a level below
+// the table, the table needs log2(T) / ln 2 more bits per key, for a size ratio of T. A slice is loaded or dropped as a whole.
+// Each slice costs a lookup of an existing key one more cache line, so a table has as few slices as possible:
 //   1. the bits that the table would have in the largest run. Most tables are there, so most tables have one slice in memory;
 //   2. the further bits that the table needs in its present run. Lookups of absent keys rarely test this slice, since the first
 //      slice excludes most of them;
 //   3. for tables of the largest run, bits in reserve for when the tree grows. This slice is only on disk at first.
-// After every change of the tree's files the loaded slices are chosen again, by the false positives that each slice saves.
-// Lookups are correct with any choice.
+// After every change of the tree's files the slices to load are chosen again, by the false positives that each slice saves.
+// Lookups are correct whatever slices are loaded.
 //
 // Pure: the functions compute with numbers only.
 #pragma once
@@ -43,8 +42,8 @@ struct SlicedTable {
 /// Returns the number of slices of each table to keep in memory, so that false positives cost the fewest page reads with
 /// `budget_bits` for all tables. Takes slices in the order of page reads saved per bit, while there is room. The saving of a
 /// slice that is in memory counts a quarter more, so that slices are not loaded and dropped repeatedly. The choice may exceed
-/// the budget by 1/32: for a first slice, or for a later slice of which half fits. The tables were built for an earlier shape
-/// of the tree, and none should have no filter because of a few bits.
+/// the budget by 1/32: for a first slice, or for a later slice of which half fits. The reason: tables were built for an earlier
+/// shape of the tree, and a table should not lose its filter for a few bits.
 std::vector<std::uint32_t> choose_slices(std::span<const FilterRun> runs, std::span<const SlicedTable> tables,
                                          double budget_bits);
 /// For comparison: returns the number of slices of each table whose bits are nearest to `bits_per_key`; at least one unless

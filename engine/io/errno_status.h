@@ -1,4 +1,4 @@
-// Converts error numbers of the system to a Status, in the same way for the real and the simulated file system.
+// Converts error numbers of the system to a Status, for the real and the simulated file system.
 #pragma once
 
 #include <engine/status.h>

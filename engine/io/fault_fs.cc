@@ -80,7 +80,7 @@ FaultFileSystem::Strike FaultFileSystem::strike(const FileCall& call) {
         call.path.find(fault.path_has) != std::string::npos || call.to.find(fault.path_has) != std::string::npos;
     if ((fault.ops & ops_of(call.op)) == 0 || !path_matches) continue;
     if (fault.nth > 0 && --fault.nth > 0) continue;
-    // nth stays 0 after the fault, so that a sticky fault applies again.
+    // The fault is due. `nth` stays 0, so that a sticky fault applies again.
     if (!struck.fails) struck = {.fails = true, .effect = fault.effect, .code = fault.code};
   }
   std::erase_if(faults_, [](const FileFault& fault) { return fault.nth == 0 && !fault.sticky; });

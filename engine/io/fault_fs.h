@@ -69,10 +69,10 @@ class FaultFileSystem final : public InterposedFileSystem {
   Strike strike(const FileCall& call) EXCLUDES(mutex_);
 
   mutable Mutex mutex_;
-  std::vector<FileFault> faults_ GUARDED_BY(mutex_);  // nth counts down; at 0 the fault is active
+  std::vector<FileFault> faults_ GUARDED_BY(mutex_);  // each matching call decrements `nth`; at 0 the fault is active
   std::vector<Hook> hooks_ GUARDED_BY(mutex_);
   std::map<FileOp, std::uint64_t> counts_ GUARDED_BY(mutex_);
-  std::set<std::uint64_t> lost_ GUARDED_BY(mutex_);  // handles whose sync failed
+  std::set<std::uint64_t> lost_ GUARDED_BY(mutex_);  // handles of files whose sync failed: later syncs make nothing durable
   std::uint64_t failures_ GUARDED_BY(mutex_) = 0;
 };
 

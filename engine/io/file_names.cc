@@ -34,7 +34,7 @@ bool parse_number(Bytes text, FileNum* file) {
   return true;
 }
 
-/// Returns `path` without "." and empty parts, so that two spellings are equal; ".." stays.
+/// Returns `path` without "." and empty components, so that spellings of the same path become equal; ".." stays.
 std::string plain_path(Bytes path) {
   std::string out(path.starts_with('/') ? "/" : "");
   while (!path.empty()) {

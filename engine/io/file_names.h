@@ -21,24 +21,23 @@ namespace ebbtide {
 
 enum class FileKind : std::uint8_t { kData, kMetadata, kLog, kManifest, kCurrent, kLock, kReserve, kTemporary };
 
-/// The largest file number that a name or a manifest may have. It lasts 146,000 years at a million numbers a second.
+/// The largest file number that a name or a manifest may have: enough for 146,000 years at a million numbers a second.
 inline constexpr FileNum kMaxFileNum = (FileNum{1} << 62) - 1;
 
 inline constexpr Bytes kCurrentFileName = "CURRENT";
 inline constexpr Bytes kLockFileName = "LOCK";
 inline constexpr Bytes kReserveFileName = "RESERVE";
-inline constexpr Bytes kWorkloadFileName = "WORKLOAD";  ///< parse_file_name() does not know it: opening ignores the file
+inline constexpr Bytes kWorkloadFileName = "WORKLOAD";  ///< not parsed by parse_file_name(), so that opening ignores the file
 inline constexpr Bytes kTemporarySuffix = ".tmp";
 
-/// These return names without a directory. `file` must not be kNoFile.
+/// The next four functions return names without a directory. `file` must not be kNoFile.
 std::string data_file_name(FileNum file);
 std::string metadata_file_name(FileNum file);
 std::string log_file_name(FileNum file);
 std::string manifest_file_name(FileNum file);
 
-/// Parses `name` (without a directory). Returns true and sets `kind` and `file` if it is one of the names above; `file` is
-/// kNoFile for CURRENT, LOCK, RESERVE and *.tmp. Returns false and sets nothing for every other name, since the engine did not
-/// make such a file.
+/// Parses `name` (without a directory). Returns true and sets `kind` and `file` if it is a name of the list above except
+/// WORKLOAD; `file` is kNoFile for CURRENT, LOCK, RESERVE and *.tmp. Returns false and sets nothing for every other name.
 bool parse_file_name(Bytes name, FileKind* kind, FileNum* file);
 
 /// Returns "dir/name", or `name` if `dir` is empty.

@@ -77,7 +77,7 @@ Status copy_file(FileSystem& fs, const std::string& from, const std::string& to,
   Status status = copy_bytes(*in, offset, length, out.get());
   if (status.is_ok()) return status;
   out.reset();
-  (void)fs.unlink(to);  // best effort; the error of the copy is returned
+  (void)fs.unlink(to);  // an error of the unlink is ignored: the caller gets the error of the copy
   return status;
 }
 
@@ -93,7 +93,7 @@ Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::
   }
   if (status.is_ok()) status = fs.rename(half_made, path);
   if (!status.is_ok()) {
-    (void)fs.unlink(half_made);  // best effort: the error of the write is returned, and the next open deletes leftovers
+    (void)fs.unlink(half_made);  // ignores an error: the caller gets the write's error, and the next open removes the file
     return status;
   }
   return planted(PlantedBug::kUnlinkBeforeRenameIsDurable) ? Status::ok() : fs.sync_dir(dir);

@@ -43,7 +43,7 @@ class WritableFile {
   [[nodiscard]] virtual std::uint64_t size() const = 0;
 };
 
-/// Distinguishes files that had the same name one after the other. All zero: not known.
+/// Distinguishes files that had the same name one after the other. All members 0: unknown.
 struct FileIdentity {
   std::uint64_t device = 0, inode = 0;
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
@@ -63,7 +63,7 @@ class RandomAccessFile {
   virtual ~RandomAccessFile() = default;
   /// Reads exactly `length` bytes into `buffer`; returns kCorruption if the file is shorter.
   virtual Status read(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
-  /// Like read(), but never waits for the device: if it would have to, it reads nothing and returns false.
+  /// Like read(), but never waits for the device: returns false, and reads nothing, if read() would wait.
   virtual Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
   /// Size of the file when it was opened.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
@@ -73,8 +73,8 @@ class RandomAccessFile {
   [[nodiscard]] virtual NativeFile native() const { return {}; }
   /// Identity of the file when it was opened.
   [[nodiscard]] virtual FileIdentity identity() const { return {}; }
-  /// Returns a number that differs after each write to the file, as it was when the file was opened. For the real file system
-  /// it is the time of the last write, in nanoseconds since 1970. 0: not known.
+  /// Returns, as of the opening of the file, a number that each write to the file changes; 0: unknown. In the real file system it
+  /// is the time of the last write, in nanoseconds since 1970.
   [[nodiscard]] virtual std::uint64_t last_write() const { return 0; }
 };
 
@@ -85,7 +85,7 @@ class FileLock {
   /// For the lock of a database's file LOCK: if the file was removed or replaced, locks the file that now has the name, and
   /// creates it if there is none. Returns what happened, for the text log; "" if the name still leads to the locked file.
   /// Returns an error if the file cannot be locked. If another process has locked it, that process may use the same directory,
-  /// so check_directory() fails, too, as long as the lock exists. One thread at a time may call it.
+  /// so check_directory() fails, too, as long as this FileLock exists. One thread at a time may call renew().
   virtual Result<std::string> renew() { return std::string(); }
   /// For the lock of a database's file LOCK: returns ok if the name of its directory still leads to the directory that was
   /// locked, and no other process has locked a new file LOCK (renew()). Otherwise returns kIoError; the message says what
@@ -140,21 +140,21 @@ class FileSystem {
   /// bytes must not change, not even by holes.
   virtual Result<std::uint64_t> link_count(const std::string& path) = 0;
   virtual Result<DiskSpace> disk_space(const std::string& dir) = 0;
-  /// Creates a file of `bytes` bytes that occupies all of them, so that as many are freed when it is unlinked. The file is
-  /// synced, its name is not. Its content has no meaning. Returns kExists as create() does; after any error the file is removed
-  /// if possible. May take as long as writing the bytes.
+  /// Creates a file of `bytes` bytes that occupies as many bytes on disk, which unlink() will free. Syncs the file, but not its
+  /// name. The content has no meaning. Returns kExists if the name is in use; after any other error the file is removed if
+  /// possible. May take as long as writing the bytes.
   virtual Status allocate(const std::string& path, std::uint64_t bytes);
   /// Locks the file until the result is destroyed or the process ends. Returns kBusy, with the path, if another process or
   /// FileLock holds the lock. While a database's file LOCK is locked, paths in its directory lead to the locked directory, even
-  /// if that was moved and another one now has its name.
+  /// if the directory was moved and another directory now has its name.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 };
 
 /// Returns the real file system, which is never destroyed.
 FileSystem* posix_file_system();
 
-/// The size limit of read_file(). It is far above any file that is read whole: the metadata of the largest tables has a few dozen
-/// MiB.
+/// The default size limit of read_file(), far above any file that is read whole: the metadata of the largest tables has a few
+/// dozen MiB.
 inline constexpr std::uint64_t kMaxWholeFileBytes = std::uint64_t{1} << 30;
 /// Reads a whole file. If it has more than `max_bytes`, returns kCorruption before any memory is allocated.
 Result<std::string> read_file(FileSystem& fs, const std::string& path, std::uint64_t max_bytes = kMaxWholeFileBytes);

@@ -127,7 +127,7 @@ class InterposedFileSystem::Lock final : public FileLock {
   const std::string path_;
 };
 
-/// Passes a call that returns a value through around(). Returns the value, or the error of around().
+/// Makes a call that returns a value, inside around(). Returns the value, or the error of around().
 template <typename T, typename Call>
 Result<T> InterposedFileSystem::answer(const FileCall& call, Call below) {
   std::optional<Result<T>> result;

@@ -13,7 +13,7 @@
 namespace ebbtide {
 
 /// The kind of a call. allocate() counts as one kCreate, and sync_file() as kSync, like a file's sync(). file_size(),
-/// allocated_bytes() and link_count() count as kStat. FileLock::check_directory() does, too, with the path of the locked file.
+/// allocated_bytes(), link_count() and FileLock::check_directory() (with the path of the locked file) count as kStat.
 enum class FileOp : std::uint8_t {
   kCreate,
   kWrite,
@@ -61,7 +61,7 @@ struct FileCall {
   std::uint64_t handle = 0;  ///< identifies an open file; 0 for calls that name a path
 };
 
-/// Thread-safe if around() is. exists() and disk_space() are not intercepted.
+/// Thread-safe if around() is thread-safe. exists() and disk_space() go to the base file system without around().
 class InterposedFileSystem : public FileSystem {
  public:
   /// `base` must outlive this object and the files opened through it. This object must outlive those files, too.

@@ -29,8 +29,7 @@ std::uint64_t MemoryFile::appendable(std::uint64_t length, std::uint64_t free_by
   const std::uint64_t in_last = last_is_ours ? kSector - used_of_last : 0;
   if (length <= in_last) return length;
   const std::uint64_t fresh = free_bytes / kSector * kSector;
-  // If the file ends with a hole inside a sector, the first new sector is that one, and has room only for the bytes after the
-  // hole.
+  // If the file ends with a hole inside a sector, that sector is allocated first, and has room only for the bytes after the hole.
   const std::uint64_t lost = used_of_last != 0 && !last_is_ours ? std::min(fresh, used_of_last) : 0;
   return std::min(length, in_last + fresh - lost);
 }
@@ -153,7 +152,7 @@ MemoryFile MemoryFile::torn_copy(Random& random) const {
   return synced(std::move(bytes), std::move(sectors));
 }
 
-/// Writes a mix of a sector's old and new bytes: new ones then old ones, old ones then new ones, or alternately eight of each.
+/// Writes a mix of a sector's old and new bytes: new bytes then old bytes, old bytes then new bytes, or eight of each in turn.
 void MemoryFile::tear_sector(Random& random, std::uint64_t sector, std::string* bytes) const {
   const std::string fresh = sector_of(data_, sector);
   const std::uint64_t start = sector * kSector;

@@ -18,7 +18,7 @@ class MemoryFile {
 
   [[nodiscard]] std::uint64_t size() const { return data_.size(); }
   [[nodiscard]] Bytes data() const { return data_; }
-  /// Bytes of the allocated sectors.
+  /// Returns the bytes of all allocated sectors.
   [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_sectors_ * kSectorBytes; }
   /// Returns the number of bytes, at most `length`, that can be appended if at most `free_bytes` more bytes may be allocated.
   [[nodiscard]] std::uint64_t appendable(std::uint64_t length, std::uint64_t free_bytes) const;
@@ -30,15 +30,15 @@ class MemoryFile {
   void punch(std::uint64_t offset, std::uint64_t length);
   void sync();
 
-  /// These return a file as it may be after a crash: with only the durable bytes, with a random mix of durable and volatile
-  /// bytes, or with all volatile bytes. All of the result is durable.
+  /// The next three functions return the file as it may be after a crash: with only the durable bytes, with a random mix of
+  /// durable and volatile bytes, or with all volatile bytes. All of the result is durable.
   [[nodiscard]] MemoryFile durable_copy() const;
   [[nodiscard]] MemoryFile torn_copy(Random& random) const;
   [[nodiscard]] MemoryFile volatile_copy() const;
 
  private:
   struct Sector {
-    bool dirty = false;      // written since the last sync
+    bool dirty = false;      // true if the sector was written since the last sync
     bool allocated = false;  // true if the volatile image has the sector
     bool durable = false;    // true if the device has the sector
   };
@@ -50,7 +50,7 @@ class MemoryFile {
   std::string durable_;
   std::vector<Sector> sectors_;  // the sectors of the longer image
   std::uint64_t allocated_sectors_ = 0;
-  std::uint64_t dirty_first_ = 0, dirty_end_ = 0;  // a range of sectors that contains all dirty ones
+  std::uint64_t dirty_first_ = 0, dirty_end_ = 0;  // range of sector numbers that contains all dirty sectors
 };
 
 }  // namespace ebbtide

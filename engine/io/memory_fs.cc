@@ -3,8 +3,8 @@
 //
 // Invariants:
 // 1. Applying every pending change, in order, to the durable maps gives the volatile maps.
-// 2. If a change becomes durable, by a sync or in a crash, so does each earlier pending change of the same entry. So the changes
-//    of an entry that survive are always a prefix of its history. A rename changes two entries in one step.
+// 2. If a change becomes durable, by a sync or in a crash, each earlier pending change of the same entry becomes durable, too. So
+//    the changes of an entry that survive are always a prefix of its history. A rename changes two entries in one step.
 // 3. used_ counts the nodes that have a name or are open. A durable name alone does not count, since no program can see it.
 #include "io/memory_fs.h"
 
@@ -31,12 +31,12 @@ using Names = std::map<std::string, NodePtr>;
 struct Node {
   explicit Node(bool is_directory) : directory(is_directory) {}
   const bool directory;
-  // Members of a file:
+  // --- members of a file
   MemoryFile file;
   unsigned names = 0;    // number of names in the volatile maps
   unsigned handles = 0;  // number of open files
   bool locked = false;
-  // Members of a directory:
+  // --- members of a directory
   Names entries;
   Names durable;
 };
@@ -266,7 +266,7 @@ class MemoryFileSystem::Disk {
   Status sync_dir(const std::string& path) {
     MutexLock lock(mutex_);
     TRY_ASSIGN(place, directory("sync directory", path));
-    // The loop goes from the last change to the first: when a change is needed, so is each earlier change of the same entries.
+    // Goes from the last change to the first: if a change becomes durable, each earlier change of the same entries must, too.
     std::set<Entry> needed_entries;
     std::vector<bool> needed(pending_.size());
     for (std::size_t i = pending_.size(); i-- > 0;) {
@@ -414,7 +414,7 @@ class MemoryFileSystem::Disk {
       if (c.node != nullptr) ++c.node->names;
       Cloner::set_name(&c.dir->entries, c);
     }
-    // Released last: when a rename has removed the file's old name but not added the new one, the file has no name for a moment.
+    // Releases replaced nodes last: during a rename the file has no name for a moment, but must not be freed.
     for (const NodePtr& node : replaced) release(*node);
     pending_.push_back(std::move(change));
   }

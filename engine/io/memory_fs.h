@@ -28,8 +28,8 @@ enum class CrashMode : std::uint8_t {
   kRandom,      ///< the seed decides for each sector and each change of a name
 };
 
-/// Thread-safe. The paths "a", "./a" and "a/" are the same entry of the working directory "" (or "."); "/a" is an entry of the
-/// other root, "/". Both roots exist from the start.
+/// Thread-safe. There are two root directories, which exist from the start: the working directory "" (or ".") and "/". The paths
+/// "a", "./a" and "a/" are the same entry of the working directory; "/a" is an entry of "/".
 class MemoryFileSystem final : public FileSystem {
  public:
   static constexpr std::uint64_t kSectorBytes = 512;
@@ -47,7 +47,8 @@ class MemoryFileSystem final : public FileSystem {
   /// can grow until enough were freed. An unlinked file counts as long as it is open.
   void set_capacity(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t used_bytes() const;
-  /// Returns the sorted paths of all files and directories; that of a directory ends with a slash. For messages of failing tests.
+  /// Returns the sorted paths of all files and directories; the path of a directory ends with a slash. For messages of failing
+  /// tests.
   [[nodiscard]] std::vector<std::string> tree() const;
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) override;

@@ -1,8 +1,8 @@
 // Limits the number of open files among those that are read for a long time, such as the files of tables.
 //
-// The system limits the open files of a process, and a database may have more tables than that. So a file that was not read
-// lately is closed, and its next read opens it again; code that reads the file does not notice. CLOCK selects the file to
-// close, which is approximately the least recently read one: a file that was read since CLOCK last examined it is skipped once.
+// The system limits the open files of a process, and a database may have more tables than the limit. So a file that was not read
+// lately is closed, and its next read opens it again; code that reads the file does not notice. CLOCK selects the file to close,
+// approximately the least recently read file: a file that was read since CLOCK last examined it is skipped once.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   OpenFiles& operator=(const OpenFiles&) = delete;
 
   /// Opens a file for reads. The caller must not remove or replace the file while the result exists: if its name is missing or
-  /// leads to another file, a read that opens it again returns kCorruption. Errors are those of FileSystem::open(). After any
-  /// error but kNotFound, half of the other files are closed and the open is tried again, since the process may have had no
+  /// leads to another file, a read that opens it again returns kCorruption. Errors are those of FileSystem::open(). After an
+  /// error other than kNotFound, open() closes half of the other files and tries again, since the process may have had no
   /// descriptor left.
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {});
 
@@ -50,7 +50,7 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
  private:
   class File;
 
-  /// Returns the base file system's file for `of`, and opens it if it is closed.
+  /// Returns the base file system's file for `of`; opens the file if it is closed.
   Result<std::shared_ptr<const RandomAccessFile>> acquire(const File& of);
   Result<std::shared_ptr<const RandomAccessFile>> open_base(const std::string& path, const OpenOptions& options);
   void opened(const File* file);

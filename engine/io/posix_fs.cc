@@ -1,12 +1,13 @@
 // The real file system: Linux system calls, with no state but file descriptors.
 //
 // A database's directory is held open while it is locked, and every path in it is resolved from that descriptor (by openat and
-// similar calls). So if the directory is moved away and another one gets its name, no call reaches the other one. A check of
-// the name before each call would not suffice, since the directory could be moved between the check and the call.
+// similar calls). So if the directory is moved away and another directory gets its name, no call reaches the other directory. A
+// check of the name before each call would not suffice, since the directory could be moved between the check and the call.
 //
 // Rules:
 // 1. Every descriptor is close-on-exec. Files have mode 0600, directories 0700; the umask may remove more.
-// 2. A failed sync is reported once and never retried: the kernel has already marked the pages clean.
+// 2. A failed sync is reported once and never retried: a second sync would return ok, since the kernel has marked the pages
+//    clean.
 // 3. fdatasync makes data and size durable; it omits only the file's times. Names need sync_dir.
 // 4. Error messages have the form "<operation> <path>: <reason>".
 #include <dirent.h>
@@ -175,7 +176,7 @@ class PosixWritableFile final : public WritableFile {
 
   Status close() override {
     const int fd = fd_.release();
-    // On Linux the descriptor is released even if close fails; EINTR does not mean that it failed.
+    // On Linux close() releases the descriptor even if it returns an error; EINTR does not mean that writing has failed.
     if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) return errno_status("close", path_, errno);
     return Status::ok();
   }
@@ -202,7 +203,7 @@ class PosixWritableFile final : public WritableFile {
   Fd fd_;
   const std::string path_;
   std::atomic<std::uint64_t> size_{0};
-  // For write_back(): the offsets up to which writing has ended, and has started.
+  // For write_back(): the offset up to which writing to the device has ended, and the offset up to which it has started.
   std::uint64_t settled_ = 0, started_ = 0;
 };
 
@@ -327,7 +328,7 @@ class PosixFileLock final : public FileLock {
   explicit PosixFileLock(Fd fd) : fd_(std::move(fd)) {}
 
  private:
-  const Fd fd_;  // closing it releases the lock
+  const Fd fd_;  // closing the descriptor releases the lock
 };
 
 /// The lock of a database: its file LOCK and its directory, which is held open under its name.
@@ -340,8 +341,8 @@ class DatabaseLock final : public FileLock {
   }
   ~DatabaseLock() override { all_.remove(directory_); }
 
-  // Compares the inode of the locked directory with the inode to which its name leads. Both are read now: some file systems
-  // give a directory another inode number when it changes, so the number from the time of the lock may be stale.
+  // Compares the inode of the locked directory with the inode to which its name leads. Reads both numbers now: some file systems
+  // give a directory another inode number when it changes, so the number from the time of the lock may be out of date.
   [[nodiscard]] Status check_directory() const override {
     const std::string& name = directory_->name;
     if (taken_) {
@@ -364,9 +365,9 @@ class DatabaseLock final : public FileLock {
                             "; move it back, and the server accepts writes again");
   }
 
-  // If another process has locked the new file LOCK: while this process has locked the directory, the other one cannot have the
-  // database open, and does no harm. If the file system does not lock directories, the other process may have the database
-  // open, and this process must not write (docs/decisions/0052).
+  // If another process has locked the new file LOCK, two cases differ. While this process has locked the directory, the other
+  // process cannot have the database open, and does no harm. If the file system does not lock directories, the other process may
+  // have the database open, and this process must not write (docs/decisions/0052).
   Result<std::string> renew() override {
     if (is_locked_file()) {
       taken_ = false;
@@ -409,8 +410,8 @@ class DatabaseLock final : public FileLock {
     return held.st_dev == named.st_dev && held.st_ino == named.st_ino;
   }
 
-  /// Returns ": it is now PATH". Returns "" if the directory's path is unknown, or is unchanged because another file system was
-  /// mounted over it.
+  /// Returns ": it is now PATH", with the present path of the locked directory. Returns "" if that path is unknown, or is
+  /// unchanged because another file system was mounted over it.
   [[nodiscard]] std::string whereabouts() const {
     char path[PATH_MAX];
     const std::string link = "/proc/self/fd/" + std::to_string(directory_->fd.get());
@@ -421,7 +422,7 @@ class DatabaseLock final : public FileLock {
     return found.empty() || unchanged ? "" : ": it is now " + std::string(found);
   }
 
-  Fd fd_;  // closing it and the directory's descriptor releases the locks
+  Fd fd_;  // closing this descriptor and the directory's descriptor releases the locks
   const std::shared_ptr<const HeldDirectory> directory_;
   const bool exclusive_;
   HeldDirectories& all_;
@@ -515,7 +516,7 @@ class PosixFileSystem final : public FileSystem {
     TRY_ASSIGN(fd, open_fd("list", held_.place_of(path), O_RDONLY | O_DIRECTORY));
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), &::closedir);
     if (stream == nullptr) return errno_status("list", dir, errno);
-    fd.release();  // closedir() closes it
+    fd.release();  // closedir() closes the descriptor
     std::vector<std::string> names;
     for (;;) {
       errno = 0;

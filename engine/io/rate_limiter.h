@@ -1,8 +1,8 @@
 // Limits the rate of background reads and writes. A token bucket that returns how long to wait, and never waits itself.
 //
-// The state is one time, up to which all earlier requests have used the rate (the generic cell rate algorithm). A request moves
-// that time forward by bytes / rate, and its caller waits until then. Before that the time is raised to now - 50 ms, if it is
-// earlier: after a pause, the bytes of 50 ms (the burst) pass without a wait.
+// The state is one time: the time at which the bytes of all earlier requests are paid for (the generic cell rate algorithm). A
+// request first raises that time to now - 50 ms, if it is earlier: after a pause, the bytes of 50 ms (the burst) pass without a
+// wait. Then the request moves the time forward by bytes / rate, and its caller waits until that time.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Asynchronous reads without other threads, by io_uring.
 //
 // If io_uring is not available, FileSystem::new_read_queue() returns null. add() returns false for a file that io_uring cannot
-// read. The caller then reads in another way.
+// read. In both cases the caller reads with RandomAccessFile::read().
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Reserves disk space by a file whose content has no meaning. When the disk is full, the file is unlinked. In its space
-// deletes, flushes and compactions can go on, and they free more space.
+// Reserves disk space by a file whose content has no meaning. When the disk is full, the file is unlinked. Deletes, flushes and
+// compactions can then go on in the file's space, and they free more space.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class ReserveFile {
   /// Reserves `bytes`, durably. Returns ok if space is reserved already, or another call is reserving it. If there is too little
   /// space, returns kNoSpace and leaves no file behind. May take as long as writing the bytes.
   Status create(std::uint64_t bytes);
-  /// Releases the space; returns ok if none is reserved. After an error the space still counts as reserved.
+  /// Releases the space. Returns ok if no space is reserved. After an error the space still counts as reserved.
   Status release();
   /// Number of bytes reserved now; 0 = none.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_.load(std::memory_order_acquire); }

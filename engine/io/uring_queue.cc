@@ -17,7 +17,7 @@ namespace {
 
 // The number of reads that may be in the kernel at once; further reads wait in the queue.
 constexpr unsigned kDepth = 256;
-// Buffers are aligned to this for all files, so that each buffer can be used for any read.
+// Alignment of all buffers, whatever file is read, so that each buffer can be used for any read.
 constexpr std::size_t kBufferUnit = 4096;
 
 class UringQueue final : public ReadQueue {
@@ -53,8 +53,8 @@ class UringQueue final : public ReadQueue {
   }
 
   void reap(std::size_t most, const Take& take) override {
-    // No read is in the kernel, and there is no memory to begin one: `take` gets no bytes, so that the caller reads in another
-    // way.
+    // No read is in the kernel, and there is no memory to begin one: passes waiting reads to `take` without bytes, so that the
+    // caller uses ordinary reads.
     while (no_memory_ && free_.size() == kDepth && !waiting_.empty() && most != 0) {
       const std::uint64_t tag = waiting_.front().tag;
       waiting_.pop_front();
@@ -103,7 +103,7 @@ class UringQueue final : public ReadQueue {
     std::size_t capacity = 0;
     std::size_t skip = 0, length = 0;  ///< place of the requested bytes in the buffer
     std::uint64_t tag = 0;
-    std::shared_ptr<const void> keeps_open;  ///< see NativeFile::keeps_open
+    std::shared_ptr<const void> keeps_open;  ///< keeps the file's descriptor open (NativeFile::keeps_open)
   };
 
   /// Puts a read into the ring. Returns false if there is no memory for its buffer now, or the ring is full.
@@ -142,7 +142,7 @@ class UringQueue final : public ReadQueue {
     slot.capacity = 0;
   }
 
-  // Buffers up to this size, which is enough for most pages, are kept for later reads; larger ones are freed after the read.
+  // Buffers up to this size, which is enough for most pages, are kept for later reads; larger buffers are freed after the read.
   static constexpr std::size_t kKeptBuffer = 16 << 10;
 
   io_uring ring_;

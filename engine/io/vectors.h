@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// Removes the first `written` bytes from `vectors`, which must have at least as many.
+/// Removes the first `written` bytes from `vectors`, which must have at least this many bytes.
 inline void drop_written(std::span<iovec>* vectors, std::size_t written) {
   while (!vectors->empty() && written >= vectors->front().iov_len) {
     written -= vectors->front().iov_len;

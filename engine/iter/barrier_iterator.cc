@@ -15,7 +15,7 @@ void BarrierIterator::stand_at(Bytes key) {
   if (!valid_) return;
   entry_ = {};
   entry_.key = key_;
-  entry_.seq = stats_.max_seq;  // so a range tombstone that covers the barrier covers every version in the table, too
+  entry_.seq = stats_.max_seq;  // a range tombstone that covers the barrier then covers all versions of its keys in the table
   entry_.kind = EntryKind::kTombstone;
   entry_.value = text_;
 }

@@ -3,7 +3,8 @@
 // Forward, it shows a *barrier* at the table's first key: a tombstone whose value is the error. A VisibleIterator that reaches
 // a barrier ends with that error, so it shows no later entries of older sources, which the table may have deleted. But if a
 // range tombstone of a newer source covers the barrier's key, the VisibleIterator skips to the end of that tombstone. If the
-// table extends further, it meets the barrier again there. Backward, the first step that would enter the table is an error.
+// table extends beyond that end, the VisibleIterator meets the barrier again there. Backward, the first step that would enter the
+// table is an error.
 #pragma once
 
 #include <string>
@@ -15,8 +16,8 @@ namespace ebbtide {
 
 class BarrierIterator final : public InternalIterator {
  public:
-  /// `stats`, those of the table, must outlive this object. `start`: the first key that the reader needs; the barrier is never
-  /// before it. `why`: the error.
+  /// `stats`, the statistics of the table, must outlive this object. `start`: the first key that the reader needs; the barrier is
+  /// never before this key. `why`: the error.
   BarrierIterator(const TableStats& stats, Bytes start, Status why);
 
   void seek_to_first() override { stand_at({}); }
@@ -31,7 +32,7 @@ class BarrierIterator final : public InternalIterator {
   void fail();
 
   const TableStats& stats_;
-  const std::string start_;  // the first key that is read
+  const std::string start_;  // the first key that the reader needs
   const Status why_;
   const std::string text_;  // the text of why_
   std::string key_;         // key of the barrier

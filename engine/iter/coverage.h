@@ -1,9 +1,9 @@
 // Finds the range tombstone that covers a key, for an iterator whose keys come in order.
 //
 // A source (memtable or sorted run) has sets of fragments (deletes/range_tombstone.h) with disjoint bounds; an iterator has
-// several sources. Between two adjacent borders of fragments, of whatever source, the answer is the same. So Coverage keeps the
-// last such interval and its answer, and most calls cost one or two key comparisons. Without range tombstones a call costs one
-// branch.
+// several sources. Between two adjacent borders of fragments, of all sources, the answer is the same for all keys. So Coverage
+// keeps the last such interval and its answer, and most calls cost one or two key comparisons. Without range tombstones a call
+// costs one branch.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class Coverage {
     SeqNum seq = 0;  ///< 0 = the key is not covered
     Millis birth = 0;
     std::size_t age = 0;  ///< age of the source that has the tombstone
-    Bytes start, end;     ///< of the tombstone's fragment; end "" = no upper bound
+    Bytes start, end;     ///< bounds of the tombstone's fragment; end "" = no upper bound
   };
 
   Coverage(std::vector<TombstoneSource> sources, SeqNum view_seq);
@@ -48,7 +48,7 @@ class Coverage {
   void look_up_in(const TombstoneSource& source, Bytes key);
   void narrow_high(Bytes border);
 
-  std::vector<TombstoneSource> sources_;  // sets that are empty were left out
+  std::vector<TombstoneSource> sources_;  // the constructor's sources, without empty sets
   const SeqNum view_seq_;
   bool known_ = false;
   Bytes low_, high_;       // the interval for which answer_ is valid

@@ -1,9 +1,9 @@
 // The interface of iterators over versions. Memtables, tables, runs and merges implement it.
 //
 // Order: key ascending, then seq descending. An iterator shows every version, including tombstones, but no range tombstones;
-// those are passed separately (coverage.h). The position is in the base class, so that reading the current entry needs no
-// virtual call. An iterator over iterators refers to the entry of its current child, so that an entry is decoded once and never
-// copied.
+// readers get range tombstones separately (coverage.h). The position is in the base class, so that reading the current entry
+// needs no virtual call. An iterator over iterators refers to the entry of its current child, so that an entry is decoded once
+// and never copied.
 #pragma once
 
 #include <engine/status.h>

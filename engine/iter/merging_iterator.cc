@@ -127,7 +127,7 @@ void MergingIterator::prev() {
   if (!wins_alone()) replay();
 }
 
-/// Moves every child to its first entry after the current one.
+/// Moves every child to its first entry after the current entry.
 void MergingIterator::turn_forward() {
   pivot_.assign(entry().key);
   const SeqNum seq = entry().seq;
@@ -141,7 +141,7 @@ void MergingIterator::turn_forward() {
   build();
 }
 
-/// Moves every child to its last entry before the current one.
+/// Moves every child to its last entry before the current entry.
 void MergingIterator::turn_backward() {
   pivot_.assign(entry().key);
   const SeqNum seq = entry().seq;

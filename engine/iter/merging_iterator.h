@@ -2,8 +2,8 @@
 //
 // The k children play in a loser tree (tournament tree): each of the nodes 1..k-1 stores the child that lost there, node 0 the
 // overall winner. When the winner advances, only the matches on its path to the root are played again. So a step costs
-// ceil(log2 k) comparisons, and none for k = 1. A binary heap needs up to twice as many; a sorted array is cheaper only while
-// one child wins many times in a row.
+// ceil(log2 k) comparisons, and none for k = 1. A binary heap needs up to twice as many comparisons; a sorted array is cheaper
+// only while one child wins many times in a row.
 //
 // A comparison rarely reads the keys: each child caches eight bytes of its current key as a big-endian number. Keys of one
 // merge often begin alike ("user:0000..."), so the cached bytes begin after the prefix that the caller knows all keys to share.
@@ -37,8 +37,9 @@ class MergingIterator final : public InternalIterator {
   void prev() override;
 
   /// Moves each child older than child `age` that is before `key` forward to `key` ("" = to the child's end). The current entry
-  /// is then the smallest of all children; it may be the same as before. Call it only after a forward move (seek, seek_to_first
-  /// or next). For range tombstones of child `age`: they cover everything that older children have in their range.
+  /// is then the smallest of all children; it may be the same as before. Call this only after a forward move (seek, seek_to_first
+  /// or next). Used if a range tombstone of child `age` ends at `key`: it covers everything that older children have in its
+  /// range.
   void skip_older(std::size_t age, Bytes key);
   /// Like skip_older(), after a backward move: moves each child older than child `age` that is at or after `key` back to its
   /// last entry before `key`.

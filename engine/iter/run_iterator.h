@@ -2,7 +2,7 @@
 //
 // The files of a run have disjoint bounds, so a merge needs one child per run, not one per file. Files outside `bounds` are
 // never opened. The bounds of a file include its range tombstones, so a seek may find no entry in the file whose bounds contain
-// the key. It then goes on to the next file.
+// the key. The seek then goes on to the next file.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ struct RunFiles {
 
 class RunIterator final : public InternalIterator {
  public:
-  /// Leaves out files outside `bounds`. Shows all entries of the other files; the caller removes those outside `bounds` once,
-  /// after merging.
+  /// Leaves out files outside `bounds`. Shows all entries of the other files: the caller removes entries outside `bounds`, once
+  /// for all runs, after merging.
   RunIterator(RunFiles run, KeyRange bounds);
 
   void seek_to_first() override;
@@ -41,7 +41,7 @@ class RunIterator final : public InternalIterator {
   void settle();
 
   RunFiles run_;
-  std::size_t begin_ = 0, end_ = 0;  ///< the files that overlap the bounds
+  std::size_t begin_ = 0, end_ = 0;  ///< indexes of the files that overlap the bounds: [begin_, end_)
   std::size_t current_ = 0;          ///< index of the file of child_
   std::unique_ptr<InternalIterator> child_;
 };

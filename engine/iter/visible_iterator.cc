@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-// Over ten sources, a seek takes about as long as this many steps.
+// Numbers of steps after which the iterator seeks instead: over ten sources, a seek takes about as long as 16 steps.
 constexpr std::uint32_t kManyVersions = 16;
 constexpr std::uint32_t kManyCovered = 8;
 
@@ -91,8 +91,8 @@ void VisibleIterator::prev() {
   find_backward();
 }
 
-/// Pauses and returns true if the move has used up max_steps. Sets resume_key(): to `key`, or with `behind` to the key just
-/// after it.
+/// Pauses and returns true if the move has used up max_steps. Sets resume_key() to `key`, or, if `behind` is true, to the key
+/// just after `key`.
 bool VisibleIterator::pause_at(Bytes key, bool behind) {
   if (options_.max_steps == 0 || steps_ < options_.max_steps) return false;
   valid_ = false;
@@ -160,7 +160,7 @@ void VisibleIterator::find_forward() {
     }
     if (in_view) ++steps_;
     if (!source_->status().is_ok() || !status_.is_ok()) break;
-    if (!leaps_ && pause_at(key_, true)) return;  // no pause at a barrier that is skipped: it is not a key
+    if (!leaps_ && pause_at(key_, true)) return;  // does not pause at a skipped barrier, which is not a key
     leaps_ = false;
     if (covered_in_row_ >= kManyCovered) jump_forward();
     if (in_view) leave_key_forward();

@@ -2,12 +2,12 @@
 //
 //   1. Only a key's newest version with seq <= view_seq counts. The key does not exist if that version is a tombstone, has
 //      expired at `now`, or is covered by a range tombstone or a record with a greater seq <= view_seq.
-//   2. Forward, versions come newest first, so the first one in view decides. Backward they come oldest first, so the last one in
-//      view before the key changes decides; it is copied while the iterator reads on. After kManyVersions of one key both
-//      directions seek instead.
+//   2. Forward, versions come newest first, so the first version in view decides. Backward, versions come oldest first, so the
+//      last version in view before the key changes decides; it is copied while the iterator reads on. After kManyVersions of one
+//      key, the iterator seeks in both directions instead.
 //   3. A range tombstone of source A covers everything that sources older than A have in its range (runs are ordered by age). So
-//      after several covered keys in a row, the older sources skip the fragment. Source A and newer ones do not, since they may
-//      have newer entries.
+//      after several covered keys in a row, the older sources skip the fragment. Source A and newer sources do not skip it, since
+//      they may have newer entries.
 //   4. Unless elements of large collections are wanted, an element makes the iterator seek past all elements of its collection.
 //   5. Work is bounded: a move pauses after max_steps versions. It pauses only between keys and after at least one key. So after
 //      a pause the iterator always makes progress, skips no key and repeats none. A move exceeds max_steps if one key has many
@@ -28,16 +28,16 @@ struct VisibleOptions {
   KeyRange bounds{};  ///< keys outside are not shown
   SeqNum view_seq = 0;
   Millis now = 0;
-  std::uint64_t max_steps = 0;           ///< see IteratorOptions::max_steps; 0 = no limit
-  bool elements = false;                 ///< see IteratorOptions::elements
+  std::uint64_t max_steps = 0;           ///< versions that one move may pass over (IteratorOptions::max_steps); 0 = no limit
+  bool elements = false;                 ///< true to show elements of large collections (IteratorOptions::elements)
   std::vector<SharedRecords> records{};  ///< the secondary range tombstones, as sets; empty sets may be left out
 };
 
-/// Every call has the meaning that engine/iterator.h gives. Not thread-safe.
+/// The calls do what engine/iterator.h says about calls of the same names. Not thread-safe.
 class VisibleIterator {
  public:
-  /// The `age` of each element of `tombstones` is the index, in `source`, of the child that has them. Children without range
-  /// tombstones may be left out.
+  /// `tombstones`: the range tombstones of the children of `source`; `age` of each element is the index of its child. Children
+  /// without range tombstones may be left out.
   VisibleIterator(std::unique_ptr<MergingIterator> source, std::vector<TombstoneSource> tombstones, VisibleOptions options);
 
   void seek_to_first();
@@ -93,7 +93,7 @@ class VisibleIterator {
   std::uint64_t steps_ = 0, total_steps_ = 0;
   std::uint32_t covered_in_row_ = 0;  // number of keys in a row that a range tombstone of a newer source covers
   bool leaps_ = false;                // true if the next jump skips a barrier
-  Coverage::Answer cover_;            // the range tombstone that covered the last of these keys
+  Coverage::Answer cover_;            // the range tombstone that covered the last covered key
 };
 
 }  // namespace ebbtide

@@ -29,7 +29,7 @@ void BTreeNode::insert_at(std::size_t at, KeyNode* node) {
   words[at].store(key_word(key_bytes, skip.load(kRelaxed)), kRelease);
   keys[at].store(node, kRelease);
   count.store(static_cast<std::uint16_t>(n + 1), kRelease);
-  // A split computes the common prefix of both halves. A node that was never split computes it when it has 4, and 16, keys.
+  // A split computes the common prefix of both halves. For a node that was never split it is computed at 4 keys, and at 16 keys.
   if (n + 1 == 4 || n + 1 == 16) extend_skip();
 }
 
@@ -177,7 +177,7 @@ BTree::Outcome BTree::try_split(BTreeNode* parent, std::uint64_t parent_version,
   return Outcome::kRetry;
 }
 
-/// Moves the cursor to the first key >= *key, or, with `before`, to the last key < *key. A null key is past every key.
+/// Moves the cursor to the first key >= *key, or, if `before` is true, to the last key < *key. A null key is past every key.
 BTree::Outcome BTree::try_seek(const Bytes* key, bool before, Cursor* cursor) const {
   const BTreeNode* at = root_.load(std::memory_order_acquire);
   std::uint64_t version = at->begin_read();
@@ -239,7 +239,7 @@ void BTree::Cursor::seek_to_last() {
 void BTree::Cursor::seek_before(Bytes key) {
   while (tree_->try_seek(&key, true, this) == Outcome::kRetry) {
   }
-  at_ = at_ == 0 ? count_ : at_ - 1;  // at_ == 0: no key of this leaf is < key, so no key of the tree is (btree.h)
+  at_ = at_ == 0 ? count_ : at_ - 1;  // at_ == 0: no key of this leaf, and so no key of the tree, is < key (btree.h)
 }
 
 void BTree::Cursor::next() {

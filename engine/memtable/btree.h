@@ -12,8 +12,8 @@
 // the version has changed. A writer locks a node by making the version that it has read odd; if the version has changed, it
 // starts over. All fields are atomics, loaded with acquire and stored with release: a reader that sees a field of a later state
 // also sees the odd version. Nodes are never freed, and separators are keys of the tree. It follows:
-//   * A leaf whose lower separator is s contains s. So if the search for `key` goes only by separators < `key`, the leaf that it
-//     reaches has the last key before `key`.
+//   * A leaf whose lower separator is s contains s. So a search that descends by separators < `key` reaches the leaf that has the
+//     last key before `key`.
 //   * A cursor copies a leaf and reads the copy. The copied link leads to the leaf that follows the copied keys, even if the leaf
 //     is split later.
 #pragma once
@@ -41,7 +41,7 @@ class BTree {
   BTree(const BTree&) = delete;
   BTree& operator=(const BTree&) = delete;
 
-  /// Adds `node` and returns it; if the key has a node already, adds nothing and returns that node.
+  /// Adds `node` and returns it. If the tree already has a node for the key, adds nothing and returns that node.
   KeyNode* insert(KeyNode* node);
 
   /// A position in the tree: at a key, or past either end (node() is null). A cursor may or may not show keys that are added

@@ -100,11 +100,11 @@ struct alignas(64) BTreeNode {
     return lo;
   }
 
-  // --- writing: requires that the caller has locked the node, or that no other thread can reach it yet
+  // --- writing: the caller has locked the node, or no other thread can reach the node yet
   void insert_at(std::size_t at, KeyNode* node);
   /// Extends the common prefix if all keys share at least two bytes more.
   void extend_skip();
-  /// Shortens the common prefix to what `key` begins with, too.
+  /// Shortens the common prefix so that `key`, too, begins with it.
   void shrink_skip_for(Bytes key);
   /// Copies keys [from, size) to the start of the empty node `to`.
   void copy_tail(std::size_t from, BTreeNode* to) const;

@@ -1,5 +1,5 @@
-// Computes the fields of an entry that are known only once its batch has a place in the order of writes. These are its seq, and
-// its birth or delete key, which follow from the batch's time and the tree's stamp mode.
+// Computes the fields of an entry that are unknown until the commit gives the entry's batch a place in the order of writes: the
+// seq, and the birth or delete key, which follow from the batch's time and the tree's stamp mode.
 #pragma once
 
 #include <limits>
@@ -11,8 +11,8 @@ namespace ebbtide {
 /// Stands for the delete debt of an entry whose batch has no time yet; settle() replaces it by the time.
 inline constexpr Millis kUnbornDebt = std::numeric_limits<Millis>::max();
 
-/// The place of a batch in the order of writes. The memtable of a staged batch stores its entries as they were before the
-/// commit, and beside them one EntryPlace for all.
+/// The place of a batch in the order of writes. The memtable of a staged batch stores entries in their form before the commit,
+/// and one EntryPlace for all of them.
 struct EntryPlace {
   SeqNum first_seq = 0;  ///< seq of the batch's first operation; 0 = the entries already have their final form
   Millis time = 0;       ///< the batch's time
@@ -28,7 +28,7 @@ struct EntryPlace {
     if (entry->is_tombstone() || born_dead) {
       entry->kind = EntryKind::kTombstone;
       entry->delete_key = time;
-      entry->debt = 0;  // the tombstone's birth is the same
+      entry->debt = 0;  // not needed: the debt would have the time of the tombstone's birth
       entry->expiry = 0;
       entry->value = {};
       entry->shared = nullptr;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kKeysPerBucket = 4;
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio: the multiplier if no seed was set
 constexpr unsigned kMinLog2 = 3, kMaxLog2 = 26;
-constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // tables of so many bytes or more are mapped, not in the arena
+constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // tables of this size or more are mapped, not in the arena
 // Bytes of a node that are prefetched: the key, and a first version with a value of 100 bytes.
 constexpr std::size_t kNodeAhead = 192;
 // A table grows when one bucket in 16 has an overflow bucket, which is at about four keys a bucket.
@@ -151,7 +151,7 @@ void HashIndex::grow_if_full(Table table) {
   if (log2_of(table) == last_log2_ || generations_[number].overflows.load(std::memory_order_relaxed) <= buckets / kOverflowShare)
     return;
   if (table_.load(std::memory_order_acquire) != table || growing_.exchange(true, std::memory_order_acq_rel)) return;
-  // If another thread has grown the table meanwhile, `table` is no longer the current one.
+  // If another thread has grown the table in between, `table` is no longer the current table.
   const Table next = table_.load(std::memory_order_acquire) == table ? make_table(log2_of(table) + kGrowBits) : 0;
   if (next == 0) {
     growing_.store(false, std::memory_order_release);

@@ -9,14 +9,14 @@
 // More keys than expected make chains, not errors. Growing is incremental: each add() moves a few buckets, and no thread waits.
 //   1. While the table grows, keys are added to the new table. A reader that does not find its key there searches the old table,
 //      which keeps its keys.
-//   2. A writer that still uses the old table may add its key to a bucket that has already moved. So after adding, add() checks
-//      the current table again, and adds the key there, too, if the table has changed. When add() returns, the key is in the
-//      current table, or in a bucket of the old table that will be moved. Slots and `table_` are written and read in one total
-//      order (seq_cst). So either the move sees the slot, or the writer sees the new table.
+//   2. A writer that still uses the old table may add its key to a bucket that has already moved. So after adding a key, add()
+//      checks whether the current table has changed, and if so, adds the key to the new table, too. When add() returns, the key
+//      is in the current table, or in a bucket of the old table that will be moved. Slots and `table_` are written and read in
+//      one total order (seq_cst). So either the move sees the slot, or the writer sees the new table.
 //   3. A writer that finds its key's node adds a version to that node, calls no add(), and may then be acknowledged. So
 //      find_to_write() also checks the current table again, as in rule 2.
-// Readers are not counted, so old tables stay until the index is destroyed. All of them together take a seventh of the memory
-// of the last table.
+// Readers are not counted, so old tables stay until the index is destroyed. All old tables together take a seventh of the memory
+// of the current table.
 #pragma once
 
 #include <array>
@@ -42,17 +42,17 @@ class HashIndex {
 
   /// Returns the node of `key`, or null.
   [[nodiscard]] KeyNode* find(const LookupKey& key) const;
-  /// Like find(), for a writer that will add a version to the node: when this returns, every later find() finds the node.
+  /// Like find(), for a writer that will add a version to the node: every find() that begins after the return finds the node.
   [[nodiscard]] KeyNode* find_to_write(const LookupKey& key);
   /// Adds `node`, the node of `key`. Has no effect if the index already has this node. The index must not have another node of
   /// that key.
   void add(const LookupKey& key, KeyNode* node);
   /// Starts the memory load of the bucket (stage 0), or of the node that find() would read (stage 1). Stage 1 returns true if
-  /// there is such a node; stage 0 returns false.
+  /// find() would read a node; stage 0 returns false.
   bool prefetch(const LookupKey& key, int stage) const;
-  /// Bytes of the tables that are not in the arena.
+  /// Returns the bytes of the tables that are not in the arena.
   [[nodiscard]] std::size_t memory_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
-  /// Number of the bucket of a key with this hash in the current table.
+  /// Returns the number of the bucket, in the current table, of a key with this hash.
   [[nodiscard]] std::size_t bucket_number(std::uint64_t hash) const {
     const Table table = table_.load(std::memory_order_acquire);
     return static_cast<std::size_t>(bucket_of(table, hash) - bucket(table, 0));

@@ -1,7 +1,7 @@
 // Nodes in a memtable's arena: one for each key, with a chain of versions, newest first.
 //
-// Key nodes and versions are written completely before a release store publishes them. Afterwards only their links change. They
-// are never removed.
+// Key nodes and versions are written completely before a release store publishes them. After that only their links change. Nodes
+// and versions are never removed.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@
 
 namespace ebbtide {
 
-/// One version of a key. After this struct come the optional fields (expiry, delete debt), which most versions do not have,
-/// then the value or a pointer to it.
+/// One version of a key. In memory, optional fields (expiry, delete debt), which most versions do not have, follow this struct,
+/// and then the value or a pointer to the value.
 struct VersionNode {
   static constexpr std::uint8_t kFirst = 1, kHasExpiry = 2, kHasDebt = 4, kShared = 8, kElement = 16;
 
@@ -25,12 +25,12 @@ struct VersionNode {
   std::uint64_t seq_kind_flags;  // seq << 8 | kind << 6 | flags
   std::uint32_t value_bytes;     // length of the value; 0 if it is shared
 
-  static constexpr std::size_t kFieldsOffset = 28;  // optional fields begin where padding would be
+  static constexpr std::size_t kFieldsOffset = 28;  // optional fields begin in the struct's padding
 
   [[nodiscard]] SeqNum seq() const { return seq_kind_flags >> 8; }
   [[nodiscard]] std::uint8_t flags() const { return seq_kind_flags & 0x3f; }
 
-  /// The bytes that a version of `entry` takes, a multiple of 8.
+  /// Returns the bytes that a version of `entry` takes, a multiple of 8.
   static std::size_t bytes_for(const Entry& entry, bool shared) {
     const std::size_t value = shared ? sizeof(void*) : entry.value.size();
     return (kFieldsOffset + (entry.expiry != 0 ? 8 : 0) + (entry.debt != 0 ? 8 : 0) + value + 7) & ~std::size_t{7};
@@ -91,8 +91,8 @@ struct VersionNode {
   }
 };
 
-/// A key and the head of its chain of versions. In the same allocation follow the key's bytes and its first version, so a
-/// lookup of a key that was written once reads adjacent cache lines.
+/// A key and the head of its chain of versions. The key's bytes and its first version follow in the same allocation, so a lookup
+/// of a key that was written once reads adjacent cache lines.
 struct KeyNode {
   std::atomic<VersionNode*> newest;
   std::uint32_t key_bytes;
@@ -109,7 +109,7 @@ struct KeyNode {
     if (!key.empty()) std::memcpy(memory + kKeyOffset, key.data(), key.size());
     return node;
   }
-  static constexpr std::size_t kKeyOffset = 12;  // the key begins where padding would be
+  static constexpr std::size_t kKeyOffset = 12;  // the key begins in the struct's padding
 };
 
 }  // namespace ebbtide

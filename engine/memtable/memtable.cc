@@ -1,4 +1,4 @@
-// The order in which an insertion becomes visible.
+// The order in which an insertion becomes visible:
 //
 // A new key goes into the ordered index first, then into the hash index. The ordered index decides which node a key has, so two
 // writers that both did not find the key in the hash index use the same node. A node in the hash index is always in the ordered
@@ -31,7 +31,7 @@ std::size_t block_bytes(std::size_t expected_bytes) {
   return std::clamp<std::size_t>(expected_bytes / 32, std::size_t{4} << 10, std::size_t{2} << 20);
 }
 
-/// Lowers `value` to `candidate` if that is smaller. For both, 0 means "none".
+/// Lowers `value` to `candidate` if `candidate` is smaller. 0 means "none" for both.
 void lower(std::atomic<Millis>& value, Millis candidate) {
   if (candidate == 0) return;
   Millis now = value.load(std::memory_order_relaxed);
@@ -62,12 +62,12 @@ struct MemTable::Impl {
   static void add_version(KeyNode* node, VersionNode* version);
 
   Arena arena;
-  EntryPlace place;  // of a staged batch; constant once readers have the memtable
+  EntryPlace place;  // the place of a staged batch; constant once readers have the memtable
   HashIndex hash;
   BTree ordered;
   TombstoneSet ranges;
   RecordLog records;
-  // Every insertion writes these, so they are on other cache lines than the fields that readers need.
+  // Every insertion writes the following members, so they are on other cache lines than the members that readers need.
   alignas(64) std::atomic<KeptValue*> kept_values{nullptr};
   std::atomic<std::size_t> kept_bytes{0};
   std::atomic<std::size_t> charged_bytes{0};
@@ -151,7 +151,7 @@ void MemTable::insert_record(const Record& record) {
 void MemTable::set_place(const EntryPlace& place) {
   ASSERT(place.first_seq != 0 && impl_->place.first_seq == 0);
   impl_->place = place;
-  if (tombstones() != 0 || oldest_birth() != 0) lower(impl_->oldest_birth, place.time);  // until now, debts were kUnbornDebt
+  if (tombstones() != 0 || oldest_birth() != 0) lower(impl_->oldest_birth, place.time);  // replaces kUnbornDebt by the time
 }
 
 bool MemTable::get(const LookupKey& key, SeqNum view_seq, Entry* out) const {
@@ -199,9 +199,9 @@ bool MemTable::empty() const { return entries() == 0 && impl_->ranges.empty() &&
 
 namespace {
 
-/// Reads the ordered index key by key, and each key's chain version by version. A chain is linked from new to old only. So an
-/// iterator that moves backward collects the versions of a key once, when it enters the key; a long chain then costs linear
-/// time.
+/// Reads the ordered index key by key, and each key's chain version by version. A chain is linked only from newer to older
+/// versions. So an iterator that moves backward collects the versions of a key once, when it enters the key, and a long chain
+/// costs linear time.
 class MemTableIterator final : public InternalIterator {
  public:
   MemTableIterator(const BTree& index, const EntryPlace& place) : cursor_(&index), place_(place) {}
@@ -280,7 +280,7 @@ class MemTableIterator final : public InternalIterator {
   BTree::Cursor cursor_;
   const EntryPlace place_;
   const VersionNode* version_ = nullptr;
-  // If collected_: the versions of the current key that are newer than version_, newest first.
+  // If collected_ is true: the versions of the current key that are newer than version_, newest first.
   std::vector<const VersionNode*> newer_;
   bool collected_ = false;
 };

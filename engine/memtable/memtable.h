@@ -1,8 +1,8 @@
 // The newest part of a tree, in memory: an ordered index for iterators and flushes, a hash index for point reads.
 //
-// Both indexes lead to the same node of a key. Its versions are in a chain, newest first, so an overwrite costs one hash probe
-// and no ordered insertion. Nodes and versions are in an arena and never move. Values above kLargeValueBytes are shared, not
-// copied.
+// Both indexes lead to the same node of a key. The node has the key's versions in a chain, newest first, so an overwrite costs
+// one hash probe and no ordered insertion. Nodes and versions are in an arena and never move. Values above kLargeValueBytes are
+// shared, not copied.
 //
 // Threads: there may be any number of writers and readers at once. Point reads take no lock and never wait. An iterator may
 // wait while a writer changes the index node that the iterator needs (memtable/btree.h). Writers of the same key may insert in
@@ -43,36 +43,35 @@ class MemTable {
 
   /// For the memtable of a staged batch: sets the batch's place in the order of writes. insert() got entries with their
   /// operation's index as seq and the operation's stamp as delete key; readers see them as EntryPlace::settle() changes them.
-  /// Call it before any reader has the memtable; do not call insert() afterwards. Range tombstones and records are added later,
-  /// in their final form.
+  /// Call set_place() before any reader has the memtable; do not call insert() afterwards. Range tombstones and records are added
+  /// later, with their final seq and birth.
   void set_place(const EntryPlace& place);
 
-  /// Sets `out` to the newest version of `key` with seq <= view_seq; returns false if there is none. Range tombstones are not
-  /// applied.
+  /// Sets `out` to the newest version of `key` with seq <= view_seq; returns false if there is no such version. Ignores range
+  /// tombstones.
   bool get(const LookupKey& key, SeqNum view_seq, Entry* out) const;
   /// Starts the memory load of the hash bucket (stage 0), or of the node that the bucket leads to (stage 1). Stage 1 returns
   /// true if there is a node, which is most probably the key's.
   bool prefetch(const LookupKey& key, int stage) const;
 
   /// Finds the newest range tombstone with seq <= view_seq that covers `key`. Sets `out` to its seq and birth, or returns false
-  /// if there is none. Costs one load if there are no range tombstones.
+  /// if no range tombstone covers `key`. Costs one load if there are no range tombstones.
   bool newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const;
-  /// All range tombstones that the memtable has now, as a few sets that may overlap. Cheap even after an insertion. For
-  /// iterators.
+  /// Returns all present range tombstones, as a few sets that may overlap. Cheap even after an insertion. For iterators.
   [[nodiscard]] std::vector<SharedTombstones> range_tombstone_runs() const;
-  /// All range tombstones as one newly fragmented set; never null. O(n log n). For flushes.
+  /// Returns all range tombstones as one newly fragmented set; never null. O(n log n). For flushes.
   [[nodiscard]] SharedTombstones range_tombstones() const;
 
   /// The secondary range tombstones. They also cover entries of older memtables and tables.
   [[nodiscard]] const RecordLog& records() const;
 
-  /// Returns an iterator over all versions. It may or may not show insertions that happen while it is open. The memtable must
-  /// outlive it.
+  /// Returns an iterator over all versions. The iterator may or may not show insertions that happen while it is open. The
+  /// memtable must outlive the iterator.
   [[nodiscard]] std::unique_ptr<InternalIterator> new_iterator() const;
 
   /// Bytes of memory that the memtable takes: arena, index, shared values.
   [[nodiscard]] std::size_t memory_bytes() const;
-  /// The part of memory_bytes() in values that have a charge of their own (engine/charged_value.h).
+  /// Returns how many of memory_bytes() are values that own a charge to the memory account (engine/charged_value.h).
   [[nodiscard]] std::size_t charged_bytes() const;
   [[nodiscard]] std::uint64_t entries() const;
   [[nodiscard]] std::uint64_t tombstones() const;

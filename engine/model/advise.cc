@@ -66,7 +66,7 @@ TunerAdvice advice_of(const Advice& advice) {
   return out;
 }
 
-/// Returns the tuning that `settings` are. kUnsupported: the model has no formula for their policy.
+/// Returns the tuning that describes `settings`. kUnsupported: the model has no formula for their policy.
 Result<Tuning> checked_tuning(const TuneRequest& request, const TunerSettings& settings) {
   TRY(validate(settings.policy));
   TRY(check_system(request.system));

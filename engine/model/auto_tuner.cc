@@ -12,13 +12,14 @@
 namespace ebbtide {
 namespace {
 
-/// A question whose mix diverges less from the last one, in nats, and whose data differ by less than a part, has the same answer.
+/// A question gets the answer of the last question if its mix diverges from the last mix by less than kSameMix nats, and its data
+/// differ by a fraction of less than kSameData.
 constexpr double kSameMix = 0.002, kSameData = 0.02;
-/// The same for the numbers of deletes and the writes within a deadline, which differ much from window to window.
+/// Like kSameData, for the numbers of deletes and the writes within a deadline, which differ much from window to window.
 constexpr double kSameDeletes = 0.25;
 
-/// Filters of a fixed size have fewer bits per key as the data grow, which is no change of settings. Tiles do not count: `auto`
-/// changes them by itself.
+/// True if an operator has not changed the settings. Filters of a fixed size have fewer bits per key as the data grow, which is
+/// no change of settings. Tiles do not count, since `auto` changes them.
 bool same_settings(const TunerSettings& a, const TunerSettings& b) {
   return a.policy == b.policy && a.memtable_bytes == b.memtable_bytes &&
          std::abs(a.filter_bits_per_key - b.filter_bits_per_key) < kSameBits;
@@ -42,7 +43,7 @@ double divergence_between(const OperationFigures& a, const OperationFigures& b) 
   return kl_divergence(with_smallest_share(per_operation(a)), with_smallest_share(per_operation(b)));
 }
 
-/// Returns the most that an operation may cost more with `settings` than with `base`: that of the worst kind of operation.
+/// Returns the largest difference, over all kinds of operation, between its cost with `settings` and its cost with `base`.
 double largest_loss(const TunerAdvice& settings, const TunerAdvice& base) {
   const PerOperation ours = per_operation(settings.costs), theirs = per_operation(base.costs);
   double most = 0;
@@ -78,7 +79,7 @@ double AutoTuner::room(Millis now) const {
   return base_pages_ + kMostLoss * whole - own_;
 }
 
-// The way back does not wait for the rules once the ledger has no more than it needs.
+// True if the change back to the base is due at once: the ledger has only room for this change left, and the base is better.
 bool AutoTuner::must_return(Millis now, double loss, double needed) const { return !at_base_ && loss > 0 && room(now) < needed; }
 
 void AutoTuner::applied(Millis now) {
@@ -95,7 +96,7 @@ AutoTuner::Decision AutoTuner::end_window(Millis start, Millis now, const Worklo
   const TunerSettings settings = settings_now(workload);
   if (!settings_ || (!adopt_ && !same_settings(settings, *settings_))) start_again(settings, start);
   settings_ = settings;
-  base_.pages_per_tile = settings.pages_per_tile;  // the way back leaves tiles as they are
+  base_.pages_per_tile = settings.pages_per_tile;  // a change back to the base leaves tiles as they are
   adopt_ = false;
   waiting_ += counts;
   if (!waiting_since_) waiting_since_ = start;
@@ -144,7 +145,7 @@ AutoTuner::Decision AutoTuner::end_window(Millis start, Millis now, const Worklo
     return out;
   }
   candidate_->regret = std::max(0.0, candidate_->regret + (out.cost_now - candidate_->advice.mean_cost) * operations);
-  // Both changes are possible: best_for() gives layouts with formulas, and the base has one, too.
+  // change_cost() cannot fail: the model has formulas for the layouts that best_for() returns, and for the base.
   const TunerSettings chosen = settings_of(candidate_->advice);
   last_change_cost_ = change_cost(at_mix, settings, chosen).value();
   last_reserve_ = candidate_->is_base
@@ -154,8 +155,8 @@ AutoTuner::Decision AutoTuner::end_window(Millis start, Millis now, const Worklo
   return out;
 }
 
-// The candidate of the last window stays if it is nearly as good as the best settings for this one. Otherwise settings would
-// follow every small move of the mix, and no advice would be given twice.
+// Chooses the candidate. The candidate of the last window stays if it is nearly as good as the best settings for this window.
+// Otherwise the advice would follow every small move of the mix, and no candidate would be the best for two windows.
 void AutoTuner::choose(const TunerQuestion& at_mix, TunerAdvice best, const TunerAdvice& base) {
   const std::uint32_t tiles = best.pages_per_tile;
   auto costs = costs_under(at_mix, settings_of(best));

@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kLn2Squared = 0.480453013918201424667;
 
-/// True if the layout merges levels as a whole. Endure's leveling and 1-leveling do so; the engine's move files one by one.
+/// True if the layout merges whole levels. Endure's leveling and 1-leveling do; the engine's policies of these names move files
+/// one by one.
 bool whole_levels(const Tuning& tuning, Equations equations) {
   switch (tuning.layout) {
     case Layout::kLeveling:
@@ -178,8 +179,9 @@ class Model {
     });
   }
 
-  /// Computes p_i = min(1, mu n_i / (a_i h K_i)) (filter/monkey.h) exactly. A level whose p_i is 1 or more is left out, and mu is
-  /// computed again, until no p_i is above 1. Leaving out a level raises mu, so the level stays out.
+  /// Computes p_i = min(1, mu n_i / (a_i h K_i)) (filter/monkey.h) exactly. A level whose p_i is 1 or more gets no filter, and mu
+  /// is computed again without the level, until no p_i is above 1. This raises mu, so a level without a filter never needs one
+  /// later.
   void allocate_ideal() {
     std::array<bool, kMostLevels + 1> out{};
     const auto weight = [&](const LevelCost& level, std::size_t i) { return arrivals_[i] * t_.tile_pages * level.runs; };
@@ -206,7 +208,7 @@ class Model {
   void set_costs() {
     const double per_page = s_.entries_per_page(), h = t_.tile_pages;
     PerOperation& costs = out_.costs;
-    double all = 0, before = 0, range = 0;  // `before`: false positives of the levels before this level
+    double all = 0, before = 0, range = 0;  // `before`: sum of the false positives of earlier levels
     each([&](const LevelCost& level, int) { all += level.entries; });
     each([&](const LevelCost& level, int) {
       const double wrong = h * level.false_positive_rate * level.miss_ratio;

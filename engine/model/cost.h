@@ -47,9 +47,9 @@ namespace ebbtide {
 enum class Equations : std::uint8_t { kEngine, kPaper, kPaperRelaxed };
 
 /// Bytes of the next level that are rewritten per byte moved down file by file, divided by the ratio of the two levels'
-/// capacities. Files are taken in turn or by least overlap, so from the key range that has gathered most data since it was last
-/// emptied. If that range is twice as full as the average, the value is 1/2. Measured with ebbtide-simulate for T = 4 to 10 and
-/// 500 to 8,000 flushes: 0.3 to 0.45.
+/// capacities. Policies take files in turn or by least overlap, so from the key range that has gathered most data since files
+/// were last taken from it. If that range is twice as full as the average, the value is 1/2. Measured with ebbtide-simulate for T
+/// = 4 to 10 and 500 to 8,000 flushes: 0.3 to 0.45.
 inline constexpr double kOverlap = 0.4;
 
 struct LevelCost {
@@ -58,7 +58,7 @@ struct LevelCost {
   double bits_per_entry = 0;       ///< filter bits per entry of the level
   double false_positive_rate = 1;  ///< f_i of each run
   double writes = 0;               ///< A_i
-  double miss_ratio = 1;           ///< u_i, see the top of the file
+  double miss_ratio = 1;           ///< u_i: fraction of the page reads at the level that miss the block cache
 };
 
 /// The largest number of levels: a tree of 62 levels holds at least 2^60 buffers.
@@ -72,7 +72,7 @@ struct CostReport {
   double write_amplification = 0;  ///< sum of A_i
   /// Most bytes that one merge writes: a whole level, or, file by file, a file and the files that it overlaps.
   double longest_merge_bytes = 0;
-  double transient_space = 1;                      ///< bytes on disk during that merge / bytes of the data
+  double transient_space = 1;                      ///< bytes on disk during the longest merge / bytes of the data
   std::array<LevelCost, kMostLevels + 1> level{};  ///< by level, from level `first_level` on
   int levels = 0;                                  ///< number of used elements of `level`
   int first_level = 1;                             ///< number of the level in level[0]: 0 if the layout has a level 0, else 1

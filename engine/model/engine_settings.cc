@@ -13,7 +13,7 @@ namespace ebbtide {
 namespace {
 
 constexpr int kNamedLevels = 8;         // the parameters runs_0 to runs_7 of klsm
-constexpr double kMostFilterBits = 32;  // of TreeSettings::filter_bits_per_key
+constexpr double kMostFilterBits = 32;  // largest value of TreeSettings::filter_bits_per_key
 
 /// Returns klsm with K_i = runs[i], the first level first. The last value holds for all deeper levels.
 PolicySettings klsm(double size_ratio, const std::vector<double>& runs) {

@@ -25,7 +25,7 @@ double write_per_level(const System& s, bool tiering, double t) {
   return (t - 1) / (tiering ? t : 2) * (1 + s.write_asymmetry) / s.entries_per_page();
 }
 
-/// Returns the T >= 2 with T^(L+1) / (T - 1) = ratio, or none if `ratio` is too small for `levels` levels even with T = 2.
+/// Returns the T >= 2 with T^(L+1) / (T - 1) = ratio; no value if `ratio` is too small for `levels` levels even with T = 2.
 std::optional<double> ratio_for_levels(double ratio, int levels) {
   const auto log_size = [&](double t) { return (levels + 1) * std::log(t) - std::log(t - 1); };
   if (log_size(2) > std::log(ratio)) return std::nullopt;
@@ -52,7 +52,7 @@ Result<double> most_filter_bits(const System& system, const PerOperation& mix) {
   return most;
 }
 
-/// `any`: there were designs, within the bounds or not.
+/// Returns `best`, or the error that says why there is none. `any`: true if designs existed, within the bounds or not.
 Result<MonkeyDesign> found(const std::optional<MonkeyDesign>& best, bool any) {
   if (!any) return Status::invalid_argument("the data fits into the memory, so there is nothing to design");
   if (!best) return Status::invalid_argument("no design keeps the bounds");

@@ -9,10 +9,10 @@
 //
 // Algorithm 1 goes through L = 1, 2, ... and sets T = N^(1/L). The T that the algorithm means makes N E / M_buf a full tree of L
 // levels: T^(L+1) / (T - 1) = N E / M_buf. This T depends on the buffer, so this file searches T and the memory together.
-// Algorithm 5 divides the memory for a given T by Newton's method; monkey_navigation() goes through whole T with it. Its Eq. 25
-// holds if all levels have filters (above M_threshold, Eq. 8); below that memory, monkey_design() searches the division with the
-// lowest true cost, while Algorithm 5 misses it. Eq. 10 counts (T - 1) / 2
-// and (T - 1) / T merges per level, unlike Endure's Eq. 9. Where Eqs. 38 and 42 differ, Eq. 42 is right.
+// Algorithm 5 divides the memory for a given T by Newton's method; monkey_navigation() uses it for each whole T. Eq. 25, which
+// Algorithm 5 minimises, holds if all levels have filters (above M_threshold, Eq. 8). With less memory Algorithm 5 misses the
+// division with the lowest true cost, which monkey_design() searches for. Eq. 10 counts (T - 1) / 2 and (T - 1) / T merges per
+// level, unlike Endure's Eq. 9. Where Eqs. 38 and 42 differ, Eq. 42 is right.
 //
 // tuner.h searches more layouts; this file serves comparisons with the paper.
 //
@@ -30,7 +30,7 @@ namespace ebbtide {
 struct MonkeyDesign {
   bool tiering = false;
   double size_ratio = 2;                    ///< T
-  double levels = 1;                        ///< L; from monkey_costs() not a whole number
+  double levels = 1;                        ///< L; monkey_costs() does not round it
   double filter_bits = 0, buffer_bits = 0;  ///< M_filt, M_buf
   double point_read = 0;                    ///< Z (Eqs. 19 and 20): page reads of an average point read of the mix
   double range = 0;                         ///< Q (Eq. 11)
@@ -44,8 +44,8 @@ struct MonkeyBounds {
   double write = std::numeric_limits<double>::infinity();
 };
 
-/// Returns the costs of a given design. Of `system`, it uses the entries, sizes, memory, write_asymmetry (the paper's phi) and
-/// range_selectivity. `size_ratio` is at least 2.
+/// Returns the costs of a given design. Uses these fields of `system`: entries, sizes, memory, write_asymmetry (the paper's phi)
+/// and range_selectivity. `size_ratio` is at least 2.
 MonkeyDesign monkey_costs(const System& system, const PerOperation& mix, bool tiering, double size_ratio, double filter_bits);
 
 /// Algorithm 5: returns the bits of system.memory_bits for filters at which Eq. 25 is smallest; at least a page is left for the

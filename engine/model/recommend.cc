@@ -1,7 +1,8 @@
 // Advice for one database from its history and its tree (engine/tuner.h).
 //
-// A change of settings is advised only if it pays. Its cost is that of the merges that bring the tree into its new shape; its gain is
-// the difference of the costs of an operation, times the operations of a day. The nominal tuning is judged at the mean workload. The robust tuning is judged at the worst workload of each tuning, since it is chosen for that one.
+// A change of settings is advised only if it pays. Its cost is the cost of the merges that bring the tree into its new shape. Its
+// gain is the difference of the costs of an operation, times the operations of a day. The nominal tuning is judged at the mean
+// workload. The robust tuning is judged at the worst workload of each tuning, since it is chosen for the worst workload.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -20,8 +21,9 @@
 namespace ebbtide {
 namespace {
 
-/// The settings are chosen for this many times the data, and all costs are those of the data now. The cheapest settings for the
-/// data now fill their last level exactly: a little more data, or a memtable rounded to whole KiB, adds a level.
+/// Settings are chosen for kGrowth times the present data, but costs are computed for the present data. The cheapest settings for
+/// the present data would fill their last level exactly: a little more data, or a memtable rounded to whole KiB, would add a
+/// level.
 constexpr double kGrowth = 1.1;
 
 /// Returns the counts of the newest windows that have kSmallestWindow operations together.
@@ -36,7 +38,7 @@ double part(std::uint64_t of, std::uint64_t all) {
   return all == 0 ? 0 : std::min(1.0, static_cast<double>(of) / static_cast<double>(all));
 }
 
-/// Fills in the deletes; `question` has the mix already.
+/// Sets the fields of `question` about deletes; its mix must be set already.
 void describe_deletes(const Workload& workload, const WorkloadSummary& summary, TunerQuestion* question) {
   const OperationCounts& total = summary.total;
   question->delete_share = part(total.deletes, total.writes);
@@ -46,7 +48,7 @@ void describe_deletes(const Workload& workload, const WorkloadSummary& summary, 
   if (workload.entries_per_file >= 1) question->entries_per_file = workload.entries_per_file;
 }
 
-/// Fills in the inputs of the model.
+/// Sets out->question, the inputs of the model.
 void describe(const Workload& workload, const RecommendOptions& options, Recommendation* out) {
   const WorkloadSummary& summary = out->summary;
   TunerQuestion& q = out->question;
@@ -67,8 +69,8 @@ void describe(const Workload& workload, const RecommendOptions& options, Recomme
   q.pages_per_tile = out->settings.pages_per_tile;
 }
 
-/// Returns the tiles of the advised settings. If there are deletes by stamp, and `auto` (deletes/tile_size.h) has measured a better
-/// size than today's, that is `auto`. Otherwise today's tiles stay: without such deletes there is nothing to measure.
+/// Returns the tiles of the advised settings. Returns `auto` (deletes/tile_size.h) if there are deletes by stamp, and `auto` has
+/// measured a better size than the present one. Otherwise returns the present tiles: only deletes by stamp are measured.
 Recommendation::Tiles advised_tiles(const Workload& workload, const WorkloadSummary& summary) {
   const bool follows = summary.total.stamp_deletes != 0 && workload.settings.pages_per_tile != 0 &&
                        workload.measured_pages_per_tile != workload.pages_per_tile;
@@ -92,7 +94,8 @@ std::string why_none(const Workload& workload, const RecommendOptions& options, 
   return "";
 }
 
-/// `before` and `after`: cost of an operation under today's settings and under the advice. `at`: the workload of these costs.
+/// Sets the savings and the verdict of `proposal`. `before` and `after`: cost of an operation under the present settings and
+/// under the advice. `at`: text that names the workload of these costs.
 void judge(const Recommendation& all, double before, double after, const std::string& at, Proposal* proposal) {
   proposal->saved_per_day = (before - after) * all.summary.operations_per_day;
   const std::string costs = "an operation costs " + short_text(after) + " page reads instead of " + short_text(before) + " " + at;
@@ -109,8 +112,8 @@ void judge(const Recommendation& all, double before, double after, const std::st
   }
 }
 
-/// Returns costs_under(), with mean_cost at the workload itself, and worst_cost within rho. With rho above 0, costs_under() raises
-/// small shares for both.
+/// Returns costs_under(), but with mean_cost at the unchanged workload. If rho is above 0, costs_under() itself raises small
+/// shares for both mean_cost and worst_cost.
 Result<TunerAdvice> compared_costs(const TunerQuestion& question, const TunerSettings& settings) {
   TunerQuestion at_mean = question;
   at_mean.rho = 0;
@@ -166,7 +169,7 @@ WorkloadSummary summarize(std::span<const WorkloadWindow> windows) {
   if (out.total.ranges != 0)
     out.entries_per_range = static_cast<double>(out.total.range_entries) / static_cast<double>(out.total.ranges);
   const Millis span = windows.back().start + windows.back().length - windows.front().start;
-  // A minute at least: the rate of the first seconds says little.
+  // Counts the history as at least a minute long, since the rate of the first seconds is mostly chance.
   out.operations_per_day =
       static_cast<double>(out.total.total()) * kMillisPerDay / static_cast<double>(std::max<Millis>(span, 60'000));
   const auto found = uncertainty_from_history(counts);

@@ -20,7 +20,7 @@ namespace ebbtide {
 
 struct WorstCase {
   double cost = 0;     ///< largest mean cost in the ball
-  PerOperation mix{};  ///< a mix with this cost
+  PerOperation mix{};  ///< a mix in the ball with the mean cost `cost`
   /// The dual variable: infinite if rho = 0, and 0 if the ball contains a mix of only the most expensive operations.
   double lambda = 0;
 };

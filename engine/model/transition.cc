@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-/// A level of a full tree, or one that holds nothing.
+/// The entries and runs of a level of a full tree; both are 0 for an empty level.
 struct Held {
   double entries = 0, runs = 0;
 };
@@ -33,7 +33,7 @@ double entries_moved(const System& system, const Tuning& from, const Tuning& to)
     const double holds = !exists ? 0 : level < last_after ? may.entries : std::numeric_limits<double>::infinity();
     const double runs = exists ? std::max(1.0, may.runs) : std::numeric_limits<double>::infinity();
     const bool too_many = has.entries > 0 && has.runs > runs + 1e-9;
-    const bool joined = arriving > 0 && runs < 1.5;  // what arrives is merged with the level's only run
+    const bool joined = arriving > 0 && runs < 1.5;  // arriving entries are merged with the level's only run
     moved += arriving + (too_many || joined ? has.entries : 0);
     const double here = has.entries + arriving;
     arriving = std::max(0.0, here - holds);

@@ -1,8 +1,8 @@
 // The cost of a change of tuning: the merges that bring a full tree of the old tuning into the shape of the new one.
 //
 // From the top level down: a level that has more runs than the new tuning allows is merged; entries above the new capacity of a
-// level move to the next one. A level with one run is rewritten together with what moves into it; a level with several runs takes
-// it as another run. Levels below the last one of the new tuning stay where they are.
+// level move to the next level. A level with one run is rewritten together with entries that move into it; in a level with
+// several runs, such entries become another run. Levels below the last level of the new tuning stay where they are.
 //
 // Pure functions on values; any thread may call them.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// Returns the number of entries that these merges write. check_system() and check_tuning() must accept the arguments.
+/// Returns the number of entries that the merges of a change write. check_system() and check_tuning() must accept the arguments.
 double entries_moved(const System& system, const Tuning& from, const Tuning& to);
 
 /// Returns the cost in page reads of reading and writing `entries` in merges (Eq. 9's factor).

@@ -15,8 +15,8 @@ namespace {
 constexpr double kOutside = 1e12;
 // Number of points in a range of the buffer: of equally spaced points, and of points of the golden-section search.
 constexpr int kCoarse = 6, kFine = 24;
-/// A range is not refined if its best coarse point costs more than this many times the best cost so far. Within a range the cost
-/// is smooth.
+/// A range is not refined if its best coarse point costs more than kHopeless times the best cost so far: within a range the cost
+/// is smooth, so a finer search cannot gain that much.
 constexpr double kHopeless = 1.1;
 // Smallest share of the memory for the buffer, once a tuning within the limits is found.
 constexpr double kSmallestShareOfMemory = 1e-3;
@@ -194,7 +194,7 @@ class LayoutSearch {
     }
   }
 
-  /// Moves one K while the score falls, by steps that double. Returns true if K has changed.
+  /// Changes one K as long as the score falls, by steps that double. Returns true if K has changed.
   bool step_one(std::size_t i, Candidate* best) {
     bool moved = false;
     const auto last = static_cast<std::ptrdiff_t>(choices_.size()) - 1;
@@ -222,7 +222,7 @@ class LayoutSearch {
   const System& s_;
   double best_ = std::numeric_limits<double>::infinity();
   std::vector<double> choices_;      // values of K for the current T, ascending
-  double choices_for_ = 0;           // this T
+  double choices_for_ = 0;           // the T to which choices_ belongs
   std::vector<std::size_t> chosen_;  // index into choices_, by group of levels
 };
 

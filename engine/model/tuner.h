@@ -1,12 +1,11 @@
 // Finds the tuning with the lowest cost for an expected mix (nominal tuning), or with the lowest worst cost over all mixes within
 // rho of the expected mix (robust tuning; Huynh et al., Endure, Problems 1 and 2). rho = 0 is nominal tuning.
 //
-// The search tries every layout, size ratio T, scaling ratio c and tile size h, since there are few; of the T above
-// kEachSizeRatio it tries some. For each combination it
-// tries each number of levels L. L fixes a range of the buffer in which the cost has no jumps, and a golden-section search finds
-// the best division of the memory in that range. The numbers of runs K_i are found by steps in one K at a time: the costs and
-// their worst case are convex in each K_i. A general solver for continuous variables would still have to be started for each L,
-// and its T and K_i would have to be rounded.
+// The search tries every layout, size ratio T (some of those above kEachSizeRatio), scaling ratio c and tile size h, since there
+// are few. For each combination it tries each number of levels L. L fixes a range of the buffer in which the cost has no jumps,
+// and a golden-section search finds the best division of the memory in that range. The numbers of runs K_i are found by steps in
+// one K at a time: the costs and their worst case are convex in each K_i. A general solver for continuous variables would still
+// have to be started for each L, and its T and K_i would have to be rounded.
 //
 // The search uses the ideal filter curve. If the system has the engine's filter curve, the search then compares its best
 // candidates with the engine's allocator.
@@ -26,16 +25,16 @@ namespace ebbtide {
 
 /// Bounds that a tuning must keep; infinite = no bound.
 struct Limits {
-  double transient_space = std::numeric_limits<double>::infinity();      ///< see CostReport; 1 or more
-  double longest_merge_bytes = std::numeric_limits<double>::infinity();  ///< see CostReport
-  double point_read = std::numeric_limits<double>::infinity();           ///< page reads, for an empty read and for a read
+  double transient_space = std::numeric_limits<double>::infinity();      ///< of CostReport::transient_space; 1 or more
+  double longest_merge_bytes = std::numeric_limits<double>::infinity();  ///< of CostReport::longest_merge_bytes
+  double point_read = std::numeric_limits<double>::infinity();           ///< page reads of an empty read, and of a read
   double write = std::numeric_limits<double>::infinity();                ///< page reads of a write
 };
 
 /// The largest T that a search takes. The engine's policies take none above it.
 inline constexpr int kLargestSizeRatio = 1024;
-/// The search tries each T up to this one. Of larger ones it tries one in every twentieth, and then those beside the best: costs
-/// change by less than a percent between them.
+/// The search tries each T up to this one. Of larger T it first tries values about a twentieth apart, between which costs change
+/// by less than a percent, and then the neighbours of the best value.
 inline constexpr int kEachSizeRatio = 100;
 
 struct TuneRequest {
@@ -46,10 +45,10 @@ struct TuneRequest {
   std::vector<Layout> layouts = {std::begin(kLayouts), std::end(kLayouts)};
   int size_ratio_min = 2, size_ratio_max = 100;                         ///< T, 2 to kLargestSizeRatio; Endure searches 2 to 100
   std::optional<double> tile_pages;                                     ///< if set, h is fixed
-  std::vector<double> scaling_ratios = {0.4, 0.5, 0.6, 0.7, 0.8, 0.9};  ///< c of Garnering
+  std::vector<double> scaling_ratios = {0.4, 0.5, 0.6, 0.7, 0.8, 0.9};  ///< values of c to try for Garnering
   int level0_runs = 4;                                                  ///< R: runs of level 0
-  double smallest_buffer_bits = 8.0 * 1024 * 1024;                      ///< above 0
-  std::optional<double> filter_bits, buffer_bits;  ///< both or neither: if set, they are fixed, and system.memory_bits is ignored
+  double smallest_buffer_bits = 8.0 * 1024 * 1024;                      ///< smallest m_buf to try, above 0
+  std::optional<double> filter_bits, buffer_bits;  ///< set both or neither; if set, they are fixed, and memory_bits is ignored
   Limits limits;
 };
 

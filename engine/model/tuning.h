@@ -27,14 +27,14 @@ inline constexpr Layout kLayouts[] = {Layout::kLeveling, Layout::kTiering, Layou
 std::string_view layout_name(Layout layout);
 std::optional<Layout> parse_layout(std::string_view name);
 
-/// The cost of deletes beyond that of other writes. All zero: deletes cost no more than other writes.
+/// The inputs for the costs that deletes have in addition to the costs of writes. With the defaults these costs are 0.
 struct DeleteWork {
   /// Fraction of writes that are deletes, 0 to 1.
   double share = 0;
   /// Writes within one delete deadline; 0 = no deadline. Deletes must have reached the last level by the deadline (Lethe, section
   /// 4.1).
   double writes_per_deadline = 0;
-  double entries_per_file = 65536;  ///< at least 1; one delete makes a merge rewrite a whole file
+  double entries_per_file = 65536;  ///< entries of a file, at least 1: one delete makes a merge rewrite a whole file
   /// Secondary range deletes per operation of the mix. Each reads and writes N / (B h) pages (Lethe, Eq. 1).
   double secondary_per_operation = 0;
 };
@@ -43,7 +43,7 @@ struct System {
   double entries = 0;            ///< N, at least 1
   double entry_bytes = 0;        ///< E, above 0
   double page_bytes = 4096;      ///< a page holds B = page_bytes / entry_bytes entries
-  double memory_bits = 0;        ///< m, for buffer and filters together
+  double memory_bits = 0;        ///< m: memory of buffer and filters together
   double write_asymmetry = 1;    ///< f_a: cost of writing a page / cost of reading it
   double sequential_cost = 1;    ///< f_seq: cost of a page in a sequential access / cost in a random access
   double range_selectivity = 0;  ///< S_RQ: fraction of all entries that a range read returns
@@ -66,7 +66,7 @@ struct Tuning {
   double filter_bits = 0;  ///< m_filt, bits of all filters together
   double buffer_bits = 0;  ///< m_buf, above 0
   /// kFluid: K of the levels before L, then K of level L. kKlsm: K_i from level 1 on; the last value holds for all deeper levels.
-  /// Other layouts ignore it.
+  /// Other layouts ignore `runs`.
   std::vector<double> runs;
   double scaling_ratio = 1;  ///< c of kGarnering, in (0, 1]
   int level0_runs = 4;       ///< R of kOneLeveling and kGarnering, at least 1

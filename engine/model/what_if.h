@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// The fields that change; the others stay.
+/// New values for fields of the system, and for the mix; fields without a value stay as they are.
 struct Change {
   std::optional<double> memory_bits;  ///< filters and buffer keep their shares of the memory
   std::optional<double> entries, entry_bytes, page_bytes;
@@ -20,15 +20,15 @@ struct Change {
 };
 
 struct WhatIf {
-  Advice before, after;           ///< the same layout, T and runs
+  Advice before, after;           ///< the given layout, T and runs, before and after the change
   std::optional<Advice> retuned;  ///< the best tuning after the change; not set if no tuning keeps the limits
 };
 
 /// Returns the request after the change. If filter and buffer memory are fixed, they change in proportion to the memory.
 TuneRequest changed(const TuneRequest& request, const Change& change);
 
-/// Returns the costs of `tuning` before and after `change`, and those of the best tuning after it. kInvalidArgument: the request,
-/// the tuning or the changed request is wrong.
+/// Returns the costs of `tuning` before and after `change`, and the best tuning after the change with its costs.
+/// kInvalidArgument: the request, the tuning or the changed request is wrong.
 Result<WhatIf> what_if(const TuneRequest& request, const Tuning& tuning, const Change& change);
 
 }  // namespace ebbtide

@@ -22,7 +22,7 @@ void add_to(PerOperation* sum, const PerOperation& values) {
   for (std::size_t i = 0; i < kOperations; ++i) (*sum)[i] += values[i];
 }
 
-/// Merges neighbouring windows to windows of at least kSmallestWindow operations each.
+/// Merges adjacent windows into windows of at least kSmallestWindow operations each.
 std::vector<PerOperation> merged_windows(std::span<const PerOperation> windows) {
   std::vector<PerOperation> merged;
   PerOperation open{};
@@ -132,7 +132,7 @@ Result<Uncertainty> uncertainty_from_ranges(const PerOperation& low, const PerOp
     return Status::invalid_argument("no mix lies within the ranges: the low ends sum to " + number_text(sum_of(low)) +
                                     ", the high ends to " + number_text(sum_of(high)));
   Uncertainty found{with_smallest_share(mix_of_counts(middle)), 0};
-  // In a corner all shares but one are at an end of their range; the remaining share is the rest to 1.
+  // In a corner all shares but one are at an end of their range; the last share is 1 minus the sum of the others.
   for (std::size_t rest = 0; rest < kOperations; ++rest) {
     for (unsigned ends = 0; ends < 1U << kOperations; ++ends) {
       PerOperation corner{};

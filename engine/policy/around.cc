@@ -29,8 +29,8 @@ struct Layer {
   bool busy = false;
 };
 
-/// Returns the runs' files in a frozen range that are newer than all its quarantined files, newest first. Returns an empty list
-/// if one of these files still has to be cut.
+/// Returns, run by run, the files in a frozen range that are newer than all quarantined files of the range, newest first. Returns
+/// an empty list if one of these files must be cut first.
 std::vector<Layer> layers_above(const TreeShape& shape, const KeyRange& frozen) {
   std::vector<Layer> layers;
   for (const RunShape& run : shape.runs) {

@@ -12,12 +12,13 @@
 namespace ebbtide {
 namespace {
 
-/// While disk space is short, plans are made for so many expired files, and the best plan is taken. A plan takes microseconds.
+/// While disk space is short, plans are made for at most kMostTried expired files, and the best plan is taken. Making a plan
+/// takes microseconds.
 constexpr std::size_t kMostTried = 64;
 
 constexpr std::uint64_t kPartsOfSplit = 4;
-/// Returns the smallest size, in bytes, of the parts into which a file may be split. Beside its data a file takes some 8 KiB,
-/// for metadata and unused ends of blocks. So the smallest files need an eighth more space than their data.
+/// Returns the smallest size, in bytes, of the parts into which a file may be split. In addition to its data a file takes some 8
+/// KiB, for metadata and unused ends of blocks. So the smallest files need an eighth more space than their data.
 std::uint64_t smallest_part(std::uint64_t file_bytes) {
   return std::max(file_bytes / 64, std::min(std::uint64_t{64} << 10, file_bytes));
 }
@@ -64,11 +65,11 @@ class Fade {
   void add_expired(std::size_t run, const FileShapes::Chunk& chunk, std::vector<ExpiredFile>* expired) const {
     const int level = shape_.runs[run].level;
     for (const FileShape& file : chunk.items) {
-      // Every plan for a file takes the file itself, so none is possible for a busy one. This saves the work below during a
-      // merge of a thousand runs.
+      // Every plan for a file takes the file itself, so no plan is possible for a busy file. Skipping it saves the work below
+      // during a merge of a thousand runs.
       if (file.busy) continue;
-      // A bottommost file expires later than other files. So a file that is not expired even if an older run overlaps it needs no
-      // search for such a run.
+      // A bottommost file expires later than other files. So the search for older runs is needed only if the file would be
+      // expired with an older run below it.
       if (!due_.is_expired(file, level)) continue;
       const bool final = is_final_in(shape_, run, file.range());
       if (due_.is_expired(file, level, final)) expired->push_back({run, &file, final});
@@ -114,8 +115,8 @@ class Fade {
 
   [[nodiscard]] bool fits(std::uint64_t bytes) const { return space_of(bytes) <= context_.room; }
   [[nodiscard]] bool fits(const Proposal& proposal) const { return fits(proposal.reserved.bytes); }
-  /// Returns true if `a` is better than `b` while disk space is short. A plan that fits is better; of two such plans, or two
-  /// others, a plan for a late file; of equal ones, the smaller plan.
+  /// Returns true if `a` is better than `b` while disk space is short. A plan that fits is better than a plan that does not fit.
+  /// If both or neither fit, a plan for a late file is better; otherwise the smaller plan.
   [[nodiscard]] bool is_better(const Proposal& a, const Proposal& b) const {
     if (fits(a) != fits(b)) return fits(a);
     if (a.plan.urgent != b.plan.urgent) return a.plan.urgent;
@@ -137,26 +138,26 @@ class Fade {
       if (std::none_of(slice->inputs.begin(), slice->inputs.end(), [&](const PlanInput& in) { return in.run == run.id; }))
         continue;
       for (const FileShape& file : files_in(run, slice->range)) {
-        target = {run.id, &file};  // the last assignment counts: the target is in the oldest run
+        target = {run.id, &file};  // the target is in the oldest run, which this loop visits last
         const bool is_inside = hull(slice->range, file.range()) == slice->range;
         (is_inside ? inside : straddling) += file.bytes;
         if (!is_inside && (straddler.file == nullptr || straddler.file->bytes < file.bytes)) straddler = {run.id, &file};
       }
     }
-    // After a split of the target, the slice of each part has fewer of the files inside. After a split of a straddler, its part
-    // reaches less beyond the slice.
+    // A split of the target makes the next slice smaller by the files inside the target's range. A split of the straddler makes
+    // the next slice smaller by what the straddler has beyond the slice.
     if (inside < straddling) std::swap(target, straddler);
     if (!split(target, &plan)) split(straddler, &plan);
     return plan;
   }
-  /// Replaces the plan by a rewrite of the file in parts. Returns false if the file cannot be split, or does not fit itself.
-  /// Makes few parts, since each file needs space beside its data; the part in the next slice may be split again.
+  /// Replaces the plan by a rewrite of the file in parts. Returns false if the file cannot be split, or is itself larger than the
+  /// room. Makes few parts, since each file needs more space than its data; the part in the next slice may be split again.
   bool split(const RunFile& in, Plan* plan) const {
     if (in.file == nullptr || !fits(in.file->bytes)) return false;
     const FileShape& file = *in.file;
     const std::uint64_t most = file.bytes / std::max<std::uint64_t>(smallest_part(shape_.file_bytes), 1);
     const std::uint64_t parts = std::min({kPartsOfSplit, most, file.entries});
-    // Only entries are counted towards the size of a new file, so a file of range tombstones would not be cut.
+    // Only entries count towards the size of a new file, so a rewrite would not cut a file that has mostly range tombstones.
     if (parts < 2 || file.range_tombstones > file.entries) return false;
     plan->action = Rewrite{in.run, file.num, file.bytes / parts + 1};
     return true;

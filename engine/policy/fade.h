@@ -14,13 +14,13 @@
 // If the disk has little space (FadeContext::room), each plan must fit in the free space, and its inputs are freed before the
 // next plan begins. A slice then takes one target (a file of the oldest run); the smallest slice comes first; a step down that
 // does not fit is done in slices. If even the smallest slice does not fit, a Rewrite first splits one of its files, so that the
-// next slice is smaller. It splits the target, if the files inside its range have more bytes than the files that reach beyond
-// it; otherwise it splits the largest of the latter. So the space needed is that of one file
-// (engine/docs/decisions/0034-deadlines-on-a-full-disk.md).
+// next slice is smaller. The Rewrite splits the target, if the files inside the target's range have more bytes than the files
+// that reach beyond it. Otherwise it splits the largest file that reaches beyond the range. So merges need only the space of one
+// file (engine/docs/decisions/0034-deadlines-on-a-full-disk.md).
 //
 // A file with a delete born by TreeShape::purge_before is expired on every level, and comes first. The order of the other files
-// is DD of section 4.1.4: the one with the earliest deadline comes first. Of equal files the one on the smallest level comes
-// first, then the one with the most tombstones, then that of the newest run, then that with the smallest key.
+// is DD of section 4.1.4: by deadline, the earliest first. Files with equal deadlines are ordered by level (the smallest first),
+// then by number of tombstones (most first), then by run (the newest first), then by smallest key.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ namespace ebbtide {
 
 struct FadeContext {
   Millis now = 0;     ///< engine time
-  Millis margin = 0;  ///< ms before a deadline at which all work for it is to be done; see expires_at()
+  Millis margin = 0;  ///< ms before a deadline at which all merges for it must be done (expires_at())
   /// True: make plans only for *late* files, which have at most half of the margin left before their deadline. Running jobs may
   /// be aborted for late files.
   bool late_only = false;
@@ -44,9 +44,8 @@ struct FadeContext {
   std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
 };
 
-/// A slice takes adjacent targets (files of the oldest run) of together at most this many times the size setting of files. A
-/// file that lies across an end of the slice is rewritten only to be cut there; the larger the slice, the less of such work
-/// there is.
+/// A slice takes adjacent targets (files of the oldest run) that together have at most kSliceFiles times the target size of a
+/// file. A file that lies across an end of the slice is rewritten only to be cut there; larger slices cut fewer files.
 inline constexpr std::uint64_t kSliceFiles = 8;
 /// Like kSliceFiles, for slices from level 1 through all levels (TtlShares::in_one_go), which may cut a large file of each level.
 inline constexpr std::uint64_t kOneGoFiles = 16;
@@ -61,9 +60,9 @@ inline constexpr std::uint64_t kLargestMerge = 32;
 /// deletes must be purged (0: no promise).
 Plan urgent(const TreeShape& shape, const Policy& policy, const FadeContext& context);
 
-/// The work that the deadlines of a tree still need.
+/// The merges that the deadlines of a tree still need.
 struct FadeWork {
-  std::uint64_t bytes = 0;  ///< bytes of all files with pending deletes and of all final files below them; each file counts once
+  std::uint64_t bytes = 0;  ///< bytes of files with pending deletes, and of final files that they overlap; each counts once
   /// The rate that meets every deadline: the maximum, over all deadlines t, of (bytes due by t) / (t - now). Overdue bytes count
   /// as due within a second.
   double bytes_per_ms = 0;

@@ -3,8 +3,8 @@
 // Each level above the final run has a TTL: d_0 (the memtable) to d_{n-1}. The TTLs divide the time from birth to deadline,
 // less a margin for the work itself, in the ratio of the levels' capacities. This is the paper's geometric rule, for any
 // capacities. A file of the i-th level is expired once its age exceeds d_0 + ... + d_i. In trees that use slices (those without
-// Policy::by_file), a slice goes directly to the final run. So each file there has the whole time: earlier slices would write
-// each target more often and drop no more tombstones. Final files of all trees have the whole time for the same reason
+// Policy::by_file), a slice goes directly to the final run. So each file of such a tree has the whole time: earlier slices would
+// write each target more often and drop no more tombstones. Final files of all trees have the whole time for the same reason
 // (engine/docs/decisions/0007-one-ttl-for-slices.md).
 //
 // If less data arrives within a deadline than the levels above the last can hold, data goes down because of deadlines, not
@@ -27,7 +27,7 @@ namespace ebbtide {
 std::vector<double> level_ttls(double deadline, double margin, std::span<const double> capacities);
 
 /// For the memtable and each level: the fraction of the time from birth to deadline, less the margin, after which a delete must
-/// have left it. It is 1 for the last level and deeper levels.
+/// have left the memtable or level. The fraction is 1 for the last level and deeper levels.
 class TtlShares {
  public:
   TtlShares(const TreeShape& shape, const Policy& policy);
@@ -61,10 +61,10 @@ class DueTimes {
   [[nodiscard]] Millis deadline_of(const FileShape& file) const { return is_purged_now(file) ? 0 : file.deadline; }
   /// True if at most half of the margin is left before the file's deadline. Then running jobs may be aborted for the file.
   [[nodiscard]] bool is_late(const FileShape& file) const;
-  /// Returns true if the file's time on this level is over. `final`: the file is bottommost, so it has the whole time. If that
-  /// is unknown, pass false: the result may then be true too early, but never false too late.
+  /// Returns true if the file's time on this level is over. `final`: true if the file is bottommost, so that it has the whole
+  /// time. If this is unknown, pass false: the result may then be true too early, but never false too late.
   [[nodiscard]] bool is_expired(const FileShape& file, int level, bool final = false) const;
-  /// A quick test for all files of a chunk. Returns false only if is_expired() is false for each of them.
+  /// A quick test for all files of a chunk: returns false only if is_expired() is false for each file.
   [[nodiscard]] bool any_may_be_expired(const ShapeSums& sums, int level) const;
   /// True if files that expire below level 0 go down in one slice (TtlShares::in_one_go).
   [[nodiscard]] bool in_one_go() const { return shares_.in_one_go(); }

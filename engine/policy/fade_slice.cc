@@ -3,8 +3,8 @@
 // targets. No run is added, removed or moved.
 //
 // A slice begins with the target below the file with the earliest deadline, and grows over neighbours, up to kSliceFiles or
-// kOneGoFiles. A file that lies across an end of the slice is written only to be cut there; a larger slice has less of this
-// work. While disk space is short, a slice does not grow, and takes the target for which it is smallest.
+// kOneGoFiles. A file that lies across an end of the slice is rewritten only to be cut there; larger slices cut fewer files.
+// While disk space is short, a slice does not grow, and takes the target for which it is smallest.
 #include <algorithm>
 
 #include "policy/fade.h"
@@ -14,7 +14,7 @@
 namespace ebbtide {
 namespace {
 
-/// The most targets of a file for which slices are compared while disk space is short. Each costs microseconds.
+/// The most targets of a file for which slices are compared while disk space is short. Computing a slice takes microseconds.
 constexpr std::size_t kMostTargets = 16;
 
 class SliceDown {
@@ -79,9 +79,9 @@ class SliceDown {
     return a.bytes < b.bytes;
   }
 
-  /// Returns the newest run that takes part. Usually that is the newest run with an expired file in the range, so that the
-  /// target is written once. If files go down in one go (in_one_go_), it is the newest run below level 0, whether its files
-  /// have expired or not. Then no pending deletes below level 0 are left in the range.
+  /// Returns the newest run of the slice: usually the newest run with an expired file in the range, so that the target is written
+  /// once. If files go down in one go (in_one_go_), returns the newest run below level 0, whether its files have expired or not.
+  /// Then no pending deletes below level 0 are left in the range.
   [[nodiscard]] std::size_t newest_run_of(const KeyRange& range) const {
     std::size_t run = 0;
     if (in_one_go_) {
@@ -109,8 +109,8 @@ class SliceDown {
     }
     return range;
   }
-  /// If the file goes down in one go, returns the range extended over the next target, where files of the levels between are
-  /// then cut. Otherwise returns the range.
+  /// If the file goes down in one go, returns the range extended over the next target, at whose end files of the levels between
+  /// are then cut. Otherwise returns the range unchanged.
   [[nodiscard]] KeyRange over_next_target(const KeyRange& range) const {
     const RunShape& run = shape_.runs[below_];
     const std::size_t next = run.overlapping(range.start, range.end).second;

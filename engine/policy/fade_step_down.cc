@@ -29,7 +29,7 @@ class StepDown {
     const std::optional<PlanTarget> rest = resting_place(below);
     if (level_ > 0) take_from_level(below, rest.has_value());
     if (rest) return merge_into(*rest);
-    if (next_overlapping(shape_, last + 1, range_) < below) return std::nullopt;  // the range has grown over a run between
+    if (next_overlapping(shape_, last + 1, range_) < below) return std::nullopt;  // a run in between now has files in the range
     take_and_grow(below);
     if (list_.reserved.bytes > kLargestMerge * std::max<std::uint64_t>(shape_.file_bytes, 1)) return std::nullopt;
     return merge_into({shape_.runs[below].id, shape_.runs[below].level});
@@ -67,8 +67,8 @@ class StepDown {
     if (!files.empty()) range_ = hull(range_, hull(files.front().range(), files.back().range()));
   }
 
-  /// Returns the first level, between the file's level and that of run `below`, on which the file's time is not over yet; no
-  /// value if there is none.
+  /// Returns the first level between the file's level and the level of run `below` on which the file's time is not over yet; no
+  /// value if there is no such level.
   [[nodiscard]] std::optional<PlanTarget> resting_place(std::size_t below) const {
     for (std::size_t run = expired_.run + 1; run < below; ++run) {
       const RunShape& between = shape_.runs[run];

@@ -19,7 +19,7 @@ struct ExpiredFile {
   bool final = false;  ///< true if no older run overlaps the file
 };
 
-/// The input of both strategies, except for the file.
+/// The input of both strategies, without the expired file.
 struct FadeQuery {
   const TreeShape& shape;
   const DueTimes& due;
@@ -52,7 +52,7 @@ struct Proposal {
 /// not be final.
 [[nodiscard]] Proposal propose_slice(const FadeQuery& query, const ExpiredFile& e);
 
-/// Adjacent files of one run. (std::ranges::subrange would do, but clang 14 cannot compile that of libstdc++ 12.)
+/// Adjacent files of one run. (Replaces std::ranges::subrange of libstdc++ 12, which clang 14 cannot compile.)
 class FileSpan {
  public:
   FileSpan(FileShapes::const_iterator first, FileShapes::const_iterator last) : begin_(first), end_(last) {}
@@ -86,8 +86,8 @@ struct InputList {
 /// Returns true if no run older than `run` has files in the range.
 [[nodiscard]] bool is_final_in(const TreeShape& shape, std::size_t run, const KeyRange& range);
 
-/// Returns the file of run `below` that overlaps `e` and has the most urgent expired file above it: the one with the earliest
-/// deadline among the expired files of newer runs that overlap it. Of equal files, returns the one with the smallest keys.
+/// Returns, of the files of run `below` that overlap `e`, the file that is overlapped by the expired file with the earliest
+/// deadline in newer runs. If several files are equal, returns the file with the smallest keys.
 [[nodiscard]] const FileShape& most_urgent_target(const FadeQuery& query, const ExpiredFile& e, std::size_t below);
 
 }  // namespace ebbtide

@@ -7,7 +7,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-/// Returns a negative number if `a` comes first, a positive number if `b` does, and 0 for a tie.
+/// Returns a negative number if `a` comes first, a positive number if `b` comes first, and 0 for a tie.
 template <typename T>
 int smaller_first(T a, T b) {
   return a < b ? -1 : (b < a ? 1 : 0);

@@ -6,8 +6,8 @@
 //                     down; ties: most tombstones
 //   most_tombstones   SD of Lethe: the file with the largest b, the estimated number of entries that its tombstones invalidate;
 //                     ties: oldest tombstone, then most tombstones
-//   oldest            DD of Lethe: the file with the oldest pending delete; files without one come last; ties: most tombstones,
-//                     then the smallest seq, that is, the oldest data
+//   oldest            DD of Lethe: the file with the oldest pending delete; files without pending deletes come last; ties: most
+//                     tombstones, then the smallest seq, that is, the oldest data
 // Of files that are still equal, the first in key order is chosen. Lethe counts the overlapped files, which all have one size.
 // Here file sizes differ, so overlap is a ratio of bytes.
 #pragma once
@@ -26,8 +26,8 @@ struct FileCandidate {
   std::uint64_t overlap_bytes = 0;  ///< bytes of the files of the next level that `file` overlaps
 };
 
-/// Returns the chosen candidate, or null if there are no candidates. `candidates` are in key order. `cursor` is used by round
-/// robin only: a key, or "" for the start of the level.
+/// Returns the chosen candidate, or null if there are no candidates. `candidates` are in key order. `cursor`, used only by round
+/// robin, is a key, or "" for the start of the level.
 const FileCandidate* choose_file(FileChoice choice, std::span<const FileCandidate> candidates, Bytes cursor);
 
 }  // namespace ebbtide

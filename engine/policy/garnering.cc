@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-/// No tree has more levels: with T = 2 and c = 1, a tree of 60 levels has 2^60 memtables. Limits the work on a damaged shape.
+/// Limits the work on a damaged shape. No real tree has more levels: with T = 2 and c = 1, 60 levels hold 2^60 memtables.
 constexpr int kMostLevels = 60;
 
 std::uint64_t bytes_at(const TreeShape& shape, int level) {
@@ -64,8 +64,8 @@ GarneringPolicy::GarneringPolicy(std::string name, const GarneringParameters& pa
          parameters.level0_runs >= 1);
 }
 
-// A last level that is full increases L, so it never exceeds its capacity. So the last level has no limit in these vectors, and
-// nothing goes below it.
+// When the last level is full, L grows, so the last level never exceeds its capacity. So it has no limit in these vectors, and
+// no file goes below it.
 LeveledPolicy GarneringPolicy::leveling_for(const TreeShape& shape) const {
   const int last = level_count(shape);
   LevelVectors vectors;

@@ -1,5 +1,5 @@
 // Garnering (Zhao et al., Autumn, section 3): leveling in which the capacities of levels depend on the number L of levels. The
-// last level is T times as large as the one above it, and this ratio grows by the factor 1/c per level upwards (Eq. 4). So
+// last level is T times as large as the level before it, and this ratio grows by the factor 1/c per level upwards (Eq. 4). So
 // level i has the capacity
 //
 //   C_i = T^i / c^((2L - 1 - i) i / 2) B,  i = 1 .. L                                                      (Eq. 5)

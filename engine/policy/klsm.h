@@ -1,6 +1,6 @@
-// K-LSM (Endure, section 4): level i holds up to K_i runs and merges down as a whole. Each K_i may have any value. The last
-// level, whichever it is, may have a value K_L of its own. Tiering is K_i = T - 1; lazy leveling is tiering with K_L = 1; Fluid
-// LSM (Dostoevsky) has the same K_i for all levels but the last.
+// K-LSM (Endure, section 4): level i holds up to K_i runs and merges down as a whole. Each K_i may have any value. A separate
+// value K_L may apply to the level that is the last one at the moment. Tiering is K_i = T - 1; lazy leveling is tiering with
+// K_L = 1; Fluid LSM (Dostoevsky) has the same K_i for all levels but the last.
 //
 // The unit of level i is the output of one merge of the level above: size_ratio^i memtables. For level 0 it is a flush. Level i
 // holds at most T - 1 units; a run of level i is full at q = ceil((T - 1) / K_i) units. So
@@ -9,14 +9,14 @@
 //   * the T-th unit merges the whole level down, as one run. Runs are never split (T = 6, K = 2: runs of 3 and 2 units).
 // Endure's level i is level i - 1 here: memtables are flushed to Endure's level 1.
 //
-// The number of units of a run is its bytes divided by those of a unit, rounded, and at least 1. So units follow from the shape
-// alone, and a run that became smaller by updates and deletes takes more data before it is full.
+// The number of units of a run is the run's bytes divided by the bytes of a unit, rounded, and at least 1. So units follow from
+// the shape alone, and a run that became smaller by updates and deletes takes more data before it is full.
 //
 // These rules hold while jobs run concurrently:
 //   1. a plan takes whole runs of which no file is busy;
-//   2. a level's runs are merged into the next level together. While any of them is busy, no other job takes runs of that level,
-//      so only one job at a time adds data to the next level;
-//   3. runs that are being merged into the next level no longer count: data that arrives meanwhile opens a new, newer run;
+//   2. a level's runs are merged into the next level together. While any run of a level is busy, no other job takes runs of that
+//      level, so only one job at a time adds data to the next level;
+//   3. runs that are being merged into the next level no longer count: data that arrives during the merge opens a new, newer run;
 //   4. no data is merged into a level that has its T-th unit and is not busy: that level is merged into the next one first.
 #pragma once
 

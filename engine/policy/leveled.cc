@@ -21,7 +21,7 @@ struct Level {
   bool busy = false;                        ///< true if any file is busy
 
   [[nodiscard]] int count() const { return static_cast<int>(with_files.size()); }
-  /// Returns the run that files from above merge into: the run with files, else an empty run, else 0 (a new run).
+  /// Returns the run into which files of the level above merge: the run with files, else an empty run, else 0 (a new run).
   [[nodiscard]] RunId target() const {
     if (!with_files.empty()) return with_files.back()->id;
     return runs.empty() ? 0 : runs.back()->id;
@@ -45,8 +45,8 @@ std::vector<Level> levels_of(const TreeShape& shape) {
   return levels;
 }
 
-/// The files of the target level that a job must take, since they overlap its range. overlap_with() returns no value if one of
-/// them is busy, or if the level has several runs, which must be merged first.
+/// The files of the target level that a job must take, since they overlap the job's range. overlap_with() returns no value if one
+/// of these files is busy, or if the level has several runs, which must be merged first.
 struct Overlap {
   PlanInput input;
   std::uint64_t bytes = 0;
@@ -70,9 +70,8 @@ bool contains(const KeyRange& outer, const KeyRange& inner) {
   return outer.start <= inner.start && (outer.end.empty() || (!inner.end.empty() && inner.end <= outer.end));
 }
 
-/// Returns the chosen file and neighbours, with together at most `bytes` bytes. The neighbours lie within the range of the
-/// chosen file and of the files of `below` that it overlaps (it must overlap one). So no further file of `below` must be
-/// rewritten.
+/// Returns the chosen file and neighbours, together at most `bytes` bytes. The neighbours lie within the range of the chosen file
+/// and of the files of `below` that it overlaps (at least one). So no further file of `below` must be rewritten.
 std::vector<FileNum> chosen_and_spanned(const RunShape& run, const FileShape& chosen, const RunShape& below,
                                         std::uint64_t bytes) {
   KeyRange range = chosen.range();
@@ -193,12 +192,11 @@ std::vector<FileCandidate> candidates_of(const RunShape& run, const RunShape* be
 
 /// The most files of one move, so that the edit stays small.
 constexpr std::size_t kMostMoved = 4096;
-/// In a run of up to this many files, a plan moves only one file, so that each is chosen by its overlap at that time. Moving
-/// several files at once costs more writes later (measured with Garnering).
+/// In a run of up to this many files, a plan moves only one file, so that each file is chosen by its overlap at the time of its
+/// move. Moving several files at once costs more writes later (measured with Garnering).
 constexpr std::size_t kManyFiles = 256;
 
-/// Returns the chosen file, which overlaps no file of `below`, and files after it that overlap none either, until they have
-/// `bytes` bytes together.
+/// Returns the chosen file and files after it, until they have `bytes` bytes together. None of them overlaps a file of `below`.
 std::vector<FileNum> chosen_and_next(const TreeShape& shape, const RunShape& run, const FileShape& chosen, const RunShape* below,
                                      const PlanTarget& target, double bytes, Millis now) {
   Below walk(below);
@@ -214,8 +212,8 @@ std::vector<FileNum> chosen_and_next(const TreeShape& shape, const RunShape& run
   return files;
 }
 
-/// Returns the plan that takes one file, and possibly neighbours, from `level` to the next level; an empty plan if none is
-/// possible now. `excess`: the level's bytes above its capacity.
+/// Returns the plan that takes one file, and possibly neighbours, from `level` to the next level; an empty plan if no such plan
+/// is possible now. `excess`: the level's bytes above its capacity.
 Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int level, int level0_limit, double excess,
                const PolicyContext& context) {
   const Level& here = levels[static_cast<std::size_t>(level)];
@@ -232,7 +230,7 @@ Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int lev
   Overlap overlap = *overlap_with(below, chosen->file->range());
   std::vector<PlanInput> inputs{{here.with_files.front()->id, {chosen->file->num}}};
   if (!overlap.input.files.empty()) {
-    // While level 0 waits for its merge, take no more files of level 1 than necessary: that merge needs them.
+    // While level 0 waits for its merge, take no more files of level 1 than necessary: the merge of level 0 needs them.
     const bool level0_waits = level == 1 && levels[0].count() >= level0_limit;
     const std::uint64_t most = level0_waits ? 0 : chosen->file->bytes + overlap.bytes;
     inputs.front().files = chosen_and_spanned(*here.with_files.front(), *chosen->file, *below.with_files.front(), most);
@@ -343,7 +341,7 @@ std::uint64_t LeveledPolicy::debt_bytes(const TreeShape& shape) const {
     if (level < levels.size() && levels[level].count() > vectors_.run_limit(static_cast<int>(level))) debt += bytes_at(level);
     const double size = bytes_at(level) + arriving;
     arriving = std::max(0.0, size - capacity_bytes(shape, static_cast<int>(level)));
-    // The excess is merged into the next level: each of its bytes with bytes_at(level + 1) / size bytes of that level.
+    // The excess is merged into the next level: each byte of the excess rewrites bytes_at(level + 1) / size bytes there.
     if (arriving > 0) debt += arriving * (1 + bytes_at(level + 1) / size);
   }
   return saturating(debt);

@@ -10,7 +10,7 @@
 //
 // These rules hold while jobs run concurrently:
 //   1. no plan takes or needs a busy file: the policy chooses another plan, or none;
-//   2. the runs of level 0 are merged into level 1 together, so while any of them is busy no second merge of them starts;
+//   2. the runs of level 0 are merged into level 1 together: while a run of level 0 is busy, no second merge of level 0 starts;
 //   3. two jobs into one run have disjoint ranges: a job takes every file of the target that its own range overlaps;
 //   4. only one job makes a level's first run: while a file of level i is busy, no plan opens a new run at level i + 1;
 //   5. while level 0 is due but its merge needs busy files, no new job takes files from level 1. Otherwise such jobs could delay
@@ -28,7 +28,7 @@ namespace ebbtide {
 /// size_ratio per level.
 struct LevelVectors {
   std::vector<int> run_limits;     ///< [0]: number of runs at which level 0 merges down; [i]: runs that level i may have
-  std::vector<double> capacities;  ///< in memtables; [0] is that of level 0
+  std::vector<double> capacities;  ///< capacity of each level, in memtables; [0] is level 0
   double size_ratio = 2;
 
   [[nodiscard]] int run_limit(int level) const;
@@ -61,9 +61,9 @@ class LeveledPolicy final : public Policy {
 };
 
 /// Returns true if a file may move to `target` without being read. Returns false if a rewrite at the target could drop entries
-/// of the file that a move would keep: tombstones, delete debts, covered or expired entries. A rewrite could not drop them if
-/// each of their keys has an older entry below the target. Those keys are unknown here, so this is assumed if a single older
-/// file spans the whole range of the file.
+/// of the file that a move would keep: tombstones, delete debts, covered or expired entries. A rewrite could not drop these
+/// entries if each of their keys has an older entry below the target. The keys are unknown here: the function assumes that they
+/// have older entries if a single older file spans the whole range of the file.
 bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& target, Millis now);
 
 }  // namespace ebbtide

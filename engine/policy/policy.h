@@ -35,8 +35,8 @@ class Policy {
   /// Returns the compaction debt: the bytes that merges must still write until next() returns an empty plan. Write stalls
   /// depend on it.
   [[nodiscard]] virtual std::uint64_t debt_bytes(const TreeShape& shape) const = 0;
-  /// Returns the capacity of a level in bytes. That of level 0 (the memtable and the runs flushed from it) is the memtable's
-  /// size times the number of runs at which level 0 merges down.
+  /// Returns the capacity of a level in bytes. The capacity of level 0 (the memtable and the runs flushed from it) is the
+  /// memtable's size times the number of runs at which level 0 merges down.
   [[nodiscard]] virtual double capacity_bytes(const TreeShape& shape, int level) const = 0;
   /// Return the number of runs of level 0 at which writes slow down, and at which they stop. Empty runs do not count.
   [[nodiscard]] virtual int slowdown_runs() const = 0;
@@ -49,14 +49,14 @@ class Policy {
   /// Returns true for policies with a static schedule. Their plans depend on TreeShape::flushes, so the merge of one flush must
   /// end before the next flush.
   [[nodiscard]] virtual bool by_schedule() const { return false; }
-  /// Returns true if each level from 1 on is one run, and its files are merged into the next level one by one. FADE then does
-  /// so, too (fade.h).
+  /// Returns true if each level from 1 on is one run, and its files are merged into the next level one by one. Merges for
+  /// deadlines then also go down file by file (fade.h).
   [[nodiscard]] virtual bool by_file() const { return false; }
   /// Returns the new value of TreeShape::levels. The caller stores it with this change of the shape or with the next one. Only
   /// Garnering has a persisted number of levels; the other policies reset it to 0.
   [[nodiscard]] virtual int levels(const TreeShape&) const { return 0; }
-  /// Returns the new value of TreeShape::flushes. Called when a plan is done or before the next flush is counted. Only static
-  /// stacks reset the number.
+  /// Returns the new value of TreeShape::flushes. Called when a plan is done, and before the next flush is counted. Only static
+  /// stacks change the number.
   [[nodiscard]] virtual std::uint64_t flushes(const TreeShape& shape) const { return shape.flushes; }
 };
 

@@ -14,8 +14,8 @@
 namespace ebbtide {
 namespace {
 
-/// The largest size ratio T. The cost model supports it (model/tuner.h), and all runs of such a level can still merge at once,
-/// with 32 KiB of readahead for each run (compaction/part_builder.cc).
+/// The largest size ratio T: the cost model supports it (model/tuner.h), and all runs of a level can merge at once, with 32 KiB
+/// of readahead for each run (compaction/part_builder.cc).
 constexpr double kMostRatio = 1024;
 constexpr double kMostRuns = kMostRatio - 1;
 

@@ -17,7 +17,7 @@ struct PolicyParameter {
 struct PolicyInfo {
   const char* name;
   std::span<const PolicyParameter> parameters;
-  bool by_file;  ///< see Policy::by_file
+  bool by_file;  ///< the result of Policy::by_file()
 };
 
 /// Returns all policies in the order of the documentation.

@@ -95,7 +95,7 @@ Choice leave(Sizes sizes, std::uint64_t runs) {
   return Range{0, sizes.size() - runs};
 }
 
-/// The runs with files, newest first.
+/// Returns the runs that have files, newest first.
 std::vector<const RunShape*> stack_of(const TreeShape& shape) {
   std::vector<const RunShape*> stack;
   for (const RunShape& run : shape.runs) {
@@ -165,8 +165,8 @@ double StackPolicy::capacity_bytes(const TreeShape& shape, int) const {
   return parameters_.k * static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1));
 }
 
-// While all runs merge, flushes go on: k more runs may wait for the merge before writes slow down, and a few times as many before
-// writes stop.
+// While all runs merge, flushes go on: about k more runs may wait for the merge before writes slow down, and about 5 k more
+// before writes stop.
 int StackPolicy::slowdown_runs() const { return 2 * parameters_.k + 4; }
 int StackPolicy::stop_runs() const { return 6 * parameters_.k + 8; }
 

@@ -17,8 +17,8 @@
 // A merge writes into its oldest run, so run ids and order stay. One merge runs at a time; only `concurrent` may also merge runs
 // above the busy runs.
 //
-// Eager policies are all but exploring and concurrent. If a flush causes a merge, they write the flushed entries only to the
-// merge's output, as in the thesis (Cadence::kWithFlush). A caller that flushes first passes the flushed run as the newest one,
+// All policies but exploring and concurrent are eager: if a flush causes a merge, they write the flushed entries only to the
+// merge's output, as in the thesis (Cadence::kWithFlush). A caller that flushes first passes the flushed run as the newest run,
 // and gets the same decision.
 #pragma once
 
@@ -35,7 +35,7 @@ enum class StackRule : std::uint8_t { kBigtable, kConstant, kExploring, kConcurr
 
 struct StackParameters {
   int k = 4;           ///< the largest number of runs at rest
-  double lambda = 1;   ///< exploring, concurrent: largest allowed ratio of the largest run to the sum of the others in its group
+  double lambda = 1;   ///< exploring, concurrent: largest ratio of a group's largest run to the sum of its other runs
   int min_merge = 2;   ///< C: the smallest number of runs of a merge
   int max_merge = 64;  ///< D: the largest number of runs of a merge, at least C
 };

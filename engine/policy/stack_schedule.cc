@@ -40,7 +40,8 @@ std::uint64_t stack_depth(std::uint64_t m, std::uint64_t k, std::uint64_t t) {
   return depth;
 }
 
-/// Returns T_k(m). For i > k the terms are C(i + k - 1, k - 1), and those up to m sum to C(m + k, k) (hockey-stick identity).
+/// Returns T_k(m). For i > k the terms are C(i + k - 1, k - 1), whose sum up to m follows from C(m + k, k) (hockey-stick
+/// identity).
 std::uint64_t flushes_until(std::uint64_t k, std::uint64_t m) {
   std::uint64_t sum = 0;
   for (std::uint64_t i = 1; i <= std::min(m, k); ++i) sum = add(sum, binomial_coefficient(2 * i - 1, i));

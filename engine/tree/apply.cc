@@ -72,7 +72,7 @@ Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vect
 }  // namespace
 
 Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<PlanOutput>& outputs) {
-  // Computed first, since these values depend on the shape before the change.
+  // Computes these values before the shape changes, since they depend on the old shape.
   const std::vector<PlanInput> inputs = inputs_of(plan);
   const PlanTarget* target = target_of(plan);
   const RunId before = target != nullptr && target->run == 0 ? place_new_run(shape, inputs, target->level) : 0;
@@ -114,8 +114,8 @@ RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs
     if (is_input) at = i;
   }
   while (at < shape.runs.size() && shape.runs[at].level < level) ++at;
-  // Only a plan that moves data up to this level meets runs of deeper levels here. It takes all of their files, so the new run
-  // may be placed before them.
+  // Only a plan that moves data up to this level meets runs of deeper levels here. The plan takes all files of these runs, so the
+  // new run may be placed before them.
   while (at > 0 && shape.runs[at - 1].level > level) --at;
   return at < shape.runs.size() ? shape.runs[at].id : 0;
 }

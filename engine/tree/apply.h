@@ -1,7 +1,7 @@
 // Computes the shape of a tree after a plan. The executor (through version edits), the simulator and the tests share these rules.
 //
-// A run whose files a plan takes all is removed. The oldest run of a level >= 1 is an exception: it stays without files,
-// because other running jobs may have its id as their target.
+// If a plan takes all files of a run, the run is removed. The oldest run of a level >= 1 is an exception: it stays without files,
+// since other running jobs may have its id as their target.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@
 
 namespace ebbtide {
 
-/// A file that a plan wrote. Only a Slice writes into more than one run: also into the runs of younger files, for the parts
-/// outside its range. A Rewrite writes into its file's run.
+/// A file that a plan wrote. Only a Slice writes into more than one run: the parts of its inputs outside its range stay in the
+/// inputs' runs. A Rewrite writes into its file's run.
 struct PlanOutput {
   RunId run = 0;  ///< 0 = the plan's target, or the run of the rewritten file; for files of Drop::pages it must not be 0
   FileShape file;
@@ -31,7 +31,7 @@ Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<Pla
 /// place of the oldest input run, or the nearest place that keeps the levels in order.
 RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs, int level);
 
-/// Returns the runs that `plan` removes because it takes all their files; see the top of this file.
+/// Returns the runs that `plan` removes because it takes all their files, by the rule at the top of this file.
 std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan);
 
 /// Marks the plan's inputs as busy, or as no longer busy.

@@ -1,8 +1,8 @@
 // Computes positions of a tree's files on a line, without their keys: for drawings of a tree.
 //
-// The sorted bounds of all files divide the key space into intervals. Each file's bytes are distributed evenly over its
-// intervals; the width of an interval is the sum of its bytes from all files. So the last level, which has most of the data, is
-// drawn about to scale, and a file of a smaller level spans exactly the files that it overlaps.
+// The sorted bounds of all files divide the key space into intervals. Each file's bytes are distributed evenly over the file's
+// intervals; the width of an interval is the sum of the bytes that it gets from all files. So the last level, which has most of
+// the data, is drawn about to scale, and a file of a smaller level spans exactly the files that it overlaps.
 #pragma once
 
 #include <utility>
@@ -13,7 +13,7 @@
 namespace ebbtide {
 
 /// Returns, for each run (newest first) and each of its files, its start and end, with 0 <= start < end <= 1. Positions of two
-/// files overlap if and only if their key ranges do. Takes O(n log n) comparisons of keys for n files.
+/// files overlap if and only if their key ranges overlap. Takes O(n log n) comparisons of keys for n files.
 std::vector<std::vector<std::pair<double, double>>> key_positions(const TreeShape& shape);
 
 }  // namespace ebbtide

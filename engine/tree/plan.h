@@ -24,7 +24,7 @@ struct PlanInput {
 /// Returns all files of a run.
 PlanInput whole_run(const RunShape& run);
 
-/// The run that gets a plan's outputs: an existing run, whose files that are no inputs stay, or a new run.
+/// The run that gets a plan's outputs: an existing run, which keeps its files that are not inputs, or a new run.
 struct PlanTarget {
   RunId run = 0;  ///< 0: a new run, placed where the oldest input run is, or at the nearest place that `level` allows
   int level = 0;  ///< level of the run; place_new_run() (tree/apply.h) has the exact rule
@@ -82,7 +82,7 @@ struct Drop {
 struct Plan {
   std::variant<std::monostate, Merge, Slice, Move, Rewrite, Drop> action;
   Reason reason = Reason::kSize;
-  bool urgent = false;  ///< true if it may abort running jobs that use its files
+  bool urgent = false;  ///< true if running jobs that use the plan's files may be aborted for the plan
 
   [[nodiscard]] bool empty() const { return action.index() == 0; }
   bool operator==(const Plan&) const = default;

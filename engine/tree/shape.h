@@ -18,7 +18,7 @@ namespace ebbtide {
 
 struct FileShape {
   FileNum num = kNoFile;
-  std::string smallest, largest;  ///< inclusive; see TableStats
+  std::string smallest, largest;  ///< inclusive bounds, unless the next two fields say otherwise (TableStats)
   bool largest_exclusive = false, unbounded = false;
   std::uint64_t bytes = 0;  ///< bytes of data and metadata file
   std::uint64_t entries = 0, tombstones = 0, range_tombstones = 0;
@@ -30,12 +30,12 @@ struct FileShape {
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
   Millis min_expiry = 0, max_expiry = 0;
   bool busy = false;         ///< true if a running job reads or changes the file
-  bool quarantined = false;  ///< damaged: no plan may take it or merge past it (tree/frozen.h)
+  bool quarantined = false;  ///< true if the file is damaged: no plan may take it or merge past it (tree/frozen.h)
 
   [[nodiscard]] bool overlaps(const FileShape& other) const;
   [[nodiscard]] bool is_before(const FileShape& other) const;  ///< true if all keys are before all keys of `other`
   [[nodiscard]] bool overlaps(Bytes start, Bytes end) const;   ///< the range is [start, end); end "" = no upper bound
-  /// The bounds as a half-open range: exactly the keys for which the file may have entries or tombstones.
+  /// Returns the bounds as a half-open range: only keys in it may have entries or tombstones in the file.
   [[nodiscard]] KeyRange range() const;
   bool operator==(const FileShape&) const = default;
 };
@@ -45,7 +45,7 @@ KeyRange hull(const KeyRange& a, const KeyRange& b);
 
 /// The sums of a chunk of files, for SharedList.
 struct ShapeSums {
-  std::uint64_t bytes = 0, busy_bytes = 0;  ///< bytes of all files, and of the busy ones
+  std::uint64_t bytes = 0, busy_bytes = 0;  ///< bytes of all files, and bytes of busy files
   std::uint64_t entries = 0;
   std::uint64_t busy = 0, quarantined = 0;  ///< numbers of busy and of quarantined files
   std::uint64_t most_tombstones = 0;        ///< the most point and range tombstones that one file has
@@ -92,7 +92,7 @@ struct TreeShape {
 
   [[nodiscard]] const RunShape* run(RunId id) const;
   [[nodiscard]] std::uint64_t bytes() const;
-  [[nodiscard]] int last_level() const;  ///< the largest level that has a file; 0 if none has
+  [[nodiscard]] int last_level() const;  ///< returns the largest level that has a file; 0 if there are no files
   /// Returns true if the run is final (bottommost) in [start, end): no older run of the tree overlaps that range.
   [[nodiscard]] bool is_final(RunId id, Bytes start, Bytes end) const;
   bool operator==(const TreeShape&) const = default;
