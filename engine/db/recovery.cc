@@ -437,7 +437,7 @@ std::vector<std::string> DbImpl::leftovers(const std::vector<std::string>& names
   if (!missing.empty() && !tables.empty()) {
     say(Severity::kWarning, settings_.dir + ": tables are missing, so " + std::to_string(tables.size()) +
                                 " files of tables that the manifest does not name are kept, such as " + tables.front() +
-                                ": the manifest may be older than they are");
+                                ": the manifest may be older than these files");
   }
   return found;
 }

@@ -12,8 +12,8 @@
 namespace ebbtide {
 namespace {
 
-/// A question gets the answer of the last question if its mix diverges from the last mix by less than kSameMix nats, and its data
-/// differ by a fraction of less than kSameData.
+/// A question gets the answer of the last question if two differences are small: its mix diverges from the last mix by less than
+/// kSameMix nats, and its data differ from the last data by a fraction of less than kSameData.
 constexpr double kSameMix = 0.002, kSameData = 0.02;
 /// Like kSameData, for the numbers of deletes and the writes within a deadline, which differ much from window to window.
 constexpr double kSameDeletes = 0.25;

@@ -22,19 +22,19 @@ namespace ebbtide {
 struct Inspection {
   std::string text;
   JsonObject json;
-  std::vector<std::string> errors;    ///< damage, with file and place in it
+  std::vector<std::string> errors;    ///< damage, with the file and the place in the file
   std::vector<std::string> warnings;  ///< harmless damage: the database opens with all its data
 
   void error(const Status& status) { errors.push_back(status.to_string()); }
 };
 
-/// Prints the edits of a manifest. `path`: a MANIFEST-NNNNNN, or a data directory (its current manifest).
+/// Prints the edits of a manifest. `path`: a MANIFEST-NNNNNN, or a data directory, whose current manifest is printed.
 Inspection inspect_manifest(FileSystem& fs, const std::string& path);
 /// Prints the trees of a data directory: runs and files, in the notation of tree/text.h.
 Inspection inspect_tree(FileSystem& fs, const std::string& dir);
 /// Prints batches and operations of the log, with values only if `values` is true. `path`: one segment, or a data directory.
 Inspection inspect_wal(FileSystem& fs, const std::string& path, bool values);
-/// Prints properties, tiles and pages of a table. `path`: one of its two files.
+/// Prints properties, tiles and pages of a table. `path`: one of the table's two files.
 Inspection inspect_table(FileSystem& fs, const std::string& path);
 /// Selects the entries of a table to print.
 struct EntriesQuery {
@@ -42,25 +42,26 @@ struct EntriesQuery {
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
 };
 /// Prints the result of inspect_table, then the table's entries in order, up to the first unreadable page. A table may be larger
-/// than memory, so the output goes to `write` in pieces. It is text, or, if `json` is true, one JSON object, which has the errors
-/// too. Returns the errors, as in Inspection. Reads and prints only the beginning of a large value; inspect_verify reads the
-/// rest.
+/// than memory, so the output goes to `write` in pieces. The output is text, or, if `json` is true, one JSON object, which has
+/// the errors too. Returns the errors, as in Inspection. Reads and prints only the beginning of a large value; inspect_verify
+/// reads whole values.
 std::vector<std::string> inspect_entries(FileSystem& fs, const std::string& path, const EntriesQuery& query, bool json,
                                          const std::function<void(Bytes piece)>& write);
 /// Parses a key argument. A text that begins with a double quote is in the form of key_to_text (tree/text.h); any other text is
 /// the key itself. kInvalidArgument: the quoted form is malformed.
 Result<std::string> parse_key_argument(const std::string& text);
-/// Checks every file of a data directory against its checksums and the manifest. Leftover files are reported, but are no damage.
+/// Checks every file of a data directory against the file's checksums and the manifest. Leftover files are reported, but are not
+/// damage.
 Inspection inspect_verify(FileSystem& fs, const std::string& dir);
 
-/// Finds the steps that repair a directory that does not open, if they lose no data (inspect_repair.cc has the rules). Reports
-/// the steps, and carries them out if `write` is true. Other damage is an error, and then no step is carried out. It is also an
-/// error if a server has the directory open.
+/// Finds the steps that repair a directory that does not open, if the steps lose no data (inspect_repair.cc has the rules).
+/// Reports the steps, and carries them out if `write` is true. Damage that no such step repairs is an error, and then no step is
+/// carried out. It is also an error if a server has the directory open.
 Inspection inspect_repair(FileSystem& fs, const std::string& dir, bool write);
 /// Copies a whole database: a backup to a data directory, or the data directory of a stopped server to a backup. Verifies `from`
-/// first. `to` must be new or empty, and neither directory may contain the other. `link`: makes hard links of tables, which are
-/// never written again, if the file system allows links. `to` opens only once the whole copy is durable; after an error the
-/// copied files are removed if possible.
+/// first. `to` must be new or empty, and neither directory may contain the other. `link`: if the file system allows hard links,
+/// tables are linked and not copied, since a table is never written again. `to` opens only once the whole copy is durable; after
+/// an error the copied files are removed if possible.
 Inspection copy_database(FileSystem& fs, const std::string& from, const std::string& to, bool link);
 
 /// Parameters of inspect_salvage.
@@ -73,8 +74,8 @@ struct SalvageOutcome {
   int exit_status = 0;  ///< 0 all data was saved, 1 data was lost, 2 refused or failed: nothing was written
 };
 /// Reads all readable parts of the database in `dir` and writes them to a new database in `out`, which must be a new or empty
-/// directory. Never writes to `dir`. Keys that a lost part may have deleted go to `out`-possibly-deleted. engine/docs/salvage.md
-/// defines them.
+/// directory. Never writes to `dir`. Keys that a lost part may have deleted go to `out`-possibly-deleted; engine/docs/salvage.md
+/// says which keys these are.
 SalvageOutcome inspect_salvage(FileSystem& fs, const std::string& dir, const std::string& out, const SalvageQuery& query);
 /// Returns the directory for possibly deleted keys: `out`-possibly-deleted.
 std::string possibly_deleted_dir(const std::string& out);
@@ -82,7 +83,7 @@ std::string possibly_deleted_dir(const std::string& out);
 /// Parameters of inspect_deletes.
 struct DeletesQuery {
   Millis wall_ms = 0;      ///< the wall clock now, Unix ms
-  Millis deadline = 0;     ///< ms, replaces the promised deadline; 0 = the promise in the manifest
+  Millis deadline = 0;     ///< ms, used instead of the promised deadline; 0 = the promised deadline in the manifest
   std::size_t files = 20;  ///< number of files listed per tree
 };
 /// Prints the pending deletes of a data directory: tombstones, their ages and deadlines by level and by file, and deletes in the
@@ -90,26 +91,27 @@ struct DeletesQuery {
 Inspection inspect_deletes(FileSystem& fs, const std::string& dir, const DeletesQuery& query);
 /// Returns a duration as text: "250ms", "30s", "2m 5s", "24h", "3d 4h".
 std::string duration_text(Millis ms);
-/// Parses "30s", "24h", "7d" to ms; kInvalidArgument names the allowed form.
+/// Parses "30s", "24h", "7d" to ms. The message of kInvalidArgument names the allowed form.
 Result<Millis> parse_duration(const std::string& text);
 
-/// A path as directory and name; the directory of a bare name is ".".
+/// A path as directory and name. The directory of a name without a slash is ".".
 struct SplitPath {
   std::string dir, name;
 };
 SplitPath split_path(const std::string& path);
 
-/// The manifest that is current in a directory, read from beginning to end.
+/// A manifest of a directory, read from beginning to end.
 struct LoadedManifest {
   FileNum file = kNoFile;
   VersionState state;
   ManifestEnd end;
 };
+/// Loads the manifest that CURRENT names.
 Result<LoadedManifest> load_manifest(FileSystem& fs, const std::string& dir);
 /// Loads any manifest, current or not.
 Result<LoadedManifest> load_manifest_file(FileSystem& fs, const std::string& dir, FileNum file);
 
-/// A table, as its metadata file describes it.
+/// A table, as the table's metadata file describes it.
 struct LoadedTable {
   std::string dir;
   FileNum metadata_file = kNoFile;
@@ -121,12 +123,12 @@ Result<LoadedTable> load_table(FileSystem& fs, const std::string& path);
 /// Prints a table; a part of inspect_table.
 Inspection describe_table(const LoadedTable& table);
 
-/// The state of a log, as recovery would find it.
+/// The state of a log, as recovery would find the log.
 struct LogFindings {
   struct Segment {
     FileNum file = kNoFile;
-    LogEnd end;            ///< not clean: a crash tore the end, unless the segment is damaged
-    bool damaged = false;  ///< true if the segment is damaged; `errors` has the damage
+    LogEnd end;            ///< if the end is not clean and the segment is not damaged, a crash tore the end
+    bool damaged = false;  ///< true if the segment is damaged; `errors` describes the damage
   };
   std::vector<Segment> segments;     ///< segments that are needed, in order
   std::vector<FileNum> unneeded;     ///< segments whose operations are all in tables
@@ -134,8 +136,8 @@ struct LogFindings {
   std::vector<std::string> skipped;  ///< damaged or missing parts that are not needed
   std::vector<std::string> errors;
 };
-/// Reads every record of the log, from the beginning that the manifest names. Checks that operations have no gap up to the last
-/// one that the manifest relies on.
+/// Reads every record of the log, from the segment at which the manifest says that the log begins. Checks that no operation is
+/// missing that recovery needs (log_needs()).
 LogFindings examine_log(FileSystem& fs, const std::string& dir, const VersionState& state);
 
 /// The databases that map to a tree, as text (" of database 0, 3", or "") and as JSON.
@@ -145,12 +147,12 @@ struct DatabasesOf {
 };
 DatabasesOf databases_of(TreeId tree, const std::map<DatabaseId, TreeId>& databases);
 
-/// Appends the records of a segment to `out` and `segments`, as inspect_wal does. `last`: the segment is the last of its log.
+/// Appends the records of a segment to `out` and `segments`, as inspect_wal does. `last`: the segment is the last of the log.
 void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool last, bool values, Inspection* out,
                   JsonArray* segments);
-/// Returns the numbers of the files of one FileKind in `dir`, ascending.
+/// Returns the numbers of the files in `dir` whose FileKind is `kind`, ascending.
 Result<std::vector<FileNum>> files_of_kind(FileSystem& fs, const std::string& dir, int kind);
-/// Returns the path of a directory without slashes at its end, so that names can be appended.
+/// Returns the path without the slashes at its end, so that names can be appended.
 std::string without_slashes(std::string path);
 
 }  // namespace ebbtide

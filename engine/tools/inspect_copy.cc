@@ -1,11 +1,11 @@
 // Copies a whole database: a backup to a data directory, or the data directory of a stopped server to a backup.
 //
-// The copy has the files that the current manifest names: tables, the log from its beginning, and the manifest itself. It has no
-// leftovers or foreign files. CURRENT is written last, when all other files are durable: an interrupted copy has no CURRENT, and
-// does not open.
+// The copy has the files that the current manifest names: tables, the log from its beginning, and the manifest itself. The copy
+// has no leftovers or foreign files. CURRENT is written last, when all other files are durable: an interrupted copy has no
+// CURRENT, and does not open.
 //
-// Tables may be linked: their files are never written again, and holes are punched only into files with a single name. The log
-// may not be linked: opening a database truncates a torn end of the log.
+// Tables may be linked: the files of a table are never written again, and the engine punches holes only into files with a single
+// name. The log may not be linked: when a database opens, the engine truncates a torn end of the log.
 #include "tools/inspect_copy.h"
 
 #include <algorithm>
@@ -38,12 +38,12 @@ Result<std::unique_ptr<FileLock>> lock_source(FileSystem& fs, const std::string&
   auto held = fs.lock(lock);
   if (held.is_ok()) return std::move(held).value();
   if (held.status().code() != Code::kBusy) return std::unique_ptr<FileLock>();
-  return held.status().with_context("a server has " + dir + " open; BGSAVE makes a backup of it while it runs");
+  return held.status().with_context("a server has " + dir + " open; BGSAVE makes a backup while the server runs");
 }
 
 Status check_source(FileSystem& fs, const std::string& dir) {
   if (fs.exists(join_path(dir, kCurrentFileName))) return Status::ok();
-  return Status::not_found(dir + " has no CURRENT: it is not a data directory, or an unfinished backup");
+  return Status::not_found(dir + " has no CURRENT: it is an unfinished backup, or not a data directory");
 }
 
 Status check_target(FileSystem& fs, const std::string& dir) {

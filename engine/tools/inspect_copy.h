@@ -22,7 +22,7 @@ Result<std::vector<DatabaseFile>> files_of_database(FileSystem& fs, const std::s
 /// read-only file system allows none. kBusy: a server has the directory open.
 Result<std::unique_ptr<FileLock>> lock_source(FileSystem& fs, const std::string& dir);
 
-/// Returns kNotFound if `dir` has no CURRENT: then it is no data directory, or an unfinished backup.
+/// Returns kNotFound if `dir` has no CURRENT: then `dir` is an unfinished backup, or not a data directory.
 Status check_source(FileSystem& fs, const std::string& dir);
 /// Returns kExists if `dir` exists and is not empty.
 Status check_target(FileSystem& fs, const std::string& dir);

@@ -1,8 +1,8 @@
 // Prints the pending deletes of a data directory: by level, by file, and in the log. Ages and deadlines follow the engine's
 // rules: a tombstone keeps the birth of its delete; an expiry that has passed is a delete born at the expiry.
 //
-// Due times follow the promise in the manifest (deletes/deadline.h), or a given deadline. A deadline that was configured since
-// applies from the next start on. Trees without a promise in the manifest have no due times.
+// Due times follow the promise in the manifest (deletes/deadline.h), or a given deadline. A deadline in a configuration file that
+// was changed later applies from the next start on. Trees without a promise in the manifest have no due times.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -22,7 +22,7 @@ namespace {
 /// Engine time is at most this many ms behind the persisted mark.
 constexpr Millis kMarkAhead = 10'000;
 
-/// A table of text whose columns are as wide as their widest cell; the first column is aligned left, the others right.
+/// A table of text. Each column is as wide as its widest cell. The first column is aligned left, the other columns right.
 class Table {
  public:
   explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
@@ -102,7 +102,8 @@ class Report {
       ++total.runs;
       for (std::size_t f = 0; f < run.files.size(); ++f) {
         FileShape file = shape.runs[r].files[f];
-        // Policies ignore deletes that need no merge: lingering names and pages to punch. These deletes are pending too.
+        // `shape` is for policies, which ignore deletes that need no merge: lingering names and pages to punch. These deletes
+        // are pending too.
         file.oldest_birth = older(file.oldest_birth, run.files[f]->oldest_obligation());
         levels[run.level].add(*run.files[f], file, now_);
         total.add(*run.files[f], file, now_);
@@ -230,7 +231,7 @@ class Report {
     } else {
       out_->text += "\n" + (debtors.size() == 1 ? "1 file has" : std::to_string(debtors.size()) + " files have") +
                     " pending deletes, oldest first" +
-                    (shown < debtors.size() ? " (" + std::to_string(shown) + " of them; --files shows more)" : "") + "\n";
+                    (shown < debtors.size() ? " (listed: " + std::to_string(shown) + "; --files lists more)" : "") + "\n";
     }
     Table table({"file", "level", "run", "size", "tombstones", "ranges", "debts", "oldest delete", "born", "age", "due in"});
     JsonArray rows;

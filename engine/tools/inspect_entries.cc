@@ -1,8 +1,8 @@
 // Prints the entries of a table, in the order of its iterator.
 //
 // A table and its text may be larger than memory: an entry is written before the next entry is read, and only one tile of pages
-// is in memory. So the columns cannot be as wide as their widest cell. Their widths follow from the largest numbers in the
-// metadata; key and value, whose lengths have no bound, come last.
+// is in memory. So the columns cannot be as wide as their widest cell. The widths of the columns follow from the largest numbers
+// in the metadata. Key and value, whose lengths have no bound, come last.
 #include <algorithm>
 #include <array>
 
@@ -115,7 +115,7 @@ std::string entry_json(const ShownEntry& shown) {
   return json.str();
 }
 
-/// Returns the beginning of a large value: reads only its index and first chunk.
+/// Returns the beginning of a large value: reads only the value's index and first chunk.
 Result<std::string> large_beginning(const TableLookup& reader, const LargeValueRef& ref, const std::string& data_path) {
   const BlockPlace place{&data_path, reader.files().data_file, ref.offset};
   std::string chunk;

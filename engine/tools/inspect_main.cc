@@ -41,8 +41,8 @@ int print(Inspection found, bool json) {
 std::atomic<bool> stop_asked{false};
 
 int run_salvage(ebbtide::FileSystem& fs, const std::string& path, const std::string& target, bool include, bool json) {
-  // After the first SIGINT, salvage stops and removes the new files. The second ends the process at once and leaves a directory
-  // that does not open.
+  // After the first SIGINT, salvage stops and removes the new files. The second SIGINT ends the process at once and leaves a new
+  // directory that does not open.
   std::signal(SIGINT, [](int) {
     stop_asked = true;
     std::signal(SIGINT, SIG_DFL);
@@ -93,7 +93,7 @@ class TableCommand {
       return app->add_option(name, value, about)->type_name(type)->needs(entries);
     };
     add("--from", from_, "KEY",
-        "print only entries of this key and later keys; a key in double quotes is read in the form in which keys are printed");
+        "print only entries of this key and later keys; a text in double quotes is read as a key in printed form");
     add("--to", to_, "KEY", "print only entries of keys before this key");
     add("--limit", query_.limit, "N", "print at most N entries")->check(not_negative);
   }
@@ -143,7 +143,7 @@ int run_deletes(ebbtide::FileSystem& fs, Arguments& a) {
   return print(inspect_deletes(fs, a.path, a.query), a.json());
 }
 
-/// The subcommands. Each has its options and the function that runs it.
+/// The subcommands. Each subcommand has its options and the function that runs it.
 class Commands {
  public:
   explicit Commands(CLI::App& app) : app_(app) {
@@ -184,20 +184,21 @@ class Commands {
     a_.table.add_options(table);
     add("manifest", "Prints the edits of a manifest", "MANIFEST-NNNNNN, or data directory",
         [](ebbtide::FileSystem& fs, Arguments& a) { return print(inspect_manifest(fs, a.path), a.json()); });
-    add("verify", "Checks every file against its checksums and the manifest", "data directory",
+    add("verify", "Checks every file against the file's checksums and the manifest", "data directory",
         [](ebbtide::FileSystem& fs, Arguments& a) { return print(inspect_verify(fs, a.path), a.json()); });
-    add("versions", "Prints the format versions of the files, and the first release that opens them", "data directory, or backup",
+    add("versions", "Prints the format versions of the files, and the first release that opens all files",
+        "data directory, or backup",
         [](ebbtide::FileSystem& fs, Arguments& a) { return print(inspect_versions(fs, a.path), a.json()); });
   }
 
   void add_copying() {
     CLI::App* const restore =
-        add("restore", "Verifies a backup and makes a data directory from it", "backup, or - for a stream from standard input",
-            [](ebbtide::FileSystem& fs, Arguments& a) {
+        add("restore", "Verifies a backup and makes a data directory from the backup",
+            "backup, or - for a stream from standard input", [](ebbtide::FileSystem& fs, Arguments& a) {
               return print(a.path == kStream ? receive(fs, a.target) : copy_database(fs, a.path, a.target, a.link), a.json());
             });
     CLI::App* const backup =
-        add("backup", "Makes a backup of a stopped server (for a running one use BGSAVE)",
+        add("backup", "Makes a backup of a stopped server (for a running server use BGSAVE)",
             "data directory, or a backup of BGSAVE", [](ebbtide::FileSystem& fs, Arguments& a) {
               return a.target == kStream ? run_send(fs, a.path) : print(copy_database(fs, a.path, a.target, a.link), a.json());
             });
@@ -205,12 +206,12 @@ class Commands {
     backup->add_option("TO", a_.target, "backup, new or empty; or - for standard output: a tar archive, compressed by zstd")
         ->required();
     for (CLI::App* const sub : {restore, backup}) {
-      sub->add_flag("--link", a_.link, "make hard links of tables instead of copies, if the file system can");
+      sub->add_flag("--link", a_.link, "make hard links of tables instead of copies, if the file system allows hard links");
     }
   }
 
   void add_mending() {
-    CLI::App* const repair = add("repair", "Prints the steps that repair a directory that does not open, without losing data",
+    CLI::App* const repair = add("repair", "Prints the steps that repair a directory that does not open; no step loses data",
                                  "data directory of a stopped server", [](ebbtide::FileSystem& fs, Arguments& a) {
                                    return print(inspect_repair(fs, a.path, a.write), a.json());
                                  });
@@ -221,7 +222,7 @@ class Commands {
             "Never writes to PATH.\n\n"
             "A lost part may have had deletes. Keys that a lost part may have deleted go to OUT-possibly-deleted, a second "
             "database:\n"
-            "  a lost page or table:  older versions of the keys in its range\n"
+            "  a lost page or table:  older versions of the keys in the range of the page or table\n"
             "  a lost part of the log:  every key whose newest version is older than the operations after the part, of each "
             "database whose tables do not have all operations up to the end of the part\n"
             "  a lost end of the log, or a lost manifest:  every key\n\n"
@@ -229,7 +230,7 @@ class Commands {
             "data directory of a stopped server, or backup",
             [](ebbtide::FileSystem& fs, Arguments& a) { return run_salvage(fs, a.path, a.target, a.include, a.json()); });
     salvage->add_option("OUT", a_.target, "data directory, new or empty")->required();
-    salvage->add_flag("--include-possibly-deleted", a_.include, "write everything to OUT: deleted keys and values may return");
+    salvage->add_flag("--include-possibly-deleted", a_.include, "write all keys to OUT: deleted keys and values may return");
   }
 
   CLI::App& app_;

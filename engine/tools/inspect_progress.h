@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// A file system that counts the bytes read and written, and reports them. For one thread.
+/// A file system that counts the bytes read and written, and reports the counts. For one thread.
 class InspectProgress final : public InterposedFileSystem {
  public:
   static constexpr std::uint64_t kEveryNs = 2'000'000'000;

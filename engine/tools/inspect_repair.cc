@@ -1,15 +1,16 @@
-// Repairs a data directory that does not open, without losing a readable operation.
+// Repairs a data directory that does not open. No readable operation is lost.
 //
 //   1. CURRENT, or the manifest that it names, is lost or damaged. The newest whole manifest replaces it if that manifest is
 //      complete. A manifest is complete if all tables that it names exist, the log continues from it without a gap, and no other
 //      table has operations past that log's end. Newer manifests are moved to DIR-repair.
-//   2. A log segment has an end that a crash tore. A copy of this end goes to DIR-repair, then the segment is truncated.
-//   3. Leftover files are removed. If CURRENT was just replaced, they stay: the next start removes them.
+//   2. A crash tore the end of a log segment. A copy of this end goes to DIR-repair, then the segment is truncated.
+//   3. Leftover files are removed. If step 1 replaced CURRENT, leftover files stay: the next start removes them.
 //
-// Opening a database also does steps 2 and 3, without the copy. Other damage needs a backup. Such damage is reported, and then no
-// step is carried out: a partly changed directory is harder to save.
+// The engine also does steps 2 and 3 when a database opens, without the copy. For other damage, a backup is needed. Such damage
+// is reported, and then no step is carried out: a partly changed directory is harder to save.
 //
-// DIR-repair lies beside the directory, as backups do: files inside the directory would break delete deadlines.
+// DIR-repair lies beside the directory, as backups do. Delete deadlines hold for the files inside the directory, and copies of
+// files there would break them.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -27,7 +28,7 @@ namespace {
 /// A small cache: TableReader requires one, but no page is read.
 constexpr std::uint64_t kRepairCacheBytes = std::uint64_t{1} << 20;
 
-/// One step of the repair. `about` describes the step after the word "would".
+/// One step of the repair. `about` describes the step, as words that can follow "would".
 struct Step {
   std::string action, file, about;
   std::function<Status()> carry_out;
@@ -67,7 +68,9 @@ class Repair {
   Status examine() {
     if (const std::string name = split_path(dir_).name; name.empty() || name == "." || name == "..") {
       return Status::invalid_argument(
-          "'" + dir_ + "' has no name of its own: give its path, since the directory for replaced files is beside it");
+          "'" + dir_ +
+          "' does not end with a directory's name: give the whole path, since replaced files go to a second directory "
+          "beside it");
     }
     TRY(lock());
     TRY(find_manifest());
@@ -78,12 +81,12 @@ class Repair {
     return plan_removals();
   }
 
-  /// Locks the directory against a server. The lock needs a lock file. None is created without --write, or in a directory without
-  /// a database.
+  /// Locks the directory against a server. The lock needs a lock file. This file is not created without --write, or in a
+  /// directory without a database.
   Status lock() {
     TRY_ASSIGN(manifests, files_of_kind(fs_, dir_, static_cast<int>(FileKind::kManifest)));
     if (manifests.empty()) {
-      return Status::not_found(dir_ + " has no manifest: it is not a data directory, or an unfinished backup");
+      return Status::not_found(dir_ + " has no manifest: it is an unfinished backup, or not a data directory");
     }
     const std::string name = path(std::string(kLockFileName));
     if (!write_ && !fs_.exists(name)) return Status::ok();
@@ -124,7 +127,7 @@ class Repair {
   }
 
   /// Returns true if the manifest is complete and may become the current manifest. Returns an error, which ends the search, if
-  /// the manifest may be good: it cannot be read at the moment, or a newer version wrote it.
+  /// the manifest may be complete, but this program cannot tell: a read failed, or a newer version wrote the manifest.
   Result<bool> try_manifest(FileNum file, std::vector<std::string>* errors) {
     const auto loaded = load_manifest_file(fs_, dir_, file);
     if (!loaded.is_ok()) {
@@ -183,7 +186,7 @@ class Repair {
         found->errors.push_back(metadata.status().to_string());
       } else if (metadata->stats.max_seq > found->last_seq) {
         found->errors.push_back("corruption: " + path(name) + " has operations up to " + std::to_string(metadata->stats.max_seq) +
-                                ", but the log and the tables that the manifest names only up to " +
+                                ", but the log and the tables that the manifest names have operations only up to " +
                                 std::to_string(found->last_seq));
       }
     }
@@ -211,7 +214,8 @@ class Repair {
     const std::uint64_t valid = segment.end.valid_bytes;
     TRY_ASSIGN(size, fs_.file_size(path(name)));
     if (size < valid || size - valid > kMaxWholeFileBytes) {
-      return Status::corruption(path(name) + ": " + std::to_string(size) + " bytes; a crash does not leave such a torn end");
+      return Status::corruption(path(name) + ": " + std::to_string(size) +
+                                " bytes; a crash cannot leave a torn end of this size");
     }
     const std::uint64_t torn = size - valid;
     add("cut_log", name,
@@ -298,7 +302,7 @@ class Repair {
       out_.text += "Nothing was changed; run again with --write to carry out these steps.\n";
     }
     if (out_.errors.empty()) {
-      out_.text += "The pages of the tables were not read: ebbtide-inspect verify " + dir_ + " does that.\n";
+      out_.text += "The pages of the tables were not read: ebbtide-inspect verify " + dir_ + " reads them.\n";
     }
     out_.json.add("directory", dir_).raw("write", write_ ? "true" : "false").add("steps", steps);
   }
@@ -310,7 +314,7 @@ class Repair {
   Epoch epoch_;
   BlockCache cache_;
   std::unique_ptr<FileLock> lock_;
-  FileNum manifest_ = kNoFile;  ///< the manifest that is, or will be, the current one
+  FileNum manifest_ = kNoFile;  ///< the manifest that is, or will be, the current manifest
   Findings found_;
   bool rewrites_current_ = false, removed_ = false;
   std::uint64_t leftovers_ = 0;

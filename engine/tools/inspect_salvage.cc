@@ -1,10 +1,10 @@
 // Salvage: makes a new database of the readable parts of a damaged database. engine/docs/salvage.md has the rules.
 //
-//   1. Salvage reads the manifest as far as possible, then the tables that it names, tile by tile, then the log.
+//   1. Salvage reads the manifest as far as possible, then the tables that the manifest names, tile by tile, then the log.
 //   2. Keys that an unreadable part may have deleted are doubtful.
 //   3. Certain keys are written to OUT, doubtful keys to OUT-possibly-deleted. Both databases are verified.
 //
-// DIR is never written to. OUT opens only once all its files are durable.
+// Salvage never writes to DIR. OUT opens only once all files in OUT are durable.
 #include <algorithm>
 #include <set>
 
@@ -68,7 +68,7 @@ class Salvage {
                                 !doubtful                         ? "all readable data"
                                 : query_.include_possibly_deleted ? "including possibly deleted keys"
                                                                   : "the certain keys");
-    if (!status.is_ok() && fs_.exists(apart)) return status.with_context(apart + " was made, but not " + to_);
+    if (!status.is_ok() && fs_.exists(apart)) return status.with_context(apart + " was written, but " + to_ + " was not");
     return status;
   }
 
@@ -83,7 +83,9 @@ class Salvage {
     }
     if (const std::string name = split_path(to_).name; name.empty() || name == "." || name == "..") {
       return Status::invalid_argument(
-          "'" + to_ + "' has no name of its own: give its path, since the directory for possibly deleted keys is beside it");
+          "'" + to_ +
+          "' does not end with a directory's name: give the whole path, since possibly deleted keys go to a second "
+          "directory beside it");
     }
     if (const std::string parent = parent_path(to_); !parent.empty() && !fs_.exists(parent)) {
       return Status::not_found(parent + ", the parent directory of " + to_ + ", does not exist");
@@ -95,7 +97,8 @@ class Salvage {
     const std::string lock = join_path(dir_, kLockFileName);
     if (!fs_.exists(lock)) return Status::ok();
     auto held = fs_.lock(lock);
-    if (held.status().code() == Code::kBusy) return held.status().with_context("a server has " + dir_ + " open; stop it first");
+    if (held.status().code() == Code::kBusy)
+      return held.status().with_context("a server has " + dir_ + " open; stop the server first");
     if (held.is_ok()) lock_ = std::move(held).value();
     return Status::ok();
   }
@@ -186,7 +189,7 @@ class Salvage {
     if (written.keys == 0 && !target.certain) return Status::ok();
     const Inspection verified = inspect_verify(fs_, target.dir);
     if (!verified.errors.empty())
-      return Status::corruption(target.dir + " was written and is damaged: " + verified.errors.front());
+      return Status::corruption("the new database " + target.dir + " is damaged: " + verified.errors.front());
     std::string by_database;
     JsonObject databases;
     for (const auto& [database, keys] : written.keys_by_database) {

@@ -24,14 +24,15 @@ inline constexpr SeqNum kBeyondAllSeqs = ~SeqNum{0};
 /// A lost part: a file or a part of it that cannot be read.
 struct SalvageLoss {
   std::string file;                     ///< file name without the directory
-  std::optional<std::uint64_t> offset;  ///< offset in the file; none: the whole file is lost
-  std::optional<TreeId> tree;           ///< the tree whose data is lost; none: any tree
+  std::optional<std::uint64_t> offset;  ///< offset in the file; without a value the whole file is lost
+  std::optional<TreeId> tree;           ///< the tree whose data is lost; no value: it may be any tree
   KeyRange keys;                        ///< keys that were, or may have been, in the part
   SeqNum first = 0, last = 0;           ///< seqs of the first and last operation that the part may have had; 0 = unknown
   std::string what;                     ///< the fault, for the report
 };
 
-/// A lost part may have held deletes of these keys: a key whose newest version is older than `below` is possibly deleted.
+/// A lost part may have had deletes of these keys: if the newest version of a key has a seq below `below`, the key is possibly
+/// deleted.
 struct SalvageDoubt {
   KeyRange keys;
   SeqNum below = kBeyondAllSeqs;
@@ -41,7 +42,7 @@ struct SalvageDoubt {
 struct SalvageTable {
   std::shared_ptr<TableReader> reader;
   std::vector<KeyRange> good;  ///< key ranges that can be read without an error, ascending
-  /// Entries of readable pages in damaged tiles, in (key, seq) order. Entries with large values refer to `reader`.
+  /// Entries of readable pages in damaged tiles, in (key, seq) order. Large values are read through `reader`.
   struct Rescued {
     std::string key, value;
     Entry entry;
@@ -56,7 +57,7 @@ struct SalvageTree {
   VersionPtr version;      ///< null: the manifest does not have the tree
   SeqNum flushed_seq = 0;  ///< operations up to this seq are in tables
   std::vector<SalvageTable> tables;
-  std::unique_ptr<MemTable> memtable;  ///< operations that the log has for the tree
+  std::unique_ptr<MemTable> memtable;  ///< the tree's operations in the log
   std::vector<SalvageDoubt> doubts;
 
   /// True if all keys of the tree are possibly deleted.

@@ -1,7 +1,7 @@
 // Salvage of the log: reads every whole record, also after unreadable parts.
 //
-// An unreadable part may have had any operation: a delete of any key, a range delete, FLUSHDB. A tree whose tables have all
-// operations up to the end of the part is not affected. In any other tree, a key is certain only if its newest version was
+// An unreadable part may have had any operation: a delete of any key, a range delete, FLUSHDB. A tree is not affected if its
+// tables have all operations up to the end of the part. In any other tree, a key is certain only if its newest version was
 // written after the part. If the part reaches the end of the log, no key of any tree is certain.
 #include <algorithm>
 
@@ -28,7 +28,8 @@ class LogSalvage {
     const FileNum oldest = out_.manifest_whole ? out_.state.oldest_log : kNoFile;
     std::erase_if(numbers, [oldest](FileNum file) { return file < oldest; });
     if (oldest != kNoFile && (numbers.empty() || numbers.front() != oldest)) {
-      open_gap(oldest, {}, "corruption: " + log_file_name(oldest) + " is missing: the log begins there, as the manifest says");
+      open_gap(oldest, {},
+               "corruption: " + log_file_name(oldest) + " is missing: by the manifest, the log begins with this segment");
     }
     if (out_.manifest_whole && out_.state.newest_log >= oldest) named_[out_.state.newest_log] = "the manifest";
     for (const FileNum file : numbers) {
@@ -39,7 +40,7 @@ class LogSalvage {
     if (!gap_ && out_.manifest_whole && expected_ != 0 && expected_ - 1 < out_.state.last_seq) {
       open_gap(numbers.back(), end_,
                "corruption: " + log_file_name(numbers.back()) + ": the log ends with operation " + std::to_string(expected_ - 1) +
-                   ", the manifest relies on " + std::to_string(out_.state.last_seq) + torn_);
+                   ", but the manifest relies on operation " + std::to_string(out_.state.last_seq) + torn_);
     }
     if (gap_) close_gap(kBeyondAllSeqs);
     if (expected_ != 0) out_.last_seq = std::max(out_.last_seq, expected_ - 1);
@@ -71,8 +72,8 @@ class LogSalvage {
       return Status::ok();
     };
     const auto on_damage = [&](const LogDamage& damage) -> Result<bool> {
-      // Of two unsynced writes before a power loss, the second may be whole and the first not. Only records without a gap are
-      // used.
+      // After a power loss, the second of two unsynced writes may be whole, although the first write is not. Only records without
+      // a gap are used.
       const bool durable = damage.durable || !out_.manifest_whole || expected_ == 0 || expected_ <= out_.state.last_seq;
       if (!durable && damage.next_seq != expected_) return false;
       open_gap(file, damage.offset, "corruption: " + damage.what);
@@ -84,9 +85,9 @@ class LogSalvage {
       open_gap(file, {}, end.status().to_string());
       return Status::ok();
     }
-    // As in LogSequence: a file that only looks like a segment, and that no other file names, is no part of the log.
+    // As in LogSequence: a file that only looks like a segment, and that no other file names, is not a part of the log.
     if (end->foreign && !named && out_.manifest_whole && out_.state.newest_log != kNoFile && file != out_.state.oldest_log) {
-      out_.notes.push_back("no part of the log: " + end->what);
+      out_.notes.push_back("not a part of the log, and ignored: " + end->what);
       return Status::ok();
     }
     if (records_ == 0 && end->first_seq != 0) continue_at(end->first_seq, file, 0);
@@ -120,8 +121,8 @@ class LogSalvage {
     const bool begins_late = expected_ == 0 && out_.manifest_whole && next > out_.state.last_seq + 1;
     if (!gap_ && ((expected_ != 0 && next > expected_) || begins_late)) {
       open_gap(file, offset,
-               "corruption: " + place(file, offset) + ": begins with operation " + std::to_string(next) + ", expected was " +
-                   std::to_string(expected_ != 0 ? expected_ : out_.state.last_seq + 1) + torn_);
+               "corruption: " + place(file, offset) + ": begins with operation " + std::to_string(next) + ", but operation " +
+                   std::to_string(expected_ != 0 ? expected_ : out_.state.last_seq + 1) + " was expected" + torn_);
     }
     if (gap_) close_gap(next);
     expected_ = std::max(expected_, next);
@@ -130,14 +131,14 @@ class LogSalvage {
   void close_gap(SeqNum next) {
     SalvageLoss loss = std::move(*gap_);
     gap_.reset();
-    if (next == loss.first) return out_.notes.push_back(loss.what + ": no operation is lost there");
+    if (next == loss.first) return out_.notes.push_back(loss.what + ": no operation is lost in this part");
     const SeqNum databases = std::max(out_.state.databases_seq, out_.state.complete_seq);
     const bool mapping = next == kBeyondAllSeqs || databases + 1 < next;
     const std::size_t before = doubts();
     out_.doubt_lacking(next);
     if (next != kBeyondAllSeqs) loss.last = next - 1;
     if (doubts() == before && !mapping && out_.manifest_whole) {
-      return out_.notes.push_back(loss.what + ": tables and manifest have all operations from there");
+      return out_.notes.push_back(loss.what + ": tables and manifest have all operations of this part");
     }
     if (mapping) loss.what += "; FLUSHDB, FLUSHALL or SWAPDB may be lost: databases may have had other numbers";
     out_.lost.push_back(std::move(loss));
@@ -150,7 +151,8 @@ class LogSalvage {
 
   Status follow(SeqNum first, std::uint32_t count, FileNum file, std::uint64_t offset) {
     if (expected_ != 0 && first < expected_) {
-      return Status::corruption("begins with operation " + std::to_string(first) + ", expected was " + std::to_string(expected_));
+      return Status::corruption("begins with operation " + std::to_string(first) + ", but operation " +
+                                std::to_string(expected_) + " was expected");
     }
     continue_at(first, file, offset);
     expected_ = first + count;

@@ -1,4 +1,4 @@
-// Salvage of manifest and tables: reads the readable part of the manifest, and every tile of every table that has a whole page.
+// Salvage of manifest and tables: reads the readable part of the manifest, and all tiles and pages that are not damaged.
 #include <algorithm>
 #include <set>
 
@@ -58,8 +58,8 @@ void Salvaged::doubt_lacking(SeqNum below) {
 
 namespace {
 
-/// Returns true if the directory lacks tables that the manifest names, and has tables that it does not name: edits at the end of
-/// the manifest may be lost.
+/// Returns true if the directory lacks tables that the manifest names, and has tables that the manifest does not name: edits at
+/// the end of the manifest may be lost.
 bool older_than_tables(const std::vector<std::string>& names, const VersionState& state) {
   std::set<std::string> tables;
   for (const std::string& name : names) {
@@ -96,7 +96,7 @@ Status SalvageReader::read(Salvaged* out) {
   if (out->manifest_whole && older_than_tables(names, out->state)) {
     out->manifest_whole = false;
     const char* why =
-        "corruption: the manifest names tables that are missing, and does not name all that exist: it may be older than they are";
+        "corruption: the manifest names missing tables, and does not name all existing tables: it may be older than the tables";
     out->lost.push_back({"MANIFEST", {}, {}, {}, 0, 0, why});
   }
   for (const auto& [id, version] : out->state.trees) {
@@ -117,8 +117,9 @@ Status SalvageReader::read(Salvaged* out) {
   return Status::ok();
 }
 
-// Uses the manifest that CURRENT names if it is undamaged. If not, uses a newer manifest, which is a snapshot of the same state,
-// written before CURRENT was replaced. If that is damaged too, uses the readable part of a manifest, up to the damage.
+// Uses the manifest that CURRENT names if that manifest is undamaged. If not, uses a newer manifest, which is a snapshot of the
+// same state, written before CURRENT was replaced. If the newer manifest is damaged too, uses the readable part of a manifest, up
+// to the damage.
 Status SalvageReader::read_manifest(Salvaged* out) {
   TRY_ASSIGN(manifests, files_of_kind(source_, dir_, static_cast<int>(FileKind::kManifest)));
   std::reverse(manifests.begin(), manifests.end());
@@ -143,7 +144,7 @@ Status SalvageReader::read_manifest(Salvaged* out) {
     TRY_ASSIGN(whole, take_manifest(manifests.front(), true, out));
     if (whole) {
       out->notes.push_back(manifest_file_name(manifests.front()) +
-                           " is the newest undamaged manifest: it is used as the current one");
+                           " is the newest undamaged manifest: it is used as the current manifest");
       if (!current.is_ok()) std::erase_if(out->lost, [](const SalvageLoss& loss) { return loss.file == kCurrentFileName; });
       return Status::ok();
     }
@@ -165,8 +166,8 @@ Status SalvageReader::read_manifest(Salvaged* out) {
   return Status::ok();
 }
 
-/// Sets out->state from the whole manifest or, if `whole_only` is false, from the part before the damage. Returns false if that
-/// gives no state.
+/// Sets out->state from the whole manifest or, if `whole_only` is false, from the part before the damage. Returns false if
+/// out->state was not set.
 Result<bool> SalvageReader::take_manifest(FileNum file, bool whole_only, Salvaged* out) {
   std::vector<VersionEdit> edits;
   const auto on_record = [&](Bytes payload, std::uint64_t) -> Status {
@@ -208,7 +209,7 @@ void SalvageReader::read_tables(Salvaged* out) {
   }
 }
 
-// Reads tables that the readable part of the manifest does not name. Their tree is unknown.
+// Reads tables that the readable part of the manifest does not name. It is unknown to which trees these tables belong.
 void SalvageReader::read_strangers(Salvaged* out) {
   std::set<FileNum> named;
   for (const auto& [id, version] : out->state.trees) {
@@ -218,7 +219,7 @@ void SalvageReader::read_strangers(Salvaged* out) {
   }
   const auto numbers = files_of_kind(source_, dir_, static_cast<int>(FileKind::kMetadata));
   if (!numbers.is_ok()) return;
-  std::map<FileNum, FileNum> newest;  // by data file, the newest metadata file: older ones still have pages that were dropped
+  std::map<FileNum, FileNum> newest;  // newest metadata file by data file: older metadata files still name dropped pages
   std::map<FileNum, TableMetadata> strangers;
   for (const FileNum file : *numbers) {
     if (named.contains(file)) continue;
@@ -245,8 +246,9 @@ void SalvageReader::read_strangers(Salvaged* out) {
     read_table({data_file, file, m.data_bytes, loaded->metadata_bytes, m.data_checksum, loaded->metadata_checksum}, m.stats,
                &tree, out);
   }
-  out->notes.push_back(std::to_string(newest.size()) + " tables are in no readable manifest: their database is " +
-                       (one ? "taken to be the only known one" : "unknown; if several have a key, its newest entry is kept"));
+  out->notes.push_back(
+      std::to_string(newest.size()) + " tables are in no readable manifest: their database is " +
+      (one ? "assumed to be the only known database" : "unknown; if several tables have a key, its newest entry is kept"));
 }
 
 void SalvageReader::read_table(const TableFiles& files, const TableStats& stats, SalvageTree* tree, Salvaged* out) {
@@ -259,7 +261,8 @@ void SalvageReader::read_table(const TableFiles& files, const TableStats& stats,
   const std::string path = join_path(dir_, data_file_name(files.data_file));
   auto reader = TableReader::open(options, files);
   if (!reader.is_ok() && reader.status().code() == Code::kCorruption) {
-    // The data file may be truncated, have a damaged first block, or be missing. Its pages have checksums of their own.
+    // The data file may be truncated, have a damaged first block, or be missing. Each page has a checksum, so undamaged pages of
+    // the file can be used.
     const auto metadata = load_table(source_, join_path(dir_, metadata_file_name(files.metadata_file)));
     if (metadata.is_ok()) {
       const Status why = reader.status();
@@ -267,7 +270,7 @@ void SalvageReader::read_table(const TableFiles& files, const TableStats& stats,
       const TableMetadata& m = metadata->metadata;
       source_.expect(path, files.data_bytes, encode_data_header(m.data_version, files.data_file, m.unit, &checksum));
       reader = TableReader::open(options, files);
-      if (reader.is_ok()) out->notes.push_back(why.to_string() + ": its undamaged pages are read");
+      if (reader.is_ok()) out->notes.push_back(why.to_string() + ": the undamaged pages of this table are read");
     }
   }
   if (!reader.is_ok()) {
@@ -294,7 +297,7 @@ void SalvageReader::scan_table(const std::shared_ptr<TableReader>& reader, Salva
     keys.start = reader->tile_start(tile);
     if (tile + 1 < reader->tile_count()) {
       keys.end = reader->tile_start(tile + 1);
-      // The versions of one key continue in the next tile. They are read together with the last tile that has the key.
+      // The versions of one key continue in the next tile. This tile is read together with the last tile that has the key.
       if (keys.start == keys.end) continue;
     } else {
       keys.end.clear();
@@ -325,8 +328,8 @@ bool SalvageReader::tile_is_whole(const TableLookup& reader, const KeyRange& key
   return walk->status().is_ok();
 }
 
-// Reads a damaged tile page by page, since each page has a checksum of its own. Versions of a key may continue from tile to tile,
-// so pages of all tiles that overlap `keys` are read.
+// Reads a damaged tile page by page, since each page has its own checksum. The versions of a key may be in several adjacent
+// tiles, so the pages of all tiles that overlap `keys` are read.
 void SalvageReader::rescue_tile(std::uint32_t tile, const KeyRange& keys, SalvageTable* table, SalvageTree* tree, Salvaged* out) {
   const TableReader& reader = *table->reader;
   const auto metadata = reader.load_metadata();

@@ -1,5 +1,5 @@
-// Read access to the damaged directory. Unreadable sectors and missing ends of files read as zeros: so the blocks with them fail
-// their checksums, and the rest of the file is readable.
+// Read access to the damaged directory. Unreadable sectors and missing ends of files read as zeros. So blocks with such sectors
+// fail their checksums, and all other blocks of the file are readable.
 #pragma once
 
 #include <atomic>

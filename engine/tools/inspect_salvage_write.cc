@@ -1,8 +1,8 @@
 // Salvage: writes the new databases.
 //
-// Each tree becomes one run, by the same survivors and the same builder as a flush: so tombstones, range tombstones, secondary
-// range tombstones and expiries are applied as everywhere. Before that, keys are divided: a key is doubtful if its newest version
-// is older than an operation that a lost part may have had for the key.
+// Each tree becomes one run. The code of flushes selects the entries and builds the tables, so tombstones, range tombstones,
+// secondary range tombstones and expiries are applied by the same rules. Before that, keys are divided: a key is doubtful if its
+// newest version is older than an operation that a lost part may have had for the key.
 #include <algorithm>
 #include <set>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kSalvageWriteCacheBytes = std::uint64_t{8} << 20;
 
-/// An iterator that only moves forward, which suffices for flushes.
+/// An iterator that only moves forward; a flush needs no more.
 class ForwardIterator : public InternalIterator {
  public:
   void seek_to_last() override { valid_ = false; }
@@ -46,7 +46,7 @@ class GoodParts final : public ForwardIterator {
   void settle() {
     while (part_ == nullptr || !part_->valid()) {
       if (part_ != nullptr && !part_->status().is_ok()) {
-        status_ = part_->status();  // an error ends the iteration; the first reading found no error in this range
+        status_ = part_->status();  // an error ends the iteration; when salvage read this range before, it found no error
         valid_ = false;
         return;
       }
@@ -82,8 +82,8 @@ class RescuedEntries final : public ForwardIterator {
   std::size_t at_ = 0;
 };
 
-/// Passes on each version once, even if two tables have it: a merge's input and its output may both exist. Selects certain keys,
-/// doubtful keys, or all keys.
+/// Returns each version once, even if two tables have it: the input and the output of a merge may both exist. Selects certain
+/// keys, doubtful keys, or all keys.
 class Chosen final : public ForwardIterator {
  public:
   Chosen(std::vector<std::unique_ptr<InternalIterator>> sources, const SalvageTree& tree, const SalvageTarget& target)
@@ -222,7 +222,7 @@ class Writer {
     edit.create = true;
     edit.stamp = tree.stamp;
     edit.flushes.reset();
-    edit.added_records.clear();  // the new tables have the records applied
+    edit.added_records.clear();  // the records are already applied to the entries of the new tables
     if (tree.version != nullptr) edit.deadlines = tree.version->deadlines;
   }
 

@@ -19,7 +19,7 @@ constexpr std::size_t kBlock = 512;  // block size of tar
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 constexpr int kLevel = 3;                     // zstd's default; a higher level gains little, since pages are compressed already
 constexpr std::uint64_t kMostCurrent = 4096;  // largest size of CURRENT in bytes: the file has one line
-constexpr std::uint64_t kMostOctal = std::uint64_t{1} << 33;  // larger sizes do not fit into eleven octal digits
+constexpr std::uint64_t kMostOctal = std::uint64_t{1} << 33;  // this size and larger sizes do not fit into eleven octal digits
 
 // A field of a header of POSIX's ustar format: offset and length.
 struct Field {
@@ -53,7 +53,7 @@ Block header_of(const std::string& name, std::uint64_t size) {
   put_octal(&block, kTime, 0);
   if (size < kMostOctal) {
     put_octal(&block, kSize, size);
-  } else {  // as newer tars do: the first bit is set, and the number is in base 256
+  } else {  // as newer tars write it: the first bit is set, and the number is in base 256
     block[kSize.at] = static_cast<char>(0x80);
     for (std::size_t i = 0; i < 8; ++i) block[kSize.at + kSize.length - 1 - i] = static_cast<char>(size >> (8 * i));
   }

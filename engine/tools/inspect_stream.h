@@ -1,8 +1,8 @@
 // A backup as a stream: a tar archive, compressed by zstd, that any tar reads (tar --zstd -t). The stream can be piped to another
 // machine.
 //
-// CURRENT is the last member. So the files of a truncated stream, unpacked by tar, do not open as a database. The members are
-// those of a copy (tools/inspect_copy.cc). zstd's checksum covers all members, in addition to the files' own checksums.
+// CURRENT is the last member. So the files of a truncated stream, unpacked by tar, do not open as a database. The archive has the
+// same files as a copy (tools/inspect_copy.cc). zstd's checksum covers all members, in addition to the files' own checksums.
 #pragma once
 
 #include <functional>

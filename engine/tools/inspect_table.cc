@@ -17,7 +17,7 @@ Result<FileNum> find_metadata(FileSystem& fs, const SplitPath& split) {
   }
   if (kind == FileKind::kMetadata) return file;
   TRY_ASSIGN(numbers, files_of_kind(fs, split.dir, static_cast<int>(FileKind::kMetadata)));
-  // A page drop writes a newer metadata file for the same data file, so the newest is valid.
+  // A page drop writes a newer metadata file for the same data file, so the newest metadata file is valid.
   for (std::size_t i = numbers.size(); i-- > 0;) {
     const std::string path = join_path(split.dir, metadata_file_name(numbers[i]));
     const auto bytes = read_file(fs, path);

@@ -12,7 +12,7 @@ namespace {
 
 /// A small cache: TableReader requires one, but verify() reads pages without it.
 constexpr std::uint64_t kVerifyCacheBytes = std::uint64_t{8} << 20;
-/// The server keeps the database's id, which its backups contain, in this file.
+/// In this file, the server keeps the id of the database. The names of the database's backups end with the id.
 constexpr Bytes kServersFile = "DATABASE_ID";
 
 struct Totals {
@@ -72,7 +72,7 @@ class Verifier {
     if (!reader.is_ok()) return out_.error(reader.status());
     (*reader)->verify(&out_.errors, &totals_.pages, &totals_.entries);
     if (!((*reader)->stats() == file.stats))
-      out_.errors.push_back("corruption: " + who + ": its properties differ from the manifest's");
+      out_.errors.push_back("corruption: " + who + ": the table's properties differ from the properties in the manifest");
   }
 
   void verify_logs(const VersionState& state) {

@@ -61,7 +61,7 @@ Status collect(FileSystem& fs, const std::string& dir, std::array<std::map<std::
                Inspection* out) {
   TRY_ASSIGN(names, fs.list(dir));
   if (std::find(names.begin(), names.end(), kCurrentFileName) == names.end())
-    return Status::not_found(dir + " has no CURRENT: it is not a data directory, or an unfinished backup");
+    return Status::not_found(dir + " has no CURRENT: it is an unfinished backup, or not a data directory");
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     Kind kind{};
@@ -75,7 +75,7 @@ Status collect(FileSystem& fs, const std::string& dir, std::array<std::map<std::
     }
     ++(*found)[kind][*version];
     if (*version > kOwn[kind]) {
-      // A program that cannot read the workload starts without it.
+      // A server that cannot read the workload file starts without the workload.
       (kind == kWorkloads ? out->warnings : out->errors)
           .push_back(join_path(dir, name) + ": " + kKindNames[kind] + " format " + std::to_string(*version) +
                      ", but this program opens formats up to " + std::to_string(kOwn[kind]));
@@ -84,8 +84,8 @@ Status collect(FileSystem& fs, const std::string& dir, std::array<std::map<std::
   return Status::ok();
 }
 
-/// Returns the version of the program that wrote the current manifest; "" if the manifest does not name it. Uses the snapshot
-/// only.
+/// Returns the version of the program that wrote the current manifest; "" if the manifest does not name the version. Reads only
+/// the snapshot at the beginning of the manifest.
 std::string writer_of(FileSystem& fs, const std::string& dir) {
   const auto current = read_current(fs, dir);
   std::string writer;
@@ -134,8 +134,8 @@ Inspection inspect_versions(FileSystem& fs, const std::string& dir) {
       writer.empty() ? "The manifest does not say which version wrote it.\n" : "Written by " + quote(writer, "\\x") + ".\n";
   out.json.add("written_by", writer);
   const Release* const release = first_release(found);
-  out.text +=
-      release == nullptr ? "No released version opens it.\n" : std::string("Opens with ") + release->name + " and later.\n";
+  out.text += release == nullptr ? "No released version opens all of these files.\n"
+                                 : std::string("Opens with ") + release->name + " and later.\n";
   out.json.add("opens_with", release == nullptr ? "" : release->name);
   return out;
 }

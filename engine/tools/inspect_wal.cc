@@ -158,7 +158,7 @@ void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool las
   JsonObject json;
   json.add("file", name);
   const auto end = read_log(fs, dir, file, [&](std::string payload, std::uint64_t offset) {
-    // A malformed batch is reported, and the next record is read, since the checksum was right.
+    // A malformed batch is reported, and the next record is read, since the checksum of the malformed record was right.
     if (Status status = describe_record(payload, offset, values, out, &records); !status.is_ok())
       out->error(status.with_context(name));
     return Status::ok();

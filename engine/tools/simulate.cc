@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kProgressEvery = 4096;
 constexpr double kLargestFile = 1e6;  // in memtables
-/// No tree needs so many merges for one flush: a policy that returns more plans never stops.
+/// No tree needs so many merges for one flush: if a policy returns more plans, it would never stop.
 constexpr std::size_t kMostPlans = 100'000;
 
 std::string cell_key(std::uint32_t cell) {
@@ -91,8 +91,8 @@ FileShape Simulation::add_file(Content content) {
   return file;
 }
 
-/// Cuts outputs into files as the engine does, at cells instead of keys: a file closes before a cell if half of that cell would
-/// make it too large.
+/// Cuts outputs into files as the engine does, at cells instead of keys: a file ends before a cell if half of that cell would
+/// make the file too large.
 std::vector<FileShape> Simulation::cut(const Content& merged, std::vector<BelowFile> below) {
   OutputSplitter splitter({.file_bytes = shape_.file_bytes, .aligned = true}, {}, std::move(below));
   std::vector<FileShape> files;
@@ -150,7 +150,7 @@ Status Simulation::carry_out(const Plan& plan, bool with_flush) {
       outputs.push_back({0, std::move(file)});
     }
     written_ += static_cast<double>(bytes);
-    // A flush that is part of the merge is not on disk before the merge.
+    // If the flush is part of the merge, its data are not on disk before the merge.
     const RunShape* flushed = with_flush ? shape_.run(flushed_run_) : nullptr;
     count_peak(before + bytes - (flushed == nullptr ? 0 : flushed->bytes()));
   } else if (!std::holds_alternative<Move>(plan.action)) {

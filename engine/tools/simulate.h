@@ -5,11 +5,11 @@
 //   runs                    sorted runs with files, after each flush and its merges: average and maximum over all flushes.
 //                           Without filters, a lookup of a missing key reads this many runs
 //   space amplification     bytes of all files / bytes of the live keys
-//   transient               most bytes on disk at any time so far, with a merge's inputs and outputs / bytes of the live keys
-//                           (the thesis, 3.4.3: at most 2 without updates)
+//   transient               most bytes on disk at any time so far / bytes of the live keys. During a merge, both its inputs and
+//                           its outputs are on disk (the thesis, 3.4.3: at most 2 without updates)
 //
-// Merges take no time: all merges after a flush end before the next flush. Policies are called as in the papers (Cadence): a
-// policy that flushes and merges in one step writes the flush only as part of the merge. With `as_engine`, policies are called as
+// Merges take no time: all merges after a flush end before the next flush. Policies are called as in the papers (Cadence): if a
+// policy flushes and merges in one step, the flush is written only as part of the merge. With `as_engine`, policies are called as
 // in the engine: every flush is written by itself, and every policy is called until it returns no plan.
 //
 // The key space is divided into equal cells; every flush has data in all cells. A file has some adjacent cells. Each cell of a
@@ -36,7 +36,7 @@ struct SimulationSettings {
   WorkloadSettings workload{};
   std::uint32_t cells = 0;  ///< a power of two up to 4096; 0 = kCellsByFile for policies that go file by file, 1 for others
   double file_size = 1;     ///< size of a table in memtables; above 0. Matters only if there is more than one cell
-  bool as_engine = false;   ///< see the top of the file
+  bool as_engine = false;   ///< true: policies are called as in the engine, false: as in the papers
   FileChoice file_choice = FileChoice::kLeastOverlap;
 };
 inline constexpr std::uint32_t kCellsByFile = 64;

@@ -134,7 +134,7 @@ Result<TreeChoices> parse_tree_choices(const std::string& yaml) {
   TreeChoices choices;
   try {
     const YAML::Node root = YAML::Load(yaml);
-    // yaml-cpp throws if the value of a missing node is read, so the code first checks that the node exists.
+    // yaml-cpp throws if the code reads the value of a missing node, so the code first checks that the node exists.
     const YAML::Node tree = root.IsMap() && root["tree"] ? root["tree"] : YAML::Node();
     const YAML::Node policy = tree.IsMap() && tree["policy"] ? tree["policy"] : YAML::Node();
     if (!policy.IsMap() || !policy["name"]) return Status::invalid_argument("tree.policy.name is missing");

@@ -47,7 +47,8 @@ std::string policies_text() {
 }
 
 void add_options(CLI::App* app, Arguments* a) {
-  app->add_option("--policy", a->policies, "NAME[:parameter=value,...]; several separated by commas, or the option repeated");
+  app->add_option("--policy", a->policies,
+                  "NAME[:parameter=value,...]; for several policies, separate them by commas, or repeat the option");
   app->add_option("--config", a->config,
                   "also simulate tree.policy of this YAML file; the file's tree.file_choice applies to all policies");
   app->add_option("--flushes", a->flushes, "number of flushed memtables")->check(CLI::Range(std::uint64_t{1}, kMostFlushes));
@@ -68,11 +69,12 @@ void add_options(CLI::App* app, Arguments* a) {
   app->add_option(
       "--cells", a->cells,
       "number of cells into which the key space is divided: a power of two up to 4096; 0 (default) = by policy. With 1024 cells, "
-      "results are within 3 % of the engine; with 64, the default of policies that go file by file, 4 % less is written");
+      "results are within 3 % of the engine's; with 64 cells, the default of policies that merge file by file, 4 % less is "
+      "written");
   app->add_option("--file-size", a->file_size, "size of a table, in memtables (default 1); matters only with more than one cell");
   app->add_option("--file-choice", a->file_choice,
                   "round_robin, least_overlap (default), most_tombstones or oldest; overrides --config. Simulated "
-                  "files have no tombstones, so the last two choose the smallest key");
+                  "files have no tombstones, so most_tombstones and oldest choose the file with the smallest key");
   app->add_flag("--as-engine", a->as_engine,
                 "work as the engine does: write each flush before its merges, and call a policy until it returns no plan");
   app->add_flag("--quiet", a->quiet, "no progress on standard error");
@@ -113,7 +115,8 @@ Result<Choices> choices_of(const Arguments& a) {
     TRY_ASSIGN(parsed, parse_policies(text));
     choices.policies.insert(choices.policies.end(), parsed.begin(), parsed.end());
   }
-  if (choices.policies.empty()) return Status::invalid_argument("no policy: give --policy or --config (--help lists them)");
+  if (choices.policies.empty())
+    return Status::invalid_argument("no policy: give --policy or --config (--help lists the policies)");
   TRY(apply_flags(a.flags, &choices.policies));
   if (!a.file_choice.empty()) {
     TRY_ASSIGN(file_choice, parse_file_choice(a.file_choice));

@@ -27,7 +27,7 @@ const SimulationMetric* find_simulation_metric(const std::string& name);
 /// Returns CSV, a line for each policy and moment: policy,flushes,write_amp,avg_runs,max_runs,space_amp,transient_space_amp.
 std::string csv_text(const std::vector<SimulationSeries>& series);
 std::string table_text(const std::vector<SimulationSeries>& series);
-/// Plots `metric` over flushes, with a letter for each policy; both axes are logarithmic if `log`.
+/// Plots `metric` over flushes, with a letter for each policy. Both axes are logarithmic if `log` is true.
 std::string plot_text(const std::vector<SimulationSeries>& series, const SimulationMetric& metric, bool log);
 /// Like plot_text(), as an SVG document.
 std::string svg_text(const std::vector<SimulationSeries>& series, const SimulationMetric& metric, bool log);

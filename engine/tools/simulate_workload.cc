@@ -38,7 +38,7 @@ void SimulatedWorkload::flush() {
     moments_.push_back(after(before, size));
     return;
   }
-  // The memtable is full at `size` keys. Its size grows with the operations, so bisection finds their number.
+  // The memtable is full at `size` keys. Its size grows with the number of operations, so bisection finds this number.
   double low = size, high = size / (1 - rewrites);
   for (int i = 0; i < 60 && high - low > size * 1e-12; ++i) {
     const double middle = (low + high) / 2;

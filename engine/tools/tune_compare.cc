@@ -51,7 +51,8 @@ Judged judge(std::string name, const Advice& nominal, Advice advice, const PerOp
   return out;
 }
 
-/// Returns means over the workloads of `kind`, or over all if it is empty: the mean delta, then the throughput range.
+/// Returns means over the workloads of `kind`, or over all workloads if `kind` is empty: the mean delta, then the throughput
+/// range.
 std::pair<double, double> means(const std::vector<ComparedWorkload>& compared, const std::string& kind, std::size_t tuning) {
   double delta = 0, range = 0, count = 0;
   for (const ComparedWorkload& one : compared) {

@@ -1,8 +1,8 @@
 // Compares nominal and robust tunings over many workloads: the uncertainty benchmark of Endure (Huynh et al., sections 7 and 8).
 //
-// Each expected workload is tuned once for itself (nominal) and once for each rho (robust). Every tuning is then judged by the same
-// sampled workloads: four counts drawn uniformly from 1 to 9,999, divided by their sum. Costs are those of the model, so a
-// comparison needs no database. The sample depends on its seed only.
+// For each expected workload, one tuning is computed for the workload itself (nominal), and one for each rho (robust). Every
+// tuning is then judged by the same sampled workloads: four counts drawn uniformly from 1 to 9,999, divided by their sum. The
+// cost model gives the costs, so a comparison needs no database. The sample depends only on its size and seed.
 #pragma once
 
 #include <optional>
@@ -29,10 +29,10 @@ struct CompareQuestion {
   BenchmarkSample sample;
 };
 
-/// Sampled workloads of similar divergence from the expected one.
+/// Sampled workloads whose divergences from the expected workload are similar.
 struct DivergenceBin {
   double divergence = 0;  ///< mean divergence of the bin's workloads
-  double delta = 0;       ///< mean of delta_throughput(nominal, this tuning)
+  double delta = 0;       ///< mean of delta_throughput() from the nominal tuning to the judged tuning
   int workloads = 0;      ///< number of workloads in the bin
 };
 inline constexpr double kDivergenceBin = 0.25;  // width of a bin
@@ -42,16 +42,16 @@ struct Judged {
   std::string name;  ///< "nominal", "rho 0.5" or "given"
   double rho = 0;
   Advice advice;
-  double mean_cost = 0;         ///< over the sample, page reads
-  double mean_delta = 0;        ///< mean of delta_throughput(nominal, this)
-  double better = 0;            ///< fraction of the sample in which it is cheaper than the nominal tuning
+  double mean_cost = 0;         ///< mean cost of an operation over all sampled workloads, in page reads
+  double mean_delta = 0;        ///< mean of delta_throughput() from the nominal tuning to this tuning
+  double better = 0;            ///< fraction of the sampled workloads for which this tuning is cheaper than the nominal tuning
   double throughput_range = 0;  ///< largest minus smallest throughput, in operations per page read (section 8.1)
   std::vector<DivergenceBin> by_divergence;
 };
 struct ComparedWorkload {
   std::string name;
   PerOperation mix{};
-  std::vector<Judged> tunings;  ///< the nominal one first
+  std::vector<Judged> tunings;  ///< the nominal tuning first
 };
 
 /// Returns the comparison, in the order of question.expected. kInvalidArgument as for tune().

@@ -37,7 +37,7 @@ class Measurement {
  private:
   /// Reports progress if it is due. Returns kAborted if a stop is requested.
   Status go_on(const char* what, std::uint64_t done, std::uint64_t all) {
-    if (test_.stopped()) return Status::aborted("stopped; the file is removed");
+    if (test_.stopped()) return Status::aborted("the measurement was stopped; the test file is removed");
     const std::uint64_t now = clock_.mono_ns();
     if (now - last_told_ns_ < kDeviceProgressNs) return Status::ok();
     last_told_ns_ = now;
@@ -112,29 +112,30 @@ class Measurement {
   DeviceFigures figures_;
 };
 
-/// Returns kNoSpace unless the disk has room for the file and kDeviceFreeShare of its size beside it.
+/// Returns kNoSpace unless the disk has space for the file, and kDeviceFreeShare of the disk's size stays free.
 Status check_space(FileSystem& fs, const DeviceTest& test) {
   TRY_ASSIGN(space, fs.disk_space(test.dir));
   const double needed = static_cast<double>(test.file_bytes) + kDeviceFreeShare * static_cast<double>(space.total_bytes);
   if (static_cast<double>(space.free_bytes) >= needed) return Status::ok();
   return Status::no_space("the disk of " + test.dir + " has " + std::to_string(space.free_bytes) +
                           " bytes free; the test needs " + formatted(needed, "%.0f") +
-                          ": its file, and 5 % of the disk beside it");
+                          ": for its file, and for the 5 % of the disk that must stay free");
 }
 
 }  // namespace
 
 Result<DeviceFigures> measure_device(FileSystem& fs, const Clock& clock, const DeviceTest& test) {
   if (test.file_bytes < kDevicePiece)
-    return Status::invalid_argument("the file has " + std::to_string(test.file_bytes) + " bytes; allowed: 1MiB or more");
+    return Status::invalid_argument("the test file has " + std::to_string(test.file_bytes) + " bytes; allowed: 1MiB or more");
   if (test.random_reads < 1)
-    return Status::invalid_argument("random reads are " + std::to_string(test.random_reads) + "; allowed: 1 or more");
+    return Status::invalid_argument("the number of random reads is " + std::to_string(test.random_reads) +
+                                    "; allowed: 1 or more");
   TRY(check_space(fs, test));
   Measurement measurement(fs, clock, test);
-  TRY(measurement.create());  // fails if the file exists: it is not ours, so it stays
+  TRY(measurement.create());  // fails if the file exists: this measurement did not make it, so it stays
   auto figures = measurement.run();
   const Status removed = fs.unlink(measurement.path());
-  if (figures.is_ok() && !removed.is_ok()) return removed.with_context("the file of the test is not removed");
+  if (figures.is_ok() && !removed.is_ok()) return removed.with_context("the test file could not be removed");
   return figures;
 }
 

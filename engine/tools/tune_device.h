@@ -1,8 +1,9 @@
 // Measures the device's parameters in the cost model: page size, write asymmetry and sequential cost.
 //
-// The measurement writes one file in the given directory, in large pieces and with a sync at the end, as merges do. Then it reads the
-// file in large pieces, and reads pages of several sizes at random places. Reads bypass the system's page cache where the file system
-// can do that; elsewhere they may measure memory. The file is removed in every case, also after an error and when a stop is requested.
+// The measurement writes one file in the given directory, in large pieces and with a sync at the end, as merges do. Then it reads
+// the file in large pieces, and reads pages of several sizes at random places. Reads bypass the system's page cache if the file
+// system allows direct reads; if not, the times may be those of memory. The file is removed in every case, also after an error
+// and after a requested stop.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace ebbtide {
 struct DeviceTest {
   std::string dir;
   std::uint64_t file_bytes = std::uint64_t{256} << 20;  ///< at least kDevicePiece
-  int random_reads = 2000;                              ///< of each page size; at least 1
+  int random_reads = 2000;                              ///< number of reads for each page size; at least 1
   std::uint64_t seed = 1;
   /// Called every kDeviceProgressNs with a line without a newline.
   std::function<void(const std::string&)> progress = [](const std::string&) {};
@@ -28,12 +29,13 @@ struct DeviceTest {
 
 inline constexpr std::uint64_t kDevicePiece = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kDeviceProgressNs = 2'000'000'000;
-/// Share of the disk that must stay free beside the file: the server refuses writes below it.
+/// Share of the disk that must stay free while the file exists: a server refuses writes if a smaller share is free.
 inline constexpr double kDeviceFreeShare = 0.05;
 /// Name of the file in the directory.
 inline constexpr const char* kDeviceFileName = "ebbtide-tune.device";
 inline constexpr std::uint64_t kDevicePageSizes[] = {4096, 8192, 16384, 32768, 65536};
-/// The recommended page is the largest whose random read takes at most this many times as long as that of the smallest.
+/// The recommended page is the largest page whose random read takes at most this many times as long as the random read of the
+/// smallest page.
 inline constexpr double kDevicePageSlack = 1.1;
 
 struct DeviceFigures {
@@ -42,15 +44,17 @@ struct DeviceFigures {
   double write_bytes_per_us = 0;       ///< writes in pieces, with the sync
   bool direct = false;                 ///< false: reads may come from the system's page cache
   double page_bytes = 4096;            ///< the recommended page
-  double write_asymmetry = 1;          ///< time of a written page / of a read page, both in sequence (f_a)
-  double sequential_cost = 1;          ///< time of a page in sequence / at a random place (f_seq)
+  double write_asymmetry = 1;          ///< time to write a page / time to read a page, both in sequence (f_a)
+  double sequential_cost = 1;          ///< time to read a page in sequence / time to read a page at a random place (f_seq)
 };
 
-/// Measures the device of test.dir. kInvalidArgument: wrong test. kNoSpace or kIoError: the disk is too full, with the free and needed bytes,
-/// or a call failed. kAborted: stopped. The file does not exist afterwards, unless its removal failed, which is an error, too.
+/// Measures the device of test.dir. kInvalidArgument: a value of `test` is out of range. kNoSpace: the disk is too full; the
+/// message has the free and the needed bytes. kNoSpace or kIoError: a call failed. kAborted: a stop was requested. The file does
+/// not exist afterwards, unless its removal failed, which is an error, too.
 Result<DeviceFigures> measure_device(FileSystem& fs, const Clock& clock, const DeviceTest& test);
 
-/// Returns page_size, write_asymmetry and sequential_cost as YAML for --file, with the times, and the keys of a server, as comments.
+/// Returns page_size, write_asymmetry and sequential_cost as YAML for --file. Comments in the YAML have the measured times, and
+/// the keys for a server's configuration.
 std::string device_yaml(const DeviceFigures& figures);
 std::string device_json(const DeviceFigures& figures);
 

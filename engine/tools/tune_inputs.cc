@@ -26,7 +26,7 @@ constexpr TuneKey kTuneKeys[] = {
      "fraction of page reads that miss the cache, by level from level 1 on, for example 0,0.2,0.9; the last value holds for all "
      "deeper levels (default 1)"},
     {"filter_curve", "Device",
-     "ideal (default): the false positives of an ideal Bloom filter; engine: those of this engine's filters"},
+     "ideal (default): the false positives of an ideal Bloom filter; engine: the false positives of this engine's filters"},
     {"workload", "Operations",
      "shares of empty point reads, point reads, range reads and writes, or percentages, for example 0.33,0.33,0.33,0.01; or w0 "
      "to "
@@ -46,18 +46,18 @@ constexpr TuneKey kTuneKeys[] = {
     {"runs", "Tuning",
      "klsm: runs of each level, for example 4,4,1; the last value holds for all deeper levels; fluid: runs of each upper level, "
      "and runs of the last level"},
-    {"buffer", "Tuning", "bytes of the memtable; filters get the rest of the memory (default 64MiB, at most half of the memory)"},
+    {"buffer", "Tuning", "bytes of the memtable; filters get all other memory (default 64MiB, but at most half of the memory)"},
     {"scaling_ratio", "Tuning", "c of garnering, above 0, at most 1 (default 0.8)"},
     {"level0_runs", "Tuning", "flushes that one_leveling and garnering merge down together (default 4)"},
     {"tile_pages", "Tuning", "pages of a delete tile, 1 to 64 (default 1)"},
     {"layouts", "Search", "layouts to search, for example leveling,tiering (default all)"},
     {"size_ratios", "Search", "smallest and largest T to search (default 2,100)"},
-    {"rho", "Search", "how far the mix may move (KL divergence): 0 (default) not at all, 0.25 a little, 2 a lot"},
+    {"rho", "Search", "largest divergence (KL) of the actual mix from the expected mix: 0 (default) none, 0.25 small, 2 large"},
     {"unlikely_workload", "Search", "sets rho to the divergence of this mix from the expected mix"},
     {"workload_low", "Search", "low ends of ranges of shares; with workload_high, sets mix and rho"},
     {"workload_high", "Search", "high ends of ranges of shares; with workload_low, sets mix and rho"},
     {"smallest_buffer", "Search",
-     "bytes of the smallest memtable that the search considers (default 1MiB, at most half of the memory)"},
+     "bytes of the smallest memtable that the search considers (default 1MiB, but at most half of the memory)"},
     {"max_transient_space", "Search",
      "limit of bytes on disk during a merge / bytes of the data, for example 1.5 (default no limit)"},
     {"max_merge", "Search", "limit of bytes that one merge writes, for example 100GiB (default no limit)"},
@@ -81,7 +81,7 @@ Status wrong_value(const std::string& key, const std::string& text, const std::s
   return Status::invalid_argument(key + " is \"" + text + "\"; allowed: " + allowed);
 }
 
-/// Parses a number and the unit behind it, which may be empty.
+/// Parses a number and the unit after it, which may be empty.
 Result<std::pair<double, std::string>> number_and_unit(const std::string& key, const std::string& text, const char* allowed) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -153,7 +153,7 @@ class Reader {
   }
   void refuse_both(const char* one, const char* other) {
     if (has(one) && has(other) && status_.is_ok())
-      status_ = Status::invalid_argument(std::string(one) + " and " + other + " exclude each other");
+      status_ = Status::invalid_argument(std::string(one) + " and " + other + " cannot be given together");
   }
   void require(const char* key, bool right, const char* allowed) {
     if (!right && has(key) && status_.is_ok()) status_ = wrong_value(key, values_.find(key)->second, allowed);
@@ -245,16 +245,16 @@ void read_search(Reader* in, TuneRequest* r) {
   in->read("max_write", &r->limits.write, parse_plain);
 }
 
-/// Sets mix and rho from one of their sources.
+/// Sets mix and rho from one of the keys that can set them.
 Status read_uncertainty(Reader* in, TuneRequest* r) {
   in->read("workload", &r->mix, parse_workload);
   in->read("rho", &r->rho, parse_plain);
   const int sources = (in->has("rho") ? 1 : 0) + (in->has("unlikely_workload") ? 1 : 0) +
                       (in->has("workload_low") || in->has("workload_high") ? 1 : 0);
   if (sources > 1)
-    return Status::invalid_argument("rho, unlikely_workload and workload_low with workload_high exclude each other");
+    return Status::invalid_argument("give only one of rho, unlikely_workload, and workload_low with workload_high");
   if (in->has("workload_low") != in->has("workload_high"))
-    return Status::invalid_argument("workload_low and workload_high go together");
+    return Status::invalid_argument("give both workload_low and workload_high, or neither");
   Uncertainty found;
   if (in->has("unlikely_workload")) {
     in->need("workload", "unlikely_workload is compared with workload");
@@ -265,7 +265,8 @@ Status read_uncertainty(Reader* in, TuneRequest* r) {
     found = between;
   } else if (in->has("workload_low")) {
     if (in->has("workload"))
-      return Status::invalid_argument("workload follows from workload_low and workload_high; leave one of them out");
+      return Status::invalid_argument(
+          "workload cannot be given with workload_low and workload_high, since it is computed from them");
     std::vector<double> low, high;
     in->read("workload_low", &low, parse_numbers);
     in->read("workload_high", &high, parse_numbers);
@@ -315,7 +316,7 @@ Result<PerOperation> parse_workload(const std::string& key, const std::string& t
     if (!(shares[i] >= 0)) return wrong_value(key, text, "shares of 0 or more");
     sum += mix[i] = shares[i];
   }
-  // 0.33,0.33,0.33,0.01 and 33,33,33,1 must pass, so the sum may be off by a little.
+  // 0.33,0.33,0.33,0.01 and 33,33,33,1 must be accepted, so the sum may differ a little from 1 or 100.
   if (std::abs(sum - 1) > 0.011 && std::abs(sum - 100) > 1.1)
     return wrong_value(key, text, "shares that sum to 1, or percentages that sum to 100");
   return mix_of_counts(mix);
@@ -359,7 +360,7 @@ Result<TuneInputs> parse_tune_inputs(const TuneValues& values) {
         key, text, {{"engine", Equations::kEngine}, {"paper", Equations::kPaper}, {"paper_relaxed", Equations::kPaperRelaxed}});
   });
   read_tuning(&in, out.request.system, &out.tuning);
-  if (in.has("policy") && in.has("layout")) return Status::invalid_argument("policy and layout exclude each other");
+  if (in.has("policy") && in.has("layout")) return Status::invalid_argument("policy and layout cannot be given together");
   in.read("policy", &out.policy, [](const std::string& key, const std::string& text) -> Result<std::optional<PolicySettings>> {
     TRY_ASSIGN(policies, parse_policies(text));
     if (policies.size() != 1) return wrong_value(key, text, "one policy");

@@ -13,7 +13,7 @@ JsonObject per_operation(const PerOperation& values) {
   return out;
 }
 
-/// Returns the settings that a server runs. `refused` says why the engine does not accept them, and is left out if it does.
+/// Returns the settings for a server. If the engine does not accept the settings, the field `refused` has the reason.
 JsonObject engine_json(const TuneRequest& request, const Tuning& tuning) {
   const EngineSettings settings = engine_settings(request.system, tuning, request.equations);
   JsonObject parameters, out;

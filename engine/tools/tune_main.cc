@@ -1,5 +1,5 @@
-// ebbtide-tune: computes the costs of operations under a tuning, and finds the tuning with the lowest costs, without a database, or
-// for the workload of a running server.
+// ebbtide-tune: computes the costs of operations under a tuning, and finds the tuning with the lowest costs. Needs no database;
+// can also read the workload of a running server.
 //
 // Exit status: 0 success, 1 a file or server could not be read, 2 wrong use.
 #include <CLI/CLI.hpp>
@@ -47,7 +47,7 @@ constexpr const char* kExamples =
     "\n"
     "`--help` of each subcommand has examples. engine/docs/tuner.md explains the equations and how to choose rho.\n";
 constexpr const char* kExplainExamples =
-    "The first table has the page reads of each kind of operation, the last one a row per level:\n"
+    "The first table has the page reads of each kind of operation, the last table a row per level:\n"
     "  ebbtide-tune explain --entries 100M --entry-size 200 --memory 512MiB --workload 0.2,0.4,0.1,0.3 --layout klsm --runs 3,1 "
     "--size-ratio 8\n"
     "  ebbtide-tune explain --file workload.yaml --policy binomial:k=6     a policy of stacks, by simulation\n";
@@ -61,13 +61,14 @@ constexpr const char* kAdviseExamples =
     "\n"
     "With --server, data, memory, mix and rho are those of a database of a running server, from its history of up to a week. "
     "The\n"
-    "answer is that of TUNE.ADVISE: what operations cost now, the best settings for the mean mix (nominal) and for all mixes\n"
+    "answer is the same as of TUNE.ADVISE: what operations cost now, the best settings for the mean mix (nominal) and for all "
+    "mixes\n"
     "within rho (robust), and whether a change is worth it. --rho, --workload and --memory replace the measured values. The "
     "user\n"
-    "needs the right to TUNE.WORKLOAD; REDISCLI_AUTH in the environment, or --password-file, has the password.\n"
+    "needs permission for TUNE.WORKLOAD. The password comes from --password-file, or from the variable REDISCLI_AUTH.\n"
     "\n"
-    "In JSON, policy is a layout, and engine has the settings that a server runs. A tuning of whole levels with few runs may\n"
-    "rewrite the database in one merge: --max-merge and --max-transient-space bound this.\n";
+    "In JSON, policy is a layout, and engine has the settings for a server. A tuning of whole levels with few runs may rewrite\n"
+    "the database in one merge: --max-merge and --max-transient-space limit the size of a merge.\n";
 constexpr const char* kYamlExamples =
     "Only tunings that the engine accepts are considered. Example:\n"
     "  ebbtide-tune yaml --workload w7 --rho 0.5 --entries 10M --entry-size 1KiB --memory-bits-per-entry 10 > tuned.yaml\n"
@@ -76,7 +77,7 @@ constexpr const char* kCompareExamples =
     "Endure's uncertainty benchmark: 15 expected workloads, each tuned for itself and for each rho, judged by 10,000 workloads:\n"
     "  ebbtide-tune compare --entries 10G --entry-size 1KiB --memory-bits-per-entry 10 --layouts leveling,tiering "
     "--equations paper_relaxed\n"
-    "Two workloads, with the tuning that a server has now beside the advised ones:\n"
+    "Two workloads, for which a given tuning, such as a server's, is compared with the advised tunings:\n"
     "  ebbtide-tune compare --file workload.yaml --workloads w7,w11 --rhos 0.5 --layout one_leveling --size-ratio 6\n";
 constexpr const char* kDeviceExamples =
     "The output is a file with page_size, write_asymmetry and sequential_cost. Several files may be given to the other "
@@ -111,10 +112,10 @@ struct Arguments {
   TuneValues flags;
 };
 
-/// Adds the flags of whole groups of keys, and of single keys.
+/// Adds a flag for each key of `groups`, and for each key of `keys`.
 void add_flags(CLI::App* app, Arguments* a, const std::vector<std::string>& groups, const std::vector<std::string>& keys = {}) {
   app->add_option("--file", a->files,
-                  "a YAML file with values; a later file replaces values of an earlier one, flags those of all")
+                  "a YAML file with values; values in later files replace values in earlier files, and flags replace both")
       ->take_all();
   for (const TuneKey& key : tune_keys()) {
     const bool whole_group = std::find(groups.begin(), groups.end(), key.group) != groups.end();
@@ -144,7 +145,7 @@ int print(const std::string& text) { return std::fwrite(text.data(), 1, text.siz
 
 int run_explain(const TuneInputs& in, bool json) {
   if (in.policy) {
-    if (json) return fail(2, Status::invalid_argument("format json is for layouts; a policy is printed as a table"));
+    if (json) return fail(2, Status::invalid_argument("the format json is allowed only for a layout, not for a policy"));
     const auto report =
         simulated_costs(in.request.system, *in.policy, in.tuning.filter_bits, in.tuning.buffer_bits, in.request.mix);
     return report.is_ok() ? print(simulated_text(in, *report)) : fail(2, report.status());
@@ -172,11 +173,11 @@ Result<std::string> read_password(const std::string& file) {
   return text;
 }
 
-/// Returns what the flags set instead of the server's measurements. kInvalidArgument: a flag that --server does not go with.
+/// Returns the values of flags that replace the server's measurements. kInvalidArgument: a flag cannot be used with --server.
 Result<RecommendOptions> server_options(const Arguments& a) {
   RecommendOptions options;
   if (!a.files.empty() || !a.history.empty())
-    return Status::invalid_argument("--server has the data and the history; --file and --history do not go with it");
+    return Status::invalid_argument("--file and --history cannot be used with --server, which gives data and history");
   for (const auto& [key, value] : a.flags) {
     if (value.empty()) continue;
     if (key == "workload") {
@@ -189,7 +190,7 @@ Result<RecommendOptions> server_options(const Arguments& a) {
       TRY_ASSIGN(bytes, parse_bytes(key, value));
       options.memory_bytes = bytes;
     } else {
-      return Status::invalid_argument(key + " does not go with --server; allowed: rho, workload, memory");
+      return Status::invalid_argument(key + " cannot be used with --server; allowed: rho, workload, memory");
     }
   }
   return options;
@@ -237,7 +238,7 @@ int run_monkey(const TuneInputs& in) {
   };
   const MonkeyRange range{in.request.size_ratio_min, in.request.size_ratio_max, has(Layout::kLeveling), has(Layout::kTiering)};
   if (!range.leveling && !range.tiering)
-    return fail(2, Status::invalid_argument("layouts: Monkey has leveling and tiering, and neither is among them"));
+    return fail(2, Status::invalid_argument("layouts has neither leveling nor tiering, the two layouts of Monkey"));
   return print(monkey_text(in.request, *design, monkey_navigation(in.request.system, in.request.mix, range, bounds)));
 }
 
@@ -263,7 +264,7 @@ int run_device(const Arguments& a) {
   test.dir = a.device_dir;
   test.file_bytes = static_cast<std::uint64_t>(std::clamp(*size, 0.0, 0x1p50));
   test.progress = [](const std::string& line) { std::fprintf(stderr, "ebbtide-tune: %s\n", line.c_str()); };
-  // The file must not stay when the user ends the program.
+  // The test file must not stay when the user ends the program.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, [](int) { stop_requested = 1; });
   test.stopped = [] { return stop_requested != 0; };
   const auto figures = measure_device(*posix_file_system(), *system_clock(), test);
@@ -271,7 +272,8 @@ int run_device(const Arguments& a) {
   return print(a.json() ? device_json(*figures) : device_yaml(*figures));
 }
 
-/// Compares tunings for the workloads of --workloads; else for the given workload; else for the 15 of Endure.
+/// Compares tunings for the workloads of --workloads. Without --workloads, for the given workload; without a given workload, for
+/// the 15 workloads of Endure.
 int run_compare(const TuneInputs& in, const Arguments& a, bool has_workload, bool has_layout) {
   CompareQuestion question{in.request, {}, a.rhos, std::nullopt, a.sample};
   if (has_layout) question.given = in.tuning;
@@ -311,14 +313,15 @@ int main(int argc, char** argv) {
                                                  "uncertainty benchmark. ./dev bench paper endure draws it.");
   CLI::App* device =
       app.add_subcommand("device", "Measures a device for the cost model: page size, cost of writes, and of reads in sequence.");
-  device->add_option("DIR", a.device_dir, "directory for the file of the test, which is removed")->required();
+  device->add_option("DIR", a.device_dir, "directory for the test file, which is removed at the end")->required();
   device->add_option("--size", a.device_size,
-                     "bytes of the file, from 1MiB on (default 256MiB); larger than the device's own cache");
+                     "bytes of the test file, at least 1MiB (default 256MiB); should be larger than the device's own cache");
   device->footer(kDeviceExamples);
   CLI::App* what_if_command = app.add_subcommand("what-if", "Prints how the costs change with memory, data, device or mix.");
-  CLI::App* monkey = app.add_subcommand("monkey",
-                                        "Prints Monkey's design of the same data and mix: tiering or leveling, T and memory as "
-                                        "by Algorithm 1, with a search of the memory; and that for a whole T, by Algorithm 5.");
+  CLI::App* monkey =
+      app.add_subcommand("monkey",
+                         "Prints Monkey's design of the same data and mix: tiering or leveling, T and memory as "
+                         "by Algorithm 1, with a search of the memory; and the design for a whole T, by Algorithm 5.");
   add_flags(monkey, &a, {"Data", "Device", "Operations"}, {"max_read", "max_write", "size_ratios", "layouts"});
   add_flags(explain, &a, {"Data", "Device", "Operations", "Deletes", "Tuning"});
   add_flags(advise, &a, {"Data", "Device", "Operations", "Deletes", "Search"});
@@ -365,8 +368,8 @@ int main(int argc, char** argv) {
       ->type_name("HOST:PORT")
       ->group("Server");
   advise->add_option("--database", a.database, "the server's database (default 0)")->type_name("N")->group("Server");
-  advise->add_option("--user", a.user, "user, if it is not the default one")->type_name("NAME")->group("Server");
-  advise->add_option("--password-file", a.password_file, "file with the password; without it, REDISCLI_AUTH has it")
+  advise->add_option("--user", a.user, "user to log in as (default: the default user)")->type_name("NAME")->group("Server");
+  advise->add_option("--password-file", a.password_file, "file with the password (default: the variable REDISCLI_AUTH)")
       ->type_name("FILE")
       ->group("Server");
   what_if_command->add_option("--change", a.changes, "KEY=VALUE; each --change is a question of its own")->required()->take_all();

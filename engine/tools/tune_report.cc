@@ -38,7 +38,7 @@ void add_costs(const PerOperation& costs, Row* row) {
   for (const double cost : costs) row->push_back(formatted(cost));
 }
 
-/// Returns the runs up to the last level that exists, without repetitions at the end.
+/// Returns the numbers of runs up to the last level that exists. Equal numbers at the end are given once.
 std::vector<double> used_runs(const Tuning& tuning, int levels) {
   std::vector<double> runs = tuning.runs;
   if (tuning.layout == Layout::kKlsm && runs.size() > static_cast<std::size_t>(levels))
@@ -50,7 +50,7 @@ std::vector<double> used_runs(const Tuning& tuning, int levels) {
 }
 
 std::string levels_table(const CostReport& report, const char* unit) {
-  const bool runs = std::string(unit) == "run";  // for single runs, these two columns are unknown
+  const bool runs = std::string(unit) == "run";  // for single runs, two of the columns are unknown
   std::vector<Row> rows = {{unit, "entries", "filter bits", "false positives"}};
   if (!runs) rows[0].insert(rows[0].end(), {"runs", "writes of an entry"});
   for (int i = 0; i < report.levels; ++i) {
@@ -79,7 +79,7 @@ std::string report_text(const TuneRequest& request, const Advice& advice) {
   if (request.system.deletes.secondary_per_operation > 0)
     rows.push_back({"delete by stamp", formatted(report.secondary_delete) + " page reads each"});
   rows.push_back({"longest merge", bytes_text(report.longest_merge_bytes)});
-  rows.push_back({"space during it", formatted(report.transient_space, "%.2f") + " times the data"});
+  rows.push_back({"space during this merge", formatted(report.transient_space, "%.2f") + " times the data"});
   std::size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row[0].size());
   for (const Row& row : rows) out += row[0] + std::string(width + 2 - row[0].size(), ' ') + row[1] + "\n";
@@ -167,7 +167,7 @@ Status check_engine_settings(const TuneRequest& request, const Tuning& tuning) {
 std::string settings_text(const TuneRequest& request, const Tuning& tuning) {
   std::string out = "Settings (ebbtide.yaml):\n" + yaml_text(request, tuning);
   if (const Status accepted = check_engine_settings(request, tuning); !accepted.is_ok())
-    out += "The engine refuses them: " + accepted.to_string() + "\n";
+    out += "The engine refuses these settings: " + accepted.to_string() + "\n";
   return out;
 }
 
@@ -196,7 +196,7 @@ std::string advices_text(const TuneRequest& request, const std::vector<Advice>& 
     rows.push_back(std::move(row));
   }
   out += "\n" + aligned_table(rows) + "\n";
-  if (robust) out += "Worst mix of the first: " + mix_text(advices.front().worst.mix) + "\n\n";
+  if (robust) out += "Worst mix of the first layout: " + mix_text(advices.front().worst.mix) + "\n\n";
   return out + settings_text(request, advices.front().tuning);
 }
 
@@ -228,7 +228,7 @@ std::string what_if_text(const TuneRequest& request, const std::vector<Answer>& 
     rows.push_back(std::move(row));
     if (!answer.effect.retuned) continue;
     const Advice& best = *answer.effect.retuned;
-    row = {"  tuned for it"};
+    row = {"  tuned for this change"};
     add_costs(best.report.costs, &row);
     row.push_back(formatted(best.mean));
     row.push_back(percent(best.mean / now.mean - 1));

@@ -58,14 +58,14 @@ class Fields {
   void number(const std::string& name, Number* to) {
     if (const ServedValue* const value = find(name); value != nullptr) parse(name, *value, to);
   }
-  /// Leaves `*to` if the field is missing, since servers of 0.1.0 do not send it.
+  /// Does not change `*to` if the field is missing, since servers of 0.1.0 do not send it.
   template <typename Number>
   void newer_number(const std::string& name, Number* to) {
     if (const auto at = fields_.find(name); at != fields_.end()) parse(name, *at->second, to);
   }
   const ServedValue* array(const std::string& name) {
     const ServedValue* const value = find(name);
-    if (value != nullptr && !value->is_array) fail(name + " is no array");
+    if (value != nullptr && !value->is_array) fail(name + " is not an array");
     return value != nullptr && value->is_array ? value : nullptr;
   }
   [[nodiscard]] const Status& status() const { return status_; }

@@ -1,4 +1,5 @@
-// Advice for a running server: `ebbtide-tune advise --server` reads TUNE.WORKLOAD, and computes what TUNE.ADVISE answers.
+// Advice for a running server: `ebbtide-tune advise --server` reads the reply to TUNE.WORKLOAD, and computes the same advice as
+// the server's TUNE.ADVISE.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace ebbtide {
 
-/// A running server, and the user who logs in.
+/// A running server, and the user to log in as.
 struct TuneServer {
   std::string host = "127.0.0.1";
   int port = 6379;
@@ -24,13 +25,13 @@ struct TuneServer {
 /// Sets host and port from "HOST:PORT", "[ADDRESS]:PORT" or "HOST". kInvalidArgument: another form.
 Status parse_server(const std::string& text, TuneServer* server);
 
-/// A reply of a server in RESP2: a text (an integer is its digits), or an array. A map is an array of names and values.
+/// A reply of a server in RESP2: a text, or an array. An integer is a text of its digits; a map is an array of names and values.
 struct ServedValue {
   bool is_array = false;
   std::string text;
   std::vector<ServedValue> items;
 };
-/// Returns the workload that a reply to TUNE.WORKLOAD describes. kCorruption names the field that is missing or wrong.
+/// Returns the workload that a reply to TUNE.WORKLOAD describes. kCorruption: a field is missing or wrong; the message names it.
 Result<Workload> workload_of(const ServedValue& reply);
 
 /// Asks the server for the workload of a database. kIoError: no connection. kInvalidArgument: the server refuses the password or

@@ -25,7 +25,7 @@ class ShapeReads {
     std::vector<FilterRun> filters;
     double all = 0, before = 0, wrong = 0;
     for (const RunShape& run : shape.runs) all += static_cast<double>(run.bytes());
-    // Entries per simulated byte. Later moments of the simulation have more data, and as many filter bits per entry.
+    // Entries per simulated byte. At later moments the simulated data are larger, but the filter bits per entry are the same.
     const double entries = s_.entries / all;
     for (const RunShape& run : shape.runs) {
       if (run.bytes() == 0) continue;
@@ -64,7 +64,7 @@ Result<CostReport> simulated_costs(const System& system, const PolicySettings& p
                                    const PerOperation& mix) {
   const double buffers = std::ceil(system.data_bits() / buffer_bits - 1e-9);
   if (buffers > kMostSimulatedFlushes)
-    return Status::invalid_argument("the data is " + std::to_string(static_cast<std::uint64_t>(std::min(buffers, 1e18))) +
+    return Status::invalid_argument("the data has " + std::to_string(static_cast<std::uint64_t>(std::min(buffers, 1e18))) +
                                     " buffers; a simulation takes at most " +
                                     std::to_string(static_cast<std::uint64_t>(kMostSimulatedFlushes)) + ": give a larger buffer");
   SimulationSettings settings;
@@ -76,7 +76,8 @@ Result<CostReport> simulated_costs(const System& system, const PolicySettings& p
   const double written_before = simulation->sample().write_amp * static_cast<double>(half);
   CostReport report;
   ShapeReads reads(system, filter_bits, mix);
-  // Multiples of the golden ratio have evenly spread fractions. Multiples of a fixed step would always meet the same levels.
+  // Multiples of the golden ratio have evenly spread fractions. With a fixed step, reads would always be counted with the same
+  // levels.
   const double chosen = kMoments / static_cast<double>(flushes - half);
   double moments = 0;
   for (std::uint64_t i = half; i < flushes; ++i) {

@@ -1,10 +1,10 @@
-// Computes the costs of a merge policy by simulation: for stack-based policies of the thesis, which have no closed form, and, for
-// comparison, for any other policy.
+// Computes the costs of a merge policy by simulation: for stack-based policies of the thesis, whose costs have no closed form,
+// and, for comparison, for any other policy.
 //
 // The simulator (simulate.h) fills a tree with as many flushes as the data has buffers, and merges as the engine does. Costs are
-// averages over the second half of the flushes. Point reads use the filters that the allocator would build for the runs at that
-// moment; range reads count the runs; writes count the bytes written. The cost model (model/cost.h) gives the costs of a full
-// tree instead, which are higher.
+// averages over the second half of the flushes. For point reads, the filters are those that the allocator would build for the
+// runs at that moment. The cost of range reads follows from the number of runs, the cost of writes from the bytes written. The
+// cost model (model/cost.h) gives the costs of a full tree instead, which are higher.
 #pragma once
 
 #include <engine/options.h>
@@ -13,12 +13,12 @@
 
 namespace ebbtide {
 
-/// The most buffers that the data may have, since more flushes take too long to simulate.
+/// The data may have at most this many buffers: the simulation of more flushes would take too long.
 inline constexpr double kMostSimulatedFlushes = 100'000;
 
 /// Returns the costs of `policy`. `system` and `mix` are as for costs_of(); `filter_bits` and `buffer_bits` as in Tuning. The
-/// report's levels are the runs at the end, the newest first, as many as fit; deadlines are not counted. kInvalidArgument:
-/// unknown policy, wrong parameters, or more than kMostSimulatedFlushes buffers.
+/// report's levels are the runs at the end of the simulation, the newest first, as many as fit. Delete deadlines have no effect.
+/// kInvalidArgument: unknown policy, wrong parameters, or more than kMostSimulatedFlushes buffers.
 Result<CostReport> simulated_costs(const System& system, const PolicySettings& policy, double filter_bits, double buffer_bits,
                                    const PerOperation& mix);
 

@@ -238,7 +238,7 @@ def test_ebbtide_tune_logs_in_to_the_server_and_names_wrong_arguments(fresh):
     assert "WRONGPASS" in tune("advise", "--server", address, status=1, REDISCLI_AUTH="wrong")
     assert "no advice" in tune("advise", "--server", address, "--database", 7, "--user", "default", REDISCLI_AUTH="secret")
     assert "out of range" in tune("advise", "--server", address, "--database", 700, status=1, REDISCLI_AUTH="secret")
-    assert "entries does not go with --server" in tune("advise", "--server", address, "--entries", 10, status=2)
+    assert "entries cannot be used with --server" in tune("advise", "--server", address, "--entries", 10, status=2)
     assert "HOST:PORT" in tune("advise", "--server", "host:port", status=2)
     fresh.stop()
     assert "connection to" in tune("advise", "--server", address, status=1)

@@ -394,7 +394,7 @@ TEST_CASE("manifest is older than a merge whose inputs are gone: keys of its out
   CHECK(saved.outcome.exit_status == 1);
   CHECK(saved.certain.empty());
   CHECK(saved.apart == expected);
-  CHECK(lists(saved, "it may be older than they are"));
+  CHECK(lists(saved, "it may be older than the tables"));
 }
 
 TEST_CASE("end of the log is lost, as another tree's tables show: no key of a tree whose tables lack it is certain") {

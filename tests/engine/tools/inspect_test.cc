@@ -232,7 +232,7 @@ TEST_CASE("directory has pending deletes: inspect prints them by level, by file 
   const Inspection late = inspect_deletes(fs, kDir, {start + 90'000, 60'000, 1});
   INFO(late.text);
   CHECK(late.text.find("late by 20s\n") != std::string::npos);
-  CHECK(late.text.find("2 files have pending deletes, oldest first (1 of them; --files shows more)\n") != std::string::npos);
+  CHECK(late.text.find("2 files have pending deletes, oldest first (listed: 1; --files lists more)\n") != std::string::npos);
   CHECK(late.json.str().find("\"overdue\":true") != std::string::npos);
   CHECK(late.json.str().find("\"files_with_expired\":1,") != std::string::npos);
   const Inspection open = inspect_deletes(fs, kDir, {start + 90'000, 0, 20});
@@ -387,7 +387,7 @@ std::map<std::string, std::string> contents(MemoryFileSystem& fs) {
 }
 
 constexpr const char* kNothingToRepair =
-    "There is nothing to repair.\nThe pages of the tables were not read: ebbtide-inspect verify db does that.\n";
+    "There is nothing to repair.\nThe pages of the tables were not read: ebbtide-inspect verify db reads them.\n";
 
 /// Runs a repair first without writing and then with, and checks that it announced exactly what it did.
 Inspection repaired(MemoryFileSystem& fs) {

@@ -64,7 +64,7 @@ TEST_CASE("file has a newer format: the error names its version and the newest t
     REQUIRE(found.errors.size() == 1);
     CHECK(has(found.errors[0], file));
     CHECK(has(found.errors[0], "format 9, but this program opens formats up to "));
-    CHECK(has(found.text, "No released version opens it.\n"));
+    CHECK(has(found.text, "No released version opens all of these files.\n"));
   }
 }
 

@@ -83,7 +83,7 @@ TEST_CASE("input has a wrong value: the error names its key") {
   CHECK(error_with("buffer", "1GiB").find("buffer is \"1GiB\"; allowed: at most the memory") != std::string::npos);
   CHECK(error_with("miss_ratios", "0.5,2").find("miss_ratios is 2; allowed: 0 to 1") != std::string::npos);
   CHECK(error_with("size_ratios", "9,2").find("size_ratios is \"9,2\"") != std::string::npos);
-  CHECK(error_with("workload_low", "0,0,0,0").find("go together") != std::string::npos);
+  CHECK(error_with("workload_low", "0,0,0,0").find("give both") != std::string::npos);
   CHECK(error_with("write_asymmetry", "twice").find("allowed: a number") != std::string::npos);
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("rho is given, and also bounds or a workload for computing it: parsing
   REQUIRE(between.is_ok());
   CHECK(between->request.rho > 0.5);
   values["rho"] = "1";
-  CHECK(parse_tune_inputs(values).status().to_string().find("exclude each other") != std::string::npos);
+  CHECK(parse_tune_inputs(values).status().to_string().find("give only one of rho") != std::string::npos);
   values = smallest_values();
   values["workload_low"] = "0,0.2,0,0.1";
   values["workload_high"] = "0.5,0.8,0.2,0.5";
@@ -131,7 +131,7 @@ TEST_CASE("memory is given in bits per entry: it is multiplied by the number of 
   values["entries"] = "1000";  // 1,250 bytes of memory: half of them are the smallest buffer
   CHECK(tune(parse_tune_inputs(values)->request).is_ok());
   values["memory"] = "1GiB";
-  CHECK(parse_tune_inputs(values).status().to_string().find("exclude each other") != std::string::npos);
+  CHECK(parse_tune_inputs(values).status().to_string().find("cannot be given together") != std::string::npos);
 }
 
 TEST_CASE("what-if question has the form key=value: its change is parsed; other texts are refused") {

@@ -59,7 +59,7 @@ TEST_CASE("settings of K-LSM are printed as YAML: each level has its number of r
   CHECK(text.find("memtable_size: 65536KiB") != std::string::npos);
   Tuning large = in.tuning;
   large.size_ratio = 5000;
-  CHECK(settings_text(in.request, large).find("The engine refuses them") != std::string::npos);
+  CHECK(settings_text(in.request, large).find("The engine refuses these settings") != std::string::npos);
   Tuning small = in.tuning;
   small.buffer_bits = 8 * 1024;
   CHECK(check_engine_settings(in.request, small).to_string().find("allowed: 16KiB to 16GiB") != std::string::npos);
@@ -90,7 +90,7 @@ TEST_CASE("what-if is printed: one row for the present costs, and two rows for e
   }
   const std::string text = what_if_text(in.request, answers);
   CAPTURE(text);
-  for (const char* part : {"now ", "memory=1GiB", "entries=1G", "tuned for it", " %"})
+  for (const char* part : {"now ", "memory=1GiB", "entries=1G", "tuned for this change", " %"})
     CHECK(text.find(part) != std::string::npos);
 }
 

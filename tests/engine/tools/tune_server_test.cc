@@ -111,7 +111,7 @@ TEST_CASE("reply lacks a field or has a wrong value: the error names the field")
   CHECK(says(error_with("table-bytes", text("many")), "table-bytes is \"many\""));
   CHECK(says(error_with("table-bytes", text("-1")), "table-bytes is \"-1\""));
   CHECK(says(error_with("cache-miss-ratio", array({})), "cache-miss-ratio is \"\""));
-  CHECK(says(error_with("windows", text("none")), "windows is no array"));
+  CHECK(says(error_with("windows", text("none")), "windows is not an array"));
   CHECK(says(error_with("windows", array({map_of({})})), "windows: the field start-ms is missing"));
   CHECK(says(error_with("policy", map_of({{"name", text("fastest")}})), "fastest"));
   CHECK(
