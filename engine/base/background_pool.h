@@ -51,7 +51,7 @@ class ThreadPool final : public BackgroundPool {
   std::vector<std::thread> threads_;
 };
 
-/// Runs tasks only when the test calls a run function, those of high priority first.
+/// Runs tasks only when the test calls a run function, tasks of high priority first.
 class ManualPool final : public BackgroundPool {
  public:
   void submit(Priority priority, Task task) override;

@@ -1,4 +1,4 @@
-// An immutable key whose copies share one buffer. A copy costs as much as that of a pointer.
+// An immutable key whose copies share one buffer. A copy costs as much as a copy of a pointer.
 //
 // The bounds of a range tombstone may have a megabyte each. The tombstone is copied often: into the runs of a memtable's
 // TombstoneSet, into their fragments, and into the parts of a merge.

@@ -6,7 +6,7 @@
 // that could have seen the block. Until then `self` is not written, so a reader may copy it at any time.
 //
 // The table is an array of buckets of one cache line: seven slots (16 bits of hash, 48 of address) and a link to an overflow
-// bucket. Writers hold the shard's mutex and store single words; readers load them. A full table is replaced by a larger one,
+// bucket. Writers hold the shard's mutex and store single words; readers load them. A full table is replaced by a larger table,
 // and the old table goes to the epoch, too. A reader that still uses the old table may not find a block that was added since.
 // Such a lookup is a miss; it never returns a wrong block.
 #include "cache/block_cache.h"

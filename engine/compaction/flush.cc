@@ -198,7 +198,7 @@ Status divide_flush(const std::vector<FlushInput>& inputs, const Version& versio
     TRY(input.entries->status());
   }
   for (const Partition& partition : partitions_of(request, &bytes)) part->partitions.push_back(partition.start);
-  part->partitions.erase(part->partitions.begin());  // the first file begins where the first partition does
+  part->partitions.erase(part->partitions.begin());  // the first file begins where the first partition begins
   return Status::ok();
 }
 

@@ -22,7 +22,7 @@ inline constexpr KeyPosition kLastPosition = ~KeyPosition{0};
 
 class KeySpace {
  public:
-  /// Spreads the keys that begin with `prefix` over the line. Smaller keys are at position 0, larger ones at kLastPosition.
+  /// Spreads the keys that begin with `prefix` over the line. Smaller keys are at position 0, larger keys at kLastPosition.
   explicit KeySpace(std::string prefix = {}) : prefix_(std::move(prefix)) {}
 
   /// Returns the position of a key. a < b implies position(a) <= position(b). The positions differ if both keys begin with the

@@ -32,8 +32,8 @@ struct MergeGroup {
   const Finality* finality = nullptr;   ///< which keys are final for the output; must outlive the merge
   bool has_below = false;               ///< true if there is an older run: outputs end where files of the next older run end
   std::optional<SliceBorder> border{};  ///< set for groups outside a slice, at its border
-  std::optional<KeyRange> hole{};       ///< the slice in the middle of the group's only file; this output leaves it out
-  std::vector<Partition> partitions{};  ///< set by GroupCuts::divide(), which adds at least one
+  std::optional<KeyRange> hole{};       ///< the slice in the middle of the group's only file; the output does not have the slice
+  std::vector<Partition> partitions{};  ///< set by GroupCuts::divide(), which adds at least one partition
 };
 
 }  // namespace ebbtide

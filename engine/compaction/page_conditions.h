@@ -63,8 +63,8 @@ struct PageConditions {
 };
 
 [[nodiscard]] PageConditions conditions_of(const PageFence& page, const TileBelow& below, const DropJudge& judge);
-/// Returns true if the page meets all conditions, except the one about other pages of its tile, which keep_pages_that_hide()
-/// tests.
+/// Returns true if the page meets all conditions, except the condition about other pages of its tile, which
+/// keep_pages_that_hide() tests.
 [[nodiscard]] bool may_go_whole(const PageConditions& conditions);
 
 /// A page of a tile.

@@ -70,7 +70,7 @@ class DropJob {
   }
 
   /// Returns the oldest birth of the deletes that the drop purges. Returns kInvalidArgument if the table lacks one of the pages.
-  /// A page with delete debts may also have older versions of the same keys, whose births are those of the debts.
+  /// A page with delete debts may also have older versions of the same keys, whose births are the births of the debts.
   [[nodiscard]] Result<Millis> oldest_birth_of(const PageSet& pages, const TableInspector& table, const TableStats& stats) const {
     Millis birth = 0;
     for (const auto* list : {&pages.whole, &pages.parts}) {

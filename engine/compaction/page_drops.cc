@@ -11,7 +11,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr Millis kDeadlineShare = 4;  // after 1 / kDeadlineShare of the deadline, pages are dropped even if it does not pay
+// After 1 / kDeadlineShare of the deadline, pages are dropped even if a drop costs more than it saves.
+constexpr Millis kDeadlineShare = 4;
 
 enum class PageFate : std::uint8_t { kStays, kGoesWhole, kIsEdge, kMayHide };
 

@@ -14,7 +14,7 @@ constexpr std::uint64_t kSmallestShare = 8;
 
 void halve(const PositionRange& range, double most_bytes, const BytesWithin& bytes, std::vector<PositionRange>* out) {
   const double here = bytes(range);
-  if (here < 0.5) return;  // less than half a byte is rounding
+  if (here < 0.5) return;  // less than half a byte is only a rounding error
   if (here <= most_bytes || range.first == range.last) {
     out->push_back(range);
     return;

@@ -58,8 +58,8 @@ struct PartitionRequest {
 /// Returns the number of bins for a good estimate: sixteen per file, from 128 to 65536.
 [[nodiscard]] std::size_t bins_for(double bytes, std::uint64_t file_bytes);
 
-/// Returns the key space of the request's partitions: for global_range, that of the tree's prefix; for local_range, that of the
-/// common prefix of `keys`.
+/// Returns the key space of the request's partitions: for global_range, the key space of the tree's prefix; for local_range, the
+/// key space of the common prefix of `keys`.
 [[nodiscard]] KeySpace key_space_of(const PartitionRequest& request);
 
 /// Returns the partitions in key order; the first begins with keys.start. There is one partition if partitioning is `size`, or if
@@ -75,7 +75,8 @@ std::vector<Partition> partitions_of(const PartitionRequest& request, StreamingH
 /// prefix might be a key that must be purged (Version::key_space).
 void note_key_space(const std::string& prefix, const Version& version, TreeEdit* edit);
 
-/// Returns the new common prefix of the tree's keys, from the old one (none: unknown) and keys from `smallest` to `largest`.
+/// Returns the new common prefix of the tree's keys, from the old common prefix (no value: unknown) and keys from `smallest` to
+/// `largest`.
 [[nodiscard]] std::string shared_prefix_with(const std::optional<std::string>& before, Bytes smallest, Bytes largest);
 
 }  // namespace ebbtide

@@ -60,7 +60,7 @@ struct Resolver {
   /// True if all files of the run are inputs, so that no file stays. Comparing numbers is enough, since take() refuses a file
   /// that is named twice.
   [[nodiscard]] bool is_whole(std::size_t run) const { return taken_of_run[run] == version.runs[run].files.size(); }
-  /// Returns true if a file of the run that is not an input overlaps the range.
+  /// Returns true if a file of the run overlaps the range and is not an input.
   [[nodiscard]] bool stays_in(std::size_t run, const KeyRange& range) const {
     bool any = false;
     visit_staying(run, range, [&](const FileMetaPtr& file) {

@@ -1,5 +1,5 @@
 // Carries out a Slice: merges one key range of its inputs into the target run. Files that reach beyond the range are rewritten
-// without it.
+// without the range.
 #pragma once
 
 #include "compaction/executor.h"

@@ -3,9 +3,9 @@
 //   seq     --------------------------------|visible_seq|----- - - ->
 //   stripes            (.., visible]                       each seq is a stripe
 //
-//   1. No future reader can distinguish two versions in one stripe: only the newest version survives and shadows the older ones.
-//      Seqs above visible_seq may still become visible one by one, so each of these seqs is a stripe of its own. A merge can
-//      ignore open views, since they keep the files that they read.
+//   1. No future reader can distinguish two versions in one stripe: only the newest version survives and shadows the older
+//      versions. Seqs above visible_seq may still become visible one by one, so each of these seqs is a stripe of its own. A
+//      merge can ignore open views, since they keep the files that they read.
 //   2. Then the survivor is judged. It is dead if a range tombstone of the same stripe covers it, or if it has expired; expiry
 //      applies to all readers. The order matters: an expired newest version must not be replaced by an older version that has not
 //      expired.
@@ -18,7 +18,7 @@
 //   5. Seqs never change.
 //   6. A record (secondary range tombstone) acts on the survivor of a stripe like a tombstone just above it, with the record's
 //      seq and birth. It covers that one version, by its delete key. A covered version becomes a tombstone with the version's
-//      seq: the record hides that version and no older one.
+//      seq: the record hides that version and no older version.
 //
 // Range tombstones are judged separately: the newest cover of each stripe stays, with the oldest birth of all covers of the
 // stripe. Where the run is final, range tombstones are dropped if every future reader sees them: everything they cover is dropped

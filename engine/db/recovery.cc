@@ -254,7 +254,7 @@ Status DbImpl::begin_writing(LogReplay::Replayed log, SeqNum last_seq) {
 }
 
 void DbImpl::schedule_pending_work() {
-  deadline_keeper_.tick(tree_loads());  // overdue deletes come first
+  deadline_keeper_.tick(tree_loads());  // merges for overdue deletes come first
   for (const TreePtr& tree : trees_.live_trees()) {
     flush_scheduler_.schedule(tree);
     hole_puncher_.note_dead(tree->id);  // dropped pages that are not punched yet

@@ -29,7 +29,7 @@ class FragmentedRangeTombstones {
   struct Fragment {
     SharedKey start;
     SharedKey end;        ///< "" = no upper bound (the last fragment only)
-    Cover newest;         ///< the newest of the fragment's covers
+    Cover newest;         ///< the newest cover of the fragment
     SeqNum oldest_seq;    ///< the smallest seq of the fragment's covers
     Millis oldest_birth;  ///< the oldest birth of the fragment's covers
 

@@ -113,7 +113,7 @@ bool RecordSet::covers_all(DeleteKey min, DeleteKey max, SeqNum max_seq, SeqNum 
   bool gap = false;
   const auto wanted = [&](const RecordPart& p) {
     if (gap || reach > max || p.max_hi <= reach) return false;
-    gap = p.min_lo > reach;  // later records begin at or after this one, so none of them can close the gap
+    gap = p.min_lo > reach;  // later records begin at or after this record, so none of them can close the gap
     if (gap || p.max_seq <= max_seq || p.min_seq > view_seq) return false;
     if (!p.gapless || p.min_seq <= max_seq || p.max_seq > view_seq) return true;
     reach = p.max_hi;

@@ -27,7 +27,7 @@ struct Record {
   DeleteKey lo = 0;
   DeleteKey hi = 0;  ///< exclusive; lo < hi <= kDeleteKeyEnd
   SeqNum seq = 0;
-  Millis birth = 0;  ///< engine time of the delete, or of an older delete whose record was merged into this one
+  Millis birth = 0;  ///< engine time of the delete, or of an older delete whose record was merged into this record
 
   [[nodiscard]] bool has(DeleteKey d) const { return lo <= d && d < hi; }
   [[nodiscard]] bool covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const {
@@ -135,7 +135,7 @@ bool RecordTree<Order>::stab_part(const RecordPart& part, DeleteKey d, Wanted& w
     while (at != records.begin()) {
       --at;
       if (at->hi > d && visit(*at)) return true;
-      if (part.disjoint) return false;  // earlier records end before this one begins
+      if (part.disjoint) return false;  // earlier records end before this record begins
     }
     return false;
   }

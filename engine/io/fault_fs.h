@@ -38,7 +38,7 @@ class FaultFileSystem final : public InterposedFileSystem {
  public:
   explicit FaultFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
 
-  /// Adds a fault. If several faults are due at one call, the one that was injected first counts.
+  /// Adds a fault. If several faults are due at one call, the fault that was injected first takes effect.
   void inject(FileFault fault);
   /// Removes all faults. Files whose sync failed stay broken: later syncs make nothing durable.
   void clear_faults();

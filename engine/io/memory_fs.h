@@ -24,7 +24,7 @@ namespace ebbtide {
 /// The part of the unsynced state that survives a crash.
 enum class CrashMode : std::uint8_t {
   kNothing,     ///< only the durable state
-  kEverything,  ///< the whole state: the process was killed, but the machine was not
+  kEverything,  ///< the whole state, as after the process was killed while the machine ran on
   kRandom,      ///< the seed decides for each sector and each change of a name
 };
 
@@ -44,7 +44,7 @@ class MemoryFileSystem final : public FileSystem {
   [[nodiscard]] std::unique_ptr<MemoryFileSystem> crash_clone(std::uint64_t seed, CrashMode mode = CrashMode::kRandom) const;
 
   /// Sets the capacity for all files together, in bytes of whole sectors; 0 = no limit. If more bytes are in use already, no file
-  /// can grow until enough were freed. An unlinked file counts as long as it is open.
+  /// can grow until enough bytes were freed. An unlinked file counts as long as it is open.
   void set_capacity(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t used_bytes() const;
   /// Returns the sorted paths of all files and directories; the path of a directory ends with a slash. For messages of failing

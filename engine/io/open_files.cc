@@ -60,7 +60,7 @@ class OpenFiles::File final : public RandomAccessFile {
   const std::uint64_t size_;
   const FileIdentity identity_;
   mutable std::atomic<bool> read_lately_{true};
-  mutable bool listed_ = false;                       ///< guarded by the owner's mutex
+  mutable bool listed_ = false;                       ///< guarded by the mutex of owner_
   mutable std::list<const File*>::iterator place_{};  ///< place in the owner's list; valid if listed_ is true
   mutable Mutex mutex_;
   mutable std::shared_ptr<const RandomAccessFile> base_ GUARDED_BY(mutex_);

@@ -27,7 +27,7 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   OpenFiles& operator=(const OpenFiles&) = delete;
 
   /// Opens a file for reads. The caller must not remove or replace the file while the result exists: if its name is missing or
-  /// leads to another file, a read that opens it again returns kCorruption. Errors are those of FileSystem::open(). After an
+  /// leads to another file, a read that opens it again returns kCorruption. Errors are as for FileSystem::open(). After an
   /// error other than kNotFound, open() closes half of the other files and tries again, since the process may have had no
   /// descriptor left.
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {});

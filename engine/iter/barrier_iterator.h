@@ -34,7 +34,7 @@ class BarrierIterator final : public InternalIterator {
   const TableStats& stats_;
   const std::string start_;  // the first key that the reader needs
   const Status why_;
-  const std::string text_;  // the text of why_
+  const std::string text_;  // the message of why_
   std::string key_;         // key of the barrier
 };
 

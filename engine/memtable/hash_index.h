@@ -3,7 +3,7 @@
 // A bucket has seven slots and a link to an overflow bucket. A slot holds a node's address and, in the 16 bits that addresses
 // leave free, a tag from the key's hash. So a lookup of a present key reads one cache line and the key's node. A lookup of an
 // absent key reads one line and, except in one lookup of about 9,000, no node. Slots fill in order and never become empty. So
-// two writers of one key compete for the same slot, and the first one wins.
+// two writers of one key compete for the same slot, and the first writer gets the slot.
 //
 // The table of buckets begins with 2 KiB or less and grows by a factor of eight, up to a size for the expected number of keys.
 // More keys than expected make chains, not errors. Growing is incremental: each add() moves a few buckets, and no thread waits.

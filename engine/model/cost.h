@@ -15,7 +15,7 @@
 //
 // Three sets of equations differ in levels, filters and A_i:
 //
-//   kEngine        The engine's own behaviour. Filters are those that the engine's allocator builds for the mix of empty and
+//   kEngine        The engine's own behaviour. Filters are as the engine's allocator builds them for the mix of empty and
 //                  other reads. Whole levels (K-LSM): T - 1 arrivals (units) fill a level. A run takes up to q =
 //                  ceil((T - 1) / K_i) units, so there are at most ceil((T - 1) / q) runs. A unit that arrives as the p-th of
 //                  its run causes p units of writes; the T-th arrival is written once. So A_i = (sum of the positions of T - 1
@@ -26,7 +26,7 @@
 //                  the filters use less memory than given if K_i > 1. Leveling is K_i = 1, 1-leveling K_1 = T - 1. Endure has
 //                  no equations for Garnering, so this set uses Autumn's capacities and otherwise the engine's equations.
 //   kPaperRelaxed  Like kPaper, but the sums for ranges and writes use log_T(N E / m_buf + 1) levels (E: bytes of an entry),
-//                  not rounded up. The resulting optima are those that Endure prints; with whole levels the optima differ
+//                  not rounded up. The resulting optima are the same as in Endure; with whole levels the optima differ
 //                  (engine/docs/tuner.md).
 //
 // Deletes add two terms. Under a delete deadline, every file of the last level that gets a delete is rewritten within the

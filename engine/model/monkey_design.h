@@ -30,11 +30,11 @@ namespace ebbtide {
 struct MonkeyDesign {
   bool tiering = false;
   double size_ratio = 2;                    ///< T
-  double levels = 1;                        ///< L; monkey_costs() does not round it
+  double levels = 1;                        ///< L, the number of levels; monkey_costs() does not round it
   double filter_bits = 0, buffer_bits = 0;  ///< M_filt, M_buf
   double point_read = 0;                    ///< Z (Eqs. 19 and 20): page reads of an average point read of the mix
   double range = 0;                         ///< Q (Eq. 11)
-  double write = 0;                         ///< W (Eq. 10)
+  double write = 0;                         ///< W, the cost of a write (Eq. 10)
   double cost = 0;                          ///< theta (Eq. 21): page reads of an average operation
 };
 

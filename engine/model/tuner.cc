@@ -85,7 +85,7 @@ class LayoutSearch {
   }
 
  private:
-  /// Adds the best tuning for each T that is tried to `all`; the other fields are those of `tuning`.
+  /// Adds the best tuning for each T that is tried to `all`; the other fields have the values of `tuning`.
   void search_size_ratios(Tuning tuning, std::vector<Candidate>* all) {
     const auto score_at = [&](int t) {
       tuning.size_ratio = t;

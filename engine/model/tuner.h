@@ -33,8 +33,8 @@ struct Limits {
 
 /// The largest T that a search takes. The engine's policies take none above it.
 inline constexpr int kLargestSizeRatio = 1024;
-/// The search tries each T up to this one. Of larger T it first tries values about a twentieth apart, between which costs change
-/// by less than a percent, and then the neighbours of the best value.
+/// The search tries each T up to this number. Of larger T it first tries values about a twentieth apart, between which costs
+/// change by less than a percent, and then the neighbours of the best value.
 inline constexpr int kEachSizeRatio = 100;
 
 struct TuneRequest {

@@ -24,7 +24,7 @@ struct FadeQuery {
   const TreeShape& shape;
   const DueTimes& due;
   bool by_file = false;        ///< Policy::by_file
-  bool room_is_short = false;  ///< is_short() of FadeContext::room
+  bool room_is_short = false;  ///< the result of is_short() for FadeContext::room
 
   /// Returns true if the file's pending deletes go to the bottommost run in one slice. A file of level 0 makes a step down
   /// first, since files of level 0 span all keys.

@@ -1,5 +1,5 @@
 // K-LSM (Endure, section 4): level i holds up to K_i runs and merges down as a whole. Each K_i may have any value. A separate
-// value K_L may apply to the level that is the last one at the moment. Tiering is K_i = T - 1; lazy leveling is tiering with
+// value K_L may apply to the level that is the last level at the moment. Tiering is K_i = T - 1; lazy leveling is tiering with
 // K_L = 1; Fluid LSM (Dostoevsky) has the same K_i for all levels but the last.
 //
 // The unit of level i is the output of one merge of the level above: size_ratio^i memtables. For level 0 it is a flush. Level i

@@ -88,7 +88,7 @@ Status check_parameters(const PolicyInfo& policy, const PolicySettings& settings
   return Status::ok();
 }
 
-/// The parameters of one policy, with defaults for those that the settings omit.
+/// The parameters of one policy, with defaults for parameters that the settings omit.
 class Values {
  public:
   Values(const PolicyInfo& policy, const PolicySettings& settings) : policy_(policy), settings_(settings) {}

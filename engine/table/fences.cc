@@ -25,7 +25,7 @@ inline std::uint32_t count_up_to(const std::int64_t* numbers, std::int64_t numbe
   std::uint32_t count = 0;
 #if defined(__SSE4_2__)
   const __m128i wanted = _mm_set1_epi64x(number);
-  __m128i greater = _mm_setzero_si128();  // in each lane: minus the number of greater numbers so far
+  __m128i greater = _mm_setzero_si128();  // in each lane: the negated number of greater numbers so far
   for (int i = 0; i < 16; i += 2) {
     greater = _mm_add_epi64(greater, _mm_cmpgt_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers + i)), wanted));
   }

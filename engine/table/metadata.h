@@ -99,7 +99,7 @@ struct TableMetadata {
   std::vector<TileMeta> tiles;
   std::vector<std::string> separators;  ///< the separator of each tile (table/fences.h)
   std::vector<RangeTombstone> range_tombstones;
-  std::vector<std::string> filter_slices;            ///< slices of the filter of all pages but those of tombstones (h > 1)
+  std::vector<std::string> filter_slices;            ///< slices of the filter of all pages except pages of tombstones (h > 1)
   std::vector<std::string> tombstone_filter_slices;  ///< slices of the filter of pages of tombstones, which has one column
   std::string permutations;                          ///< permutations of all tiles, tile by tile (permutation_bits())
   std::vector<FileExtent> holes;                     ///< ranges of the data file, ascending, that had pages of removed tiles

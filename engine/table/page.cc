@@ -28,7 +28,7 @@ inline std::uint64_t take_varint(const char** p) {
 }
 
 constexpr std::size_t kLine = 64;
-// Number of bytes of an entry that are prefetched, the value included. For a longer entry, the processor's own prefetching
+// Number of bytes of an entry, with its value, that are prefetched. For a longer entry, the processor's own prefetching
 // loads the other bytes.
 constexpr std::ptrdiff_t kEntryAhead = 256;
 

@@ -71,7 +71,7 @@ class Rebuild {
     *page = gone;
   }
 
-  /// Updates the page list: flags dropped pages, and collects the payloads of all replaced pages, also of those that an earlier
+  /// Updates the page list: flags dropped pages, and collects the payloads of all replaced pages, also of pages that an earlier
   /// drop had replaced.
   Status rebuild_pages() {
     const std::vector<PageMeta> before = m_.pages;
@@ -154,7 +154,8 @@ class Rebuild {
   /// For each entry of a tile in sort-key order, the number of its page.
   struct Order {
     std::vector<std::uint8_t> pages{};
-    /// True if the tile's first, or last, entry was removed. An entry that became a tombstone was not: its key still exists.
+    /// True if the tile's first, or last, entry was removed. An entry that became a tombstone was not removed: its key still
+    /// exists.
     bool lost_first = false, lost_last = false;
   };
   /// Returns the order of the tile's entries after the drop.
@@ -348,7 +349,7 @@ class Renewal {
   }
 
  private:
-  /// Returns the smallest key of tile `t`; with `last`, the largest. Reads the page that has it.
+  /// Returns the smallest key of tile `t`, or the largest key if `last` is true. Reads the page that has it.
   Result<std::string> key_at_end(std::size_t t, Bytes packed, bool last) {
     const TileMeta& tile = m_.tiles[t];
     std::vector<std::uint8_t> order;
@@ -361,7 +362,7 @@ class Renewal {
     return key;
   }
   /// Sets the tile's separator to the shortest prefix of the tile's first key that is not less than the old separator. So keys
-  /// before the old separator are also before the new one.
+  /// before the old separator are also before the new separator.
   Status renew_separator(std::size_t t, Bytes packed) {
     TRY_ASSIGN(key, key_at_end(t, packed, false));
     m_.tiles[t].flags &= static_cast<std::uint8_t>(~kTileStale);

@@ -25,7 +25,7 @@ struct TableBuilderOptions {
   std::uint32_t page_size = 4096;    ///< size of a page in bytes: before compression if h = 1, otherwise after compression
   std::uint32_t pages_per_tile = 1;  ///< pages of a delete tile (h), 1 to 64
   /// For each slice of the filter, its bits per key; at most 16 slices. Empty = no filter. Slices are loaded and dropped
-  /// separately; the last one is dropped first. Each loaded slice costs a lookup a cache miss.
+  /// separately; the last slice is dropped first. Each loaded slice costs a lookup a cache miss.
   std::vector<double> filter_slices = {10};
   Compression compression = Compression::kLz4;
   SeqNum applied_seq = 0;               ///< see TableStats::applied_seq
@@ -57,7 +57,7 @@ class TableBuilder {
   Status add(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
   /// Lowers the table's applied_seq to `applied_seq`, unless it is lower already. Call this function if a secondary range
-  /// tombstone with a seq up to the table's applied_seq covers an added entry; pass a seq below that of the tombstone.
+  /// tombstone with a seq up to the table's applied_seq covers an added entry; pass a seq below the tombstone's seq.
   void lower_applied_seq(SeqNum applied_seq);
   /// Returns the bytes of the data file so far. The tile in progress counts with its size before compression. A merge uses the
   /// result to decide where an output file ends.

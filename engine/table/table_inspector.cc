@@ -145,7 +145,7 @@ std::uint64_t TableInspector::approximate_bytes(const KeyRange& range) const {
   if (first < last)
     return index.begin_of(last, r_.files.data_bytes) - (from_start ? 0 : index.begin_of(first, r_.files.data_bytes));
   return (index.begin_of(first + 1, r_.files.data_bytes) - index.begin_of(first, r_.files.data_bytes)) /
-         2;  // both ends of the range are in one tile: half of the tile is assumed
+         2;  // both ends of the range are in one tile: the range is assumed to have half of the tile
 }
 
 std::vector<std::string> TableInspector::split_points(const KeyRange& range, std::size_t count) const {

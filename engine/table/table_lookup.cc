@@ -182,7 +182,7 @@ Status TableLookup::copy_large(const LargeValueRef& ref, std::uint64_t offset, s
 }
 
 Status TableLookup::visit_large(const LargeValueRef& ref, const std::function<Status(Bytes, Compression)>& chunk) const {
-  bool read = true;  // false if `chunk` returned the error, which is then no damage of this table
+  bool read = true;  // false if `chunk` returned the error: then the table is not damaged
   const Status status = r_.large_file().visit(ref, [&](const CheckedBlock& block, const BlockPlace&) {
     Status taken = chunk(block.payload, block.compression);
     read = taken.is_ok();

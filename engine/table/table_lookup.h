@@ -118,7 +118,7 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   [[nodiscard]] std::unique_ptr<InternalIterator> new_iterator(const TableIteratorOptions& options) const;
   [[nodiscard]] const SharedTombstones& range_tombstones() const;  ///< never null; requires a pin
   /// Finds the newest range tombstone with seq <= view_seq that covers `key`. kFound: *cover is set, and valid as long as the
-  /// caller's EpochGuard. Other results are those of get().
+  /// caller's EpochGuard. Other results are as for get().
   Lookup newest_cover(Bytes key, SeqNum view_seq, MissSet* misses, const FragmentedRangeTombstones::Cover** cover,
                       Status* status) const;
   /// Returns true if too many indexes are pinned (IndexCache::crowded()): then a search must not pin the index if the search can

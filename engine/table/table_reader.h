@@ -72,7 +72,7 @@ class TableReader : public TableLookup, public TableInspector {
   using TableLookup::unreadable;
 
   /// Returns this table. Its index is pinned in memory as long as the result lives. Reads the index if necessary. Errors are
-  /// those of open(), and kAborted if the files are missing after abandon().
+  /// as for open(), and kAborted if the files are missing after abandon().
   [[nodiscard]] Result<std::shared_ptr<TableReader>> pinned() const;
   /// Like pinned(). If `misses` is not null, the call does no I/O: it adds a missing index to `misses` and returns kNotResident.
   [[nodiscard]] Result<std::shared_ptr<TableReader>> pinned(MissSet* misses) const;

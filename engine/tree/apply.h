@@ -41,7 +41,7 @@ void mark_busy(TreeShape* shape, const Plan& plan, bool busy);
 /// plan takes from that level. Returns no value if the plan moves no files down.
 std::optional<std::pair<int, std::string>> cursor_after(const TreeShape& shape, const Plan& plan);
 
-/// Returns an id greater than those of all runs of the shape.
+/// Returns an id greater than the ids of all runs of the shape.
 RunId next_run_id(const TreeShape& shape);
 
 }  // namespace ebbtide

@@ -72,7 +72,7 @@ struct PageSet {
   bool operator==(const PageSet&) const = default;
 };
 /// Drops files (`inputs`) and pages without merging. A dropped file has no entries, or a newer range tombstone covers all of
-/// it. A file in `pages` stays in its run, without the pages named there.
+/// it. A file in `pages` stays in its run, without the pages that `pages` names.
 struct Drop {
   std::vector<PlanInput> inputs{};
   std::vector<PageSet> pages{};

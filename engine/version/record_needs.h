@@ -1,4 +1,4 @@
-// Finds the records (secondary range tombstones) of a tree that are no longer needed, and those that can be merged.
+// Finds the records (secondary range tombstones) of a tree that are no longer needed, and records that can be merged.
 //
 // A file needs a record if the file may have an entry that the record covers: if the delete keys of file and record overlap, and
 // the record's seq is above the file's smallest seq and its applied_seq. The version's files include the inputs of running jobs,

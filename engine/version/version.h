@@ -18,8 +18,8 @@
 
 namespace ebbtide {
 
-/// The greatest level number. It is far above that of any tree, and limits the memory that a damaged or hostile manifest can make
-/// the engine allocate.
+/// The greatest level number. It is far above the levels of any tree, and limits the memory that a damaged or hostile manifest
+/// can make the engine allocate.
 inline constexpr int kMaxLevel = 1000;
 
 struct Run {

@@ -53,7 +53,7 @@ struct TreeEdit {
   std::optional<int> levels;
   std::optional<std::uint32_t> flush_share;
   std::optional<DeadlineRule> deadlines;  ///< the new deadline, and earlier deadlines that still apply to pending deletes
-  /// Changes Version::key_space, after files were added and removed, to the common prefix of its old value and this one.
+  /// Changes Version::key_space, after files were added and removed, to the common prefix of its old value and this value.
   std::optional<std::string> key_space;
   std::optional<RunId> next_run;
   bool operator==(const TreeEdit&) const = default;

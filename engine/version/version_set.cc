@@ -77,8 +77,8 @@ struct VersionSet::Impl {
       return bad = created.status().with_context("new manifest");
     }
     if (Status status = write_current(fs, dir, file); !status.is_ok()) {
-      // CURRENT names the old manifest or this one. Both have the same state, and no more edits are written to either. If CURRENT
-      // was not replaced, as on a full disk, the new manifest is removed at once; the next try creates another one.
+      // CURRENT names the old manifest or this manifest. Both have the same state, and no more edits are written to either. If
+      // CURRENT was not replaced, as on a full disk, the new manifest is removed at once; the next try creates another manifest.
       created = Status(status);
       const auto named = read_current(fs, dir);
       const bool replaced = !(manifest == kNoFile ? named.status().is_not_found() : named.is_ok() && *named == manifest);

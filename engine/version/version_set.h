@@ -68,7 +68,7 @@ class VersionSet {
   /// new_file() and new_tree() return unused numbers. Both are thread-safe. The numbers become durable with the next commit.
   FileNum new_file();
   TreeId new_tree();
-  /// A number greater than that of every tree so far. Thread-safe.
+  /// A number greater than the id of every tree so far. Thread-safe.
   [[nodiscard]] TreeId tree_limit() const;
   /// For recovery: from now on this number, and all smaller numbers, count as used.
   void mark_file_used(FileNum file);

@@ -400,7 +400,7 @@ void GroupCommit::restart_after_failure(SeqNum last_seq) {
     queued_seq_.store(last_seq, std::memory_order_relaxed);
     logged_seq_.store(last_seq, std::memory_order_release);
     synced_seq_.store(last_seq, std::memory_order_release);
-    give_up_all_pieces();  // the log now begins with a segment after those of all pieces
+    give_up_all_pieces();  // the log now begins after the segments that have pieces
     bad_ = Status::ok();
     failed_.store(false, std::memory_order_release);
     done_writing();

@@ -134,7 +134,7 @@ class GroupCommit {
   /// Queues a prepared batch, like the other enqueue(). The log thread, if there is one, writes a payload that prepare() has
   /// copied, so that no event loop does such a long write. If the pieces were given up, this call copies the payload.
   void enqueue(const WriteBatch& batch, Prepared prepared, std::span<const LogNote> notes);
-  /// Gives up the pieces of batches that are not enqueued yet, if they have a piece in the segment `last` or an older one.
+  /// Gives up the pieces of each batch that is not enqueued yet and has a piece in the segment `last` or in an older segment.
   /// These pieces no longer keep segments from being removed.
   void give_up_pieces(FileNum last);
   /// Like give_up_pieces(), for pieces in segments before the oldest segment with an operation of `seq` or later: only pieces
@@ -181,7 +181,7 @@ class GroupCommit {
   /// Asks the log to end the segment `file`. Has no effect unless `file` is the current segment and has a written or queued
   /// record, and the log has not failed. The log thread ends the segment soon; without that thread, the next write() does.
   void end_segment(FileNum file);
-  /// All segments, oldest first. The last segment is the current one; its notes include those of queued batches.
+  /// All segments, oldest first. The last segment is the current segment; its notes include the notes of queued batches.
   [[nodiscard]] std::vector<LogSegment> segments() const;
   /// The current segment. Its name and header are durable.
   [[nodiscard]] FileNum newest_segment() const;

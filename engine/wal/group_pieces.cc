@@ -23,7 +23,7 @@ class Cutter {
     batch.append_payload(&left_);
     left_.front().remove_prefix(WriteBatch::kHeaderBytes);
   }
-  /// Sets `piece` to the next piece; returns false after the last one.
+  /// Sets `piece` to the next piece; returns false after the last piece.
   bool next(LogRecord* piece) {
     piece->clear();
     std::size_t room = piece_bytes_;

@@ -178,7 +178,7 @@ Result<LogPieces::Assembled> LogPieces::assemble(const PieceCommit& commit) {
 }
 
 // Adds the bytes of a batch's pieces to `out` and returns their checksum. Each piece's record was valid, but a damaged log may
-// have pieces of another batch under this id, so the caller compares the checksum with that of the commit record.
+// have pieces of another batch under this id. So the caller compares the result with the checksum in the commit record.
 Result<std::uint64_t> LogPieces::read(const PieceId& id, const Places& places, LogPayload* out) {
   std::shared_ptr<const RandomAccessFile> in;
   FileNum open = kNoFile;

@@ -95,8 +95,8 @@ class LogPieces {
   LogPieces(FileSystem& fs, std::string dir, FileNum oldest_log);
   ~LogPieces();
 
-  /// Called, instead of LogVisitor::on_record, for each batch whose operations are in tables. `offset` is that of the commit
-  /// record.
+  /// Called, instead of LogVisitor::on_record, for each batch whose operations are in tables. `offset` is the offset of the
+  /// commit record.
   std::function<Status(const PieceCommit& commit, std::uint64_t offset)> on_in_tables;
 
   // --- called by read_log()

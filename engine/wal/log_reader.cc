@@ -83,7 +83,7 @@ class SegmentReader {
     bool mark = false;            // true if the record is a mark or an end mark, which is not passed to the caller
     FileNum next_file = kNoFile;  // the segment that the record names; set if it is an end mark
     std::string fault{};          // the fault, if the record is not whole; "" at the end of the file
-    std::uint64_t next = 0;       // offset of the next record, if this one is not whole but its length may be intact; otherwise 0
+    std::uint64_t next = 0;  // offset of the next record, if this record is not whole but its length may be intact; otherwise 0
     // True if the record is not whole, and was durable without a mark that says so: a header, or a piece by its commit record.
     bool durable = false;
   };
@@ -91,7 +91,7 @@ class SegmentReader {
   static constexpr std::uint64_t kSearchBudget = 16;
 
   /// Returns "" if the header is good. Returns the fault if the segment's creation was interrupted; any other fault is an
-  /// error. Sets `foreign` to true if the header is that of another segment.
+  /// error. Sets `foreign` to true if the header belongs to another segment.
   Result<std::string> read_header(bool* foreign) {
     if (size_ < kLogHeaderBytes)
       return name_ + ": segment header at 0: incomplete, since the file has only " + std::to_string(size_) + " bytes";

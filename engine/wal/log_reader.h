@@ -77,8 +77,8 @@ FileNum log_owner(FileSystem& fs, const std::string& dir, FileNum file);
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const OnLogRecord& on_record,
                         const OnLogDamage& on_damage = {}, LogPieces* pieces = nullptr);
 
-/// Truncates a segment to `valid_bytes`, durably. Call it for the torn end of a crash: once a later segment has records, that end
-/// would look like damage.
+/// Truncates a segment to `valid_bytes`, durably. Call it for the torn end of a crash: once a later segment has records, the
+/// torn end would look like damage.
 Status cut_log(FileSystem& fs, const std::string& dir, FileNum file, std::uint64_t valid_bytes);
 
 }  // namespace ebbtide

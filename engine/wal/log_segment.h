@@ -1,8 +1,8 @@
 // The segments of the log, and the pending deletes in each.
 //
 // A segment has a note for each tree of its operations: the birth of the first delete in the segment, and the smallest expiry.
-// A delete may concern a value in its own segment or an older one. So the pending deletes of a segment follow from the notes of
-// that segment and of all later ones (log_debts). A segment's number is never used again.
+// A delete may concern a value in its own segment or in an older segment. So the pending deletes of a segment follow from the
+// notes of that segment and of all later ones (log_debts). A segment's number is never used again.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ inline void add_note(LogNotes* notes, const LogNote& note) {
   add_note_anywhere(notes, note);
 }
 
-/// The current segment, or an older one that is no longer written to.
+/// The current segment, or an older segment that is no longer written to.
 struct LogSegment {
   FileNum file = kNoFile;
   SeqNum last_seq = 0;                  ///< seq of the last operation written to the segment

@@ -183,7 +183,7 @@ Status LogSequence::finish() {
                               "; operations that followed it are unknown. Restore a backup, or save the rest of the data: " +
                               "ebbtide-inspect salvage " + dir_ + " NEW-DIRECTORY");
   }
-  // The log must reach the last operation that the manifest relies on. A log without records reaches the seq before the one
+  // The log must reach the last operation that the manifest relies on. A log without records reaches the seq before the seq
   // with which it would begin.
   if (expected_ == 0 || expected_ - 1 >= needs_.last_seq) return Status::ok();
   return Status::corruption(end_ + " with operation " + std::to_string(expected_ - 1) +

@@ -29,7 +29,7 @@ class LogWriter {
   /// kInvalidArgument; the writer stays usable. After any other error every later append and sync fails with that error.
   Status append(std::span<const LogRecord> records);
   /// Appends an end mark, which names the next segment. That segment must be durable. No append may follow. The next sync() makes
-  /// the end mark durable. Errors are those of append().
+  /// the end mark durable. Errors are as for append().
   Status end(FileNum next);
   /// Makes all appends durable that had returned before this call. After an error every later append and sync fails with that
   /// error. A failed sync is never retried, since the system may have dropped the pages that it could not write.

@@ -110,7 +110,7 @@ class Checkpoint {
           for (const auto& [name, bytes] : {std::pair(data_file_name(file->data_file), file->data_bytes),
                                             std::pair(metadata_file_name(file->metadata_file), file->metadata_bytes)}) {
             const Status brought = bring(name, bytes);
-            if (!brought.is_ok() && damaged) continue;  // a file that is missing here is missing in the checkpoint, too
+            if (!brought.is_ok() && damaged) continue;  // a file missing in the database is missing in the checkpoint, too
             TRY(brought);
           }
         }

@@ -73,7 +73,7 @@ TreeMapMemTable memtable_of(const MemTable& memtable, bool frozen, Millis now) {
   return out;
 }
 
-// Returns the version's shape with all pending deletes, including those that need no merge, such as deletes in dead pages.
+// Returns the version's shape with all pending deletes, including deletes that need no merge, such as deletes in dead pages.
 TreeShape shape_with_all_births(const Version& version, const JobRegistry::Running& running, Millis deadline, Millis now) {
   TreeShape shape = version.shape(0, 0, deadline, now, [&](FileNum file) { return running.files.count(file) != 0; });
   for (std::size_t r = 0; r < shape.runs.size(); ++r) {

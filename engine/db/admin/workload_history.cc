@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 8, kChecksumBytes = 8;
 
-/// Merges the windows before `fine` that begin in the same hour, and leaves out those that end before `kept`.
+/// Merges the windows before `fine` that begin in the same hour, and leaves out windows that end before `kept`.
 std::vector<WorkloadWindow> aged(const std::vector<WorkloadWindow>& windows, Millis kept, Millis fine) {
   std::vector<WorkloadWindow> out;
   for (const WorkloadWindow& window : windows) {

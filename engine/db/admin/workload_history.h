@@ -19,8 +19,8 @@ class WorkloadHistory {
  public:
   static constexpr Millis kWindow = 60'000;             ///< length of a window
   static constexpr Millis kHour = 60 * kWindow;         ///< length of windows that are older than kFine
-  static constexpr Millis kFine = 24 * kHour;           ///< age from which windows are merged into hours
-  static constexpr Millis kKept = 7 * 24 * kHour;       ///< age from which windows are dropped
+  static constexpr Millis kFine = 24 * kHour;           ///< windows of at least this age are merged into hours
+  static constexpr Millis kKept = 7 * 24 * kHour;       ///< windows of at least this age are dropped
   static constexpr std::size_t kMostWindows = 1 << 16;  ///< limit for all databases together (5 MiB): older windows are dropped
   static constexpr std::uint32_t kMagic = 0x4c574245;   ///< "EBWL"
   static constexpr std::uint32_t kVersion = 2;

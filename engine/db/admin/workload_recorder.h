@@ -45,7 +45,7 @@ class WorkloadRecorder {
   /// Ends the window and writes the file. Called once, when no other call runs. No effect without open().
   void close() EXCLUDES(mutex_);
 
-  /// Returns the windows of a database, oldest first; the last one is the running window, unless it has no operations.
+  /// Returns the windows of a database, oldest first; the last window is the running window, unless it has no operations.
   [[nodiscard]] std::vector<WorkloadWindow> windows(DatabaseId database) const EXCLUDES(mutex_);
 
  private:

@@ -145,7 +145,7 @@ Status Flusher::commit(BuiltFlush* built, bool log_failed) {
     if (!gone(tree.tree)) edit.trees.push_back(std::move(tree));
   }
   if (log_failed) {
-    // The edit has all data, so segments older than the one in which the log continues are not needed.
+    // The edit has all data, so segments older than the segment in which the log continues are not needed.
     auto fresh = env_.prepare_restart();
     if (!fresh.is_ok()) {
       for (const BuiltFlush::Of& of : built->of) env_.outputs->unlink(of.tree, of.outputs);

@@ -59,7 +59,7 @@ void Health::tick() {
 void Health::heal() {
   {
     FlushGateAlone alone(*env_.gate);
-    if (env_.closing() || is_ok()) return;  // another attempt has succeeded while this one waited for the gate
+    if (env_.closing() || is_ok()) return;  // another attempt has succeeded while this attempt waited for the gate
     Status status = env_.check_directory().with_context(kDirectory);
     if (status.is_ok()) status = env_.recover();
     if (!status.is_ok()) return still_failed(status);

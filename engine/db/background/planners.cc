@@ -79,7 +79,7 @@ Plan planner::file_drop(const PlannerInput& input, PlannerNotes* notes) {
 }
 
 Plan planner::urgent(const PlannerInput& input, PlannerNotes* /*notes*/) {
-  // If the disk has little space, two merges may not fit together even if each fits alone.
+  // If the disk has little space, two merges together may have too little space even if each merge alone has enough.
   if (is_short(input.room, input.shape.file_bytes) && input.room_claimed) return {};
   FadeContext context{input.now, input.margin, false, input.fruitless};
   context.over_budget = input.over_budget;

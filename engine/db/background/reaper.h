@@ -7,8 +7,8 @@
 //
 // Invariants:
 //   1. A tombstone covers one generation of one key. A dead generation never lives again: a key that is created again has a
-//      higher generation, and a commit that relies on the expiry of the old one fails. So the reaper needs no lock on keys. Its
-//      batches name the tree, since SWAPDB may give the database another one.
+//      higher generation, and a commit that relies on the expiry of the old header fails. So the reaper needs no lock on keys.
+//      Its batches name the tree, since SWAPDB may give the database another one.
 //   2. A header stays in the tables until the tree's point of progress (Reaped) has passed the header's death: it is the only
 //      trace of its elements, also after a crash. So the point moves only when the log is synced beyond all that the search has
 //      seen and written.

@@ -61,7 +61,7 @@ void Scrubber::scrub(TreeId tree, const FileMeta& meta) {
   TableCheck unused;
   const auto stopped = [&] { return lease->revoked() || env_.closing(); };
   const std::vector<Status> errors = env_.read(meta, stopped, &unused);
-  if (stopped()) return;  // the files may be removed by now, so errors may be no damage
+  if (stopped()) return;  // the files may be removed by now, so an error need not mean damage
   env_.report_damage(meta.data_file, errors);
   log_errors("scrub: ", texts(errors));
   bytes_read_ += meta.data_bytes + meta.metadata_bytes;

@@ -1,7 +1,7 @@
 // Installs new tables for readers.
 //
 // After an edit of the manifest a tree has a new version. The new view takes the remaining tables from the current view; the job
-// that wrote new tables has opened them. The new view replaces the old one in one step. Tables that left the tree are noted in
+// that wrote new tables has opened them. The new view replaces the old view in one step. Tables that left the tree are noted in
 // the purge ledger and marked as obsolete. When the last view with such a table ends, the table's files are queued for removal
 // (db/background/obsolete_files.h).
 #pragma once

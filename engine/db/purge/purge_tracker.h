@@ -33,7 +33,7 @@ class PurgeTracker {
     /// Collects the current holders of deleted bytes. Every pending delete without a holder was born at the survey's `now` or
     /// later. Called with the tracker's mutex held.
     std::function<std::shared_ptr<const PurgeSurvey>()> survey;
-    std::function<TreeId()> tree_limit;  ///< returns a number above that of every tree
+    std::function<TreeId()> tree_limit;  ///< returns a number above the id of every tree
     std::function<Millis()>
         opened_at;  ///< returns the engine time of the open; deadlines of trees removed before that time are unknown
   };

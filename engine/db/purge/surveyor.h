@@ -54,7 +54,7 @@ class Surveyor {
   Millis floor_of(const TreePtr& tree) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
   /// Makes a survey, and forgets changes of deadlines that affect no pending delete. One call at a time.
   std::shared_ptr<const PurgeSurvey> draw() EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
-  /// Makes the ticket's deletes overdue, for PURGE.NOW: those of the ticket's tree, or of all trees.
+  /// Makes the ticket's deletes overdue, for PURGE.NOW: the deletes of the ticket's tree, or of all trees.
   void make_overdue(const PurgeTicket& ticket) EXCLUDES(env_.trees->commit_mutex);
 
  private:
@@ -66,7 +66,7 @@ class Surveyor {
   void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey) EXCLUDES(env_.trees->state_mutex);
 
   const Env env_;
-  std::atomic<Millis> purge_before_{0};  // of dropped trees: deletes born by this time are overdue; set by PURGE.NOW
+  std::atomic<Millis> purge_before_{0};  // deletes of dropped trees that were born by this time are overdue; set by PURGE.NOW
 };
 
 }  // namespace ebbtide

@@ -30,7 +30,7 @@ struct LargeValues::Held {
   Held& operator=(const Held&) = delete;
 
   const std::shared_ptr<State> state;
-  const SharedValue value;  // freed last: until then no other value can have its address
+  const SharedValue value;  // freed last: until then no other value can have the same address
 };
 
 // A part of a value for one reader, and its charge.

@@ -19,7 +19,7 @@ class LargeValues {
   LargeValues(std::shared_ptr<MemoryAccount> account, std::function<void()> on_charge);
 
   /// Returns a large value of `table`; reads the value unless a reader or a memtable holds it. kOutOfMemory: the budget has no
-  /// room for the value, and nothing was read. Other errors are those of TableLookup::read_large.
+  /// room for the value, and nothing was read. Other errors are as for TableLookup::read_large.
   Result<SharedValue> read(const TableLookup& table, const LargeValueRef& ref);
 
   /// A part of a large value, or the whole value.
@@ -28,7 +28,7 @@ class LargeValues {
     SharedValue value;
   };
   /// Returns the bytes [offset, offset + length) of a large value, or the whole value if it is in memory. The range must lie
-  /// within the value. Only the returned bytes are charged. Errors are those of read().
+  /// within the value. Only the returned bytes are charged. Errors are as for read().
   Result<Part> read_part(const TableLookup& table, const LargeValueRef& ref, std::uint64_t offset, std::uint64_t length);
 
  private:

@@ -149,7 +149,7 @@ double estimate_memtable(const MemTable& memtable, const StampRange& range) {
   bool any = false;
   for (walk->seek_to_first(); walk->valid() && walked < kMaxWalked; walk->next(), ++walked) {
     const Entry& entry = walk->entry();
-    if (any && entry.key == Bytes(last)) continue;  // an older version
+    if (any && entry.key == Bytes(last)) continue;  // an older version of the last key
     any = true;
     last.assign(entry.key);
     if (!entry.is_tombstone() && range.has(entry.delete_key)) ++found;

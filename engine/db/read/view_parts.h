@@ -37,7 +37,7 @@ struct ViewParts {
     view.database_ = database;
     return view;
   }
-  /// Makes a view that owns the memory and files that it reads. Its seq is that of the lease.
+  /// Makes a view that owns the memory and files that it reads. Its seq is the seq of the lease.
   static ReadView leased_view(ReadEnv& env, DatabaseId database, std::shared_ptr<Lease> lease, Millis now) {
     ReadView view = pass_view(env, database, lease->view(), lease->seq(), now, ReadMode::kBlocking, nullptr);
     view.lease_ = std::move(lease);

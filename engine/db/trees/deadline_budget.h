@@ -1,5 +1,5 @@
 // Limits how fast the merges of one tree for delete deadlines read and write (tree.deletes.io_budget). The limit is a bucket that
-// fills at that rate.
+// fills at the rate of io_budget.
 //
 // A merge starts once the bucket has paid for the bytes of earlier merges. A running merge never waits, since it would block a
 // thread. Bytes that the bucket could pay for only after more than an hour do not count.

@@ -10,10 +10,10 @@
 //   commit_mutex   the mapping and the settings of databases, the active memtable of each tree, and the seqs of the mapping
 //   state_mutex    views, frozen memtables, policies and deadlines of all trees (db/trees/tree.h lists them)
 //
-// A reader takes neither mutex: it loads a tree's view inside the epoch. A new view replaces the old one, which is retired to the
-// epoch.
+// A reader takes neither mutex: it loads a tree's view inside the epoch. A new view replaces the old view, which is retired to
+// the epoch.
 //
-// There are two copies of the mapping: the copy in this class is the one that the next batch uses; db/write/publication.h has the
+// There are two copies of the mapping: the next batch uses the copy in this class; db/write/publication.h has the
 // copy that readers use.
 #pragma once
 
@@ -91,8 +91,8 @@ class TreeRegistry {
   [[nodiscard]] std::uint64_t pending_drops() const { return pending_drops_.load(); }
 
   [[nodiscard]] DatabaseId databases() const { return databases_; }
-  /// True if `number` is that of a database or of an index tree that a database may have. All methods that take the number of a
-  /// database also take that of an index tree.
+  /// True if `number` is the number of a database, or of an index tree that a database may have. All methods that take the number
+  /// of a database also take that of an index tree.
   [[nodiscard]] bool has_number(DatabaseId number) const {
     return number < databases_ || (owner_of(number) < databases_ && index_number(number) <= kMaxIndexTrees);
   }

@@ -102,7 +102,7 @@ struct TableSums {
 using TableList = SharedList<OpenTablePtr, TableSums>;
 
 /// One run, prepared for searches: arrays have 8 bytes of each bound, after the common prefix. A search compares a whole bound
-/// only if the bound's 8 bytes equal those of the key.
+/// only if the bound's 8 bytes equal the key's 8 bytes.
 class RunView {
  public:
   /// `earlier`, which may be null, is the same run in an earlier view: for chunks that both views have, arrays are copied from
@@ -128,7 +128,7 @@ class RunView {
   [[nodiscard]] bool is_unreadable(std::size_t i) const { return (special_[i] & kUnreadable) != 0; }
   /// False if no entry of table i is a collection.
   [[nodiscard]] bool has_collections(std::size_t i) const { return (special_[i] & kCollections) != 0; }
-  /// Returns the table that may have a collection of `key`, by its bounds; null if there is none.
+  /// Returns the table whose bounds allow a collection of `key`; null if there is no such table.
   [[nodiscard]] const TableLookup* with_collections(Bytes key) const {
     const int i = any_collections_ ? find(key) : -1;
     return i >= 0 && has_collections(static_cast<std::size_t>(i)) ? &reader(static_cast<std::size_t>(i)) : nullptr;

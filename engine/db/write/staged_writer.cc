@@ -74,7 +74,7 @@ Status StagedWriter::write_ahead(WriteBatch& batch, StagedEntries* entries, cons
   return Status::ok();
 }
 
-// Sets `trees` to the trees that the pieces name. A database without a tree gets a new one, as with an ordinary write.
+// Sets `trees` to the trees that the pieces name. A database without a tree gets a new tree, as in an ordinary write.
 Status StagedWriter::make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) {
   Inserts inserts;
   SeqNum last = 0;

@@ -36,7 +36,7 @@ class StagedWriter {
     TreePlacer* placer = nullptr;
     Publication* published = nullptr;
     MemoryBudget* budget = nullptr;
-    std::shared_ptr<MemoryAccount> memory;  ///< the account of the budget
+    std::shared_ptr<MemoryAccount> memory;  ///< MemoryBudget's account of charged bytes
     CommitCounter* counter = nullptr;
     std::function<GroupCommit&()> log;
     // Functions of CommitPipeline; the commit mutex is held when they are called.
@@ -48,7 +48,7 @@ class StagedWriter {
   explicit StagedWriter(Env env) : env_(std::move(env)) {}
 
   /// Does the work before the commit: sorts the batch, charges its memory, and writes its payload to the log. `stop` may be null.
-  /// Errors: those of stage_entries(), kOutOfMemory, kReadOnly. After an error the batch is unchanged, and the caller must
+  /// Errors: as for stage_entries(), kOutOfMemory, kReadOnly. After an error the batch is unchanged, and the caller must
   /// destroy `staged`.
   Status stage(WriteBatch&& batch, const std::atomic<bool>* stop, StagedParts* staged) EXCLUDES(env_.trees->commit_mutex);
   /// Commits a staged batch, at most once, and releases its charge.

@@ -113,7 +113,7 @@ class WriteController {
   std::atomic<std::uint64_t> sleep_due_ns_{0};  // sum of short delays for which callers of await() have not slept yet
   std::atomic<std::uint64_t> next_slot_ns_{0};  // mono_ns() at which the next free slot begins
 
-  Mutex measure_mutex_;  // held during a measurement, so that an older one does not replace a newer one
+  Mutex measure_mutex_;  // held during a measurement, so that an older result does not replace a newer result
   std::uint64_t measured_ns_ GUARDED_BY(measure_mutex_) = 0;
   Mutex wait_mutex_;
   CondVar wake_;  // used with wait_mutex_

@@ -16,11 +16,12 @@
 //      change back to the base needs no room.)
 //
 // The *base* is the settings that the tuner found at its first window, or that an operator has set since. The ledger compares
-// two sums of page reads, by the cost model, over all operations since then. The first sum is that of the settings in effect,
-// with the merges of all changes; the second is that of the base. The first may exceed the second by kMostLoss of the second,
+// two sums of page reads, by the cost model, over all operations since then. The first sum is for the settings in effect,
+// with the merges of all changes; the second is for the base. The first may exceed the second by kMostLoss of the second,
 // or of what the base costs in an hour, if less than an hour has passed. When only room for one bad window and the change back
 // is left, and the base is better for the present mix, the change back is due at once. So the page reads of an hour or more
-// exceed those of the base by at most kMostLoss, however the mix changes. That holds if the rate of operations stays the same.
+// exceed the page reads of the base by at most kMostLoss, however the mix changes. This holds if the rate of operations stays the
+// same.
 //
 // Rule 5 is the rule of the ski-rental problem: a mix that lasts only a short time costs at most twice as much as if it were
 // ignored.

@@ -30,7 +30,7 @@ std::optional<Generation> header_generation(Bytes header_value);
 /// Returns the range that contains the keys of all elements of one generation, and no other key. `key` is the header's engine
 /// key.
 KeyRange element_range(Bytes key, Generation generation);
-/// Returns the header's key if `key` is that of an element, otherwise `key` itself. The result points into `key`.
+/// Returns the header's key if `key` is the key of an element, otherwise `key` itself. The result points into `key`.
 Bytes main_key_of(Bytes key);
 /// Returns the range that contains the keys of the elements of all generations, and no other key.
 KeyRange element_range(Bytes key);

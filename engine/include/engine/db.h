@@ -216,7 +216,7 @@ class Db {
   /// number. The other settings keep their values. Checks all of `settings` first: if one is wrong, kInvalidArgument names it and
   /// nothing changes.
   Status reconfigure(const Settings& settings);
-  /// Pauses compactions, except those that a delete deadline needs. Flushes go on. Calls nest: each pause needs a
+  /// Pauses compactions, except compactions that a delete deadline needs. Flushes go on. Calls nest: each pause needs a
   /// resume_compactions().
   void pause_compactions();
   void resume_compactions();
@@ -234,7 +234,7 @@ class Db {
   void note_ticket(const PurgeTicket& ticket);
   /// Returns the stored tickets that are not done, oldest first. Takes as long as a purge_status() of each stored ticket.
   [[nodiscard]] std::vector<PurgeTicket> open_tickets();
-  /// Starts the purge of the ticket's deletes now, even if they have no deadline or a later one. Errors are those of
+  /// Starts the purge of the ticket's deletes now, even if they have no deadline or a later deadline. Errors are those of
   /// purge_status().
   Status purge_now(const PurgeTicket& ticket);
 
@@ -245,7 +245,7 @@ class Db {
 
   // --- memory, statistics, state
   /// Returns the account to which users of the engine charge their part of the memory budget. They must release all charges
-  /// before the Db is destroyed, except those of pins that the engine returned.
+  /// before the Db is destroyed. Only pins that the engine returned may be released later.
   [[nodiscard]] MemoryAccount& memory() const;
   /// Like memory().try_charge(), but evicts pages from the cache if that makes enough room. The caller must allocate the memory
   /// right after the call.

@@ -28,7 +28,7 @@ struct IteratorOptions {
   const PointFilter* points = nullptr;
 };
 
-/// Iterates over the keys that exist in its view, without those that are deleted or expired. Not thread-safe: one thread per
+/// Iterates over the keys that exist in its view, without deleted and expired keys. Not thread-safe: one thread per
 /// iterator. An iterator holds a leased view, unless it is resident. When the view is revoked, the iterator becomes invalid
 /// with status kRevoked.
 class Iterator {

@@ -52,7 +52,7 @@ struct TreeInfo {
   std::vector<FilterInfo> filters;  ///< one per level that has runs, ascending; deeper levels than 7 are added to level 7
   std::uint64_t memtable_bytes = 0, memtable_entries = 0, frozen_memtables = 0;
   std::uint64_t pending_compaction_bytes = 0;
-  std::uint64_t records = 0;           ///< secondary range tombstones that may still cover an entry, including those in memtables
+  std::uint64_t records = 0;           ///< secondary range tombstones, also in memtables, that may still cover an entry
   Millis oldest_record_birth = 0;      ///< birth of the oldest of `records`; 0 = there are none
   std::uint32_t pages_per_tile = 0;    ///< pages per tile (h) of new tables: the setting, or, if that is 0, the engine's choice
   Millis delete_deadline = 0;          ///< deadline of new deletes, in ms; 0 = no promise
@@ -65,7 +65,7 @@ struct TreeInfo {
   std::vector<QuarantinedFile> quarantined;
 };
 
-/// A histogram: `buckets[i]` counts values in (bounds[i - 1], bounds[i]]; the last bucket counts those above all bounds.
+/// A histogram: `buckets[i]` counts values in (bounds[i - 1], bounds[i]]; the last bucket counts values above all bounds.
 struct HistogramInfo {
   std::vector<double> bounds;
   std::vector<std::uint64_t> buckets;

@@ -67,7 +67,7 @@ struct TunerAdvice {
   double filter_bits_per_key = 0;    ///< for TreeSettings::filter_bits_per_key
   std::uint32_t pages_per_tile = 1;  ///< for TreeSettings::pages_per_tile
   bool measures_tiles = false;       ///< apply 0 (auto) as TreeSettings::pages_per_tile; pages_per_tile is the h measured for it
-  OperationFigures costs;            ///< page reads of an operation; those of a write include merges for the delete deadline
+  OperationFigures costs;            ///< page reads of an operation; the cost of a write includes merges for the delete deadline
   double delete_work = 0;            ///< page reads per write of the merges for the delete deadline
   double stamp_delete_cost = 0;      ///< page reads of a delete by stamp
   double mean_cost = 0;   ///< page reads of an average operation of the expected workload (Eq. 2), with its deletes by stamp
@@ -103,8 +103,8 @@ struct TunerSettings {
 /// binomial). kInvalidArgument: a field is out of range.
 Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettings& settings);
 
-/// Returns the page reads of the merges that a change of settings causes: those that bring a full tree into its new shape. If
-/// `to` has larger filters or other tiles, at least the page reads of rewriting all data, since both come only with new files.
+/// Returns the page reads of the merges that a change of settings causes: the merges that bring a full tree into its new shape.
+/// If `to` has larger filters or other tiles, at least the page reads of rewriting all data, since both come only with new files.
 /// kUnsupported and kInvalidArgument: as costs_under().
 Result<double> change_cost(const TunerQuestion& question, const TunerSettings& from, const TunerSettings& to);
 
@@ -114,7 +114,8 @@ Result<double> change_cost(const TunerQuestion& question, const TunerSettings& f
 struct WorkloadSummary {
   OperationCounts total;  ///< sum of all windows
   bool enough = false;    ///< false: fewer than 1,000 operations, so that rho and divergence are unknown and 0
-  /// Share of each kind of operation. If `enough`: the mean over all windows, with each share at least 1 %; else that of `total`.
+  /// Share of each kind of operation. If `enough`: the mean over all windows, with each share at least 1 %; else the mix of
+  /// `total`.
   OperationFigures mean;
   double rho = 0;                 ///< the largest divergence of a window from the mean, in nats (section 6.2)
   double divergence = 0;          ///< divergence of the newest windows (1,000 operations or more) from the mean, in nats
@@ -146,7 +147,7 @@ struct Proposal {
 /// The result of recommend(). If there is no advice at all, `verdict` says why, and the proposals are empty.
 struct Recommendation {
   WorkloadSummary summary;
-  TunerQuestion question;  ///< the inputs of the model; rho is that of `robust`
+  TunerQuestion question;  ///< the inputs of the model; rho is the rho of `robust`
   TunerSettings settings;  ///< the present settings
   struct Tiles {
     std::uint32_t pages = 1;  ///< h of the advised settings

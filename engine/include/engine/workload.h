@@ -69,7 +69,7 @@ struct DeviceCosts {
 struct Workload {
   DatabaseId database = 0;
   OperationCounts since_open;
-  /// Windows that had operations, oldest first. The last one may still be running: then its length is the time so far.
+  /// Windows that had operations, oldest first. The last window may still be running: then its length is the time so far.
   std::vector<WorkloadWindow> windows;
   // the tree
   TreeSettings settings;

@@ -51,9 +51,9 @@ class WriteBatch {
   static constexpr std::size_t kHeaderBytes = 32;
   static constexpr std::uint8_t kHasStamp = 1;    ///< an explicit stamp follows the key
   static constexpr std::uint8_t kHasExpiry = 2;   ///< an absolute expiry follows
-  static constexpr std::uint8_t kHasDebt = 4;     ///< of a put: PutOptions::debt
+  static constexpr std::uint8_t kHasDebt = 4;     ///< of a put: it has PutOptions::debt
   static constexpr std::uint8_t kIsCompact = 8;   ///< of a put: the value is a small collection
-  static constexpr std::uint8_t kIsElement = 16;  ///< of a put or tombstone: the key is that of an element of a large collection
+  static constexpr std::uint8_t kIsElement = 16;  ///< of a put or tombstone: the key belongs to an element of a large collection
   static constexpr std::uint8_t kHasBirth = 1;    ///< of a range tombstone: an explicit birth follows
 
   /// Optional fields of a put, beside key and value.
@@ -69,7 +69,7 @@ class WriteBatch {
     /// True if the value is the key's previous value without some of its items. Such a put counts as a delete: it is committed
     /// even while the disk or the memory budget is full.
     bool shrinks = false;
-    /// True if the key is that of an element of a large collection (engine/collection_keys.h). An element has no stamp in any
+    /// True if the key belongs to an element of a large collection (engine/collection_keys.h). An element has no stamp in any
     /// mode, since a delete by stamp takes a collection by its header. Iterators pass over it, and it does not count as a key.
     bool element = false;
   };
