@@ -1,8 +1,8 @@
-// ACL LOG: the latest authentications that failed, and commands that were denied.
+// ACL LOG: the latest failed authentications and denied commands.
 //
-// The rules are Redis's: a limited number of entries, the newest first. A failure is counted in an older entry if that entry is
-// like it, among the ten newest, and at most a minute old. The counting entry moves to the front. So a flood of equal failures
-// leaves other entries visible.
+// The rules are Redis's. The log has a limited number of entries, newest first. A failure with the same reason, context, object
+// and user as one of the ten newest entries only raises that entry's count, and moves the entry to the front. That entry's latest
+// failure must be at most a minute ago. So a flood of equal failures does not push other entries out of the log.
 //
 // All entries together have a share of the memory budget, like those of the slow log. The oldest entries are removed when the
 // share is exceeded.
@@ -21,7 +21,7 @@ namespace ebbtide {
 
 /// An entry of the log. Times are Unix milliseconds.
 struct AclLogEntry {
-  AclDenial reason = AclDenial::kNone;  ///< kNone: an authentication
+  AclDenial reason = AclDenial::kNone;  ///< the reason for the denial; kNone: an authentication failed
   std::uint64_t id = 0;
   std::uint64_t count = 0;
   std::string context;  ///< "toplevel" or "multi"
@@ -45,7 +45,8 @@ class AclLog {
   /// Sets the size of the memory budget, in bytes.
   void set_budget(std::uint64_t bytes);
 
-  /// Adds a failure, or counts it in an entry like it. Sets the id, count and created_ms of `entry`.
+  /// Adds a failure, or counts it in an equal entry (see above). Sets id, count and created_ms of a new entry itself: callers
+  /// leave them 0.
   void add(AclLogEntry entry);
   /// Returns the newest `most` entries, newest first.
   [[nodiscard]] std::vector<AclLogEntry> newest(std::size_t most) const;
@@ -57,7 +58,7 @@ class AclLog {
 
  private:
   using Entries = std::list<AclLogEntry>;
-  /// Moves the oldest entries, beyond the limits, to the result. The caller holds mutex_.
+  /// Removes the oldest entries until the limits are kept, and returns them. The caller holds mutex_.
   [[nodiscard]] Entries keep_limits();
 
   mutable std::mutex mutex_;

@@ -20,17 +20,17 @@ Status not_an_integer();
 /// Returns an error reply. The text starts with the error's code.
 inline Status reply_error(std::string text) { return Status::invalid_argument(std::move(text)); }
 
-/// Returns a client's text as Redis puts it into an error: up to the first zero byte, at most `max` bytes.
+/// Returns a client's text as Redis quotes it in an error: up to the first zero byte, at most `max` bytes.
 inline Bytes shown(Bytes text, std::size_t max = 128) { return text.substr(0, std::min(text.find('\0'), max)); }
 
-/// Fails if a glob pattern is far longer than the names of commands and configuration keys: comparing it would take long.
+/// Fails if a glob pattern is far longer than any name of a command or configuration key, since matching it would take long.
 Status check_name_pattern(Bytes pattern);
 
 /// Parses an int64. Fails with not_an_integer().
 Result<std::int64_t> integer_argument(Bytes text);
-/// Parses an int64 in [min, max], with the errors of Redis's getRangeLongFromObjectOrReply.
+/// Parses an int64 in [min, max]. The errors are those of Redis's getRangeLongFromObjectOrReply.
 Result<std::int64_t> integer_argument_in(Bytes text, std::int64_t min, std::int64_t max);
-/// Parses a timeout in ms and returns `now` plus it, with the errors of Redis's getTimeoutFromObjectOrReply.
+/// Parses a timeout in ms and returns `now` plus the timeout. The errors are those of Redis's getTimeoutFromObjectOrReply.
 Result<std::uint64_t> timeout_argument(Bytes text, Millis now);
 /// Parses a long double. Fails with "ERR value is not a valid float".
 Result<long double> float_argument(Bytes text);
@@ -45,9 +45,10 @@ class ArgCursor {
   [[nodiscard]] Bytes peek() const { return args_[next_]; }
   /// Requires !done().
   Bytes take() { return args_[next_++]; }
-  /// Takes the next argument if it equals `word`, in any case.
+  /// If the next argument equals `word`, in any case, takes it and returns true.
   bool take_word(Bytes word);
-  /// Takes `word` and the argument after it, if both are there.
+  /// If the next argument equals `word`, in any case, and another argument follows: takes both, sets `*value` to the second, and
+  /// returns true.
   bool take_option(Bytes word, Bytes* value);
 
  private:

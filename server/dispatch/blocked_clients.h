@@ -1,6 +1,6 @@
-// Clients whose command waits: in a command that blocks (PURGE.WAIT), or because of CLIENT PAUSE. CLIENT UNBLOCK can end the wait
-// of a blocking command, and INFO counts such waits. A wait under CLIENT PAUSE lasts until the pause ends, or until CLIENT
-// UNPAUSE.
+// Clients whose command waits: a blocking command such as PURGE.WAIT, or any command under CLIENT PAUSE. CLIENT UNBLOCK can end
+// the wait of a blocking command. A wait under CLIENT PAUSE lasts until the pause ends, or until CLIENT UNPAUSE. INFO counts the
+// waits of both kinds.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ class BlockedClients {
  public:
   enum class End : std::uint8_t {
     kNotYet,
-    kTimeout,  ///< the command replies as if its time was over
+    kTimeout,  ///< the command replies as if its timeout had passed
     kError,    ///< the command replies with an error
   };
 
@@ -49,8 +49,8 @@ class BlockedClients {
     std::atomic<End> end_{End::kNotYet};
   };
 
-  /// Ends the wait of a client. Returns false if the client does not wait. Its loop runs the command again soon, and the command
-  /// replies.
+  /// Ends the wait of a client: its loop soon runs the command again, and the command then replies. Returns false if the client
+  /// does not wait, or if its wait may not be ended.
   bool unblock(std::uint64_t client_id, End end) {
     std::lock_guard lock(mutex_);
     const auto found = waits_.find(client_id);

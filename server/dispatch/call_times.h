@@ -1,8 +1,8 @@
 // Counts how long the calls of one command took, in a log-linear histogram for percentiles.
 //
 // Each power of two of nanoseconds is split into kParts buckets of equal width. So a bucket's width is at most 1/kParts of its
-// lower bound. percentile() returns the middle of a bucket, which is within 1/(2 kParts) = 1.6 % of every time in it. Times above
-// 2^kMaxBits ns (68 s) count as that time.
+// lower bound. percentile() returns the middle of a bucket, which is within 1/(2 kParts) = 1.6 % of every time in it. A call that
+// took longer than 2^kMaxBits ns (68 s) counts as 68 s.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class CallTimes {
     const int shift = std::max(0, static_cast<int>(std::bit_width(capped)) - (kPartBits + 1));
     return static_cast<std::size_t>(shift) * kParts + static_cast<std::size_t>(capped >> shift);
   }
-  /// Returns the middle of a bucket, in ns.
+  /// Returns the middle of the bucket's range of times, in ns.
   static constexpr double middle_of(std::size_t bucket) {
     const std::size_t shift = bucket < 2 * kParts ? 0 : bucket / kParts - 1;
     const std::uint64_t first = static_cast<std::uint64_t>(bucket - shift * kParts) << shift;
@@ -40,7 +40,7 @@ class CallTimes {
     auto& n = counts_[bucket_of(nanos)];
     n.store(n.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  /// Adds the counts to `sums`, an array of kBuckets counts.
+  /// Adds the counts of this object to `sums`, an array of kBuckets counts.
   void add_to(std::span<std::uint64_t> sums) const {
     for (std::size_t i = 0; i < kBuckets; ++i) sums[i] += counts_[i].load(std::memory_order_relaxed);
   }
@@ -49,7 +49,8 @@ class CallTimes {
   std::array<std::atomic<std::uint64_t>, kBuckets> counts_{};
 };
 
-/// Returns the time in ns that `percent` (0 to 100) of the calls did not exceed, from summed counts; 0 if there are no calls.
+/// `counts`: calls by bucket (CallTimes::bucket_of). Returns the time in ns that `percent` (0 to 100) of the calls did not
+/// exceed; 0 if there are no calls.
 inline double percentile(std::span<const std::uint64_t> counts, double percent) {
   std::uint64_t all = 0;
   for (const std::uint64_t n : counts) all += n;

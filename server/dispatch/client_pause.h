@@ -17,7 +17,8 @@ class ClientPause {
   /// the stricter mode apply.
   void begin(std::uint64_t until_ms, bool all);
   void end();
-  /// Returns how many ms a command waits before it calls this again; 0 if it may run. Ends a pause whose time is over.
+  /// Returns 0 if the command may run, else how many ms the command waits before dispatch asks again. Ends the pause if its time
+  /// is over. `writes`: the command may write.
   [[nodiscard]] std::uint32_t wait_ms(std::uint64_t now_ms, bool writes);
 
  private:

@@ -1,8 +1,8 @@
 // The parts of a server that all its dispatchers share.
 //
-// Dispatch includes this, and so do commands that use one of these parts: those that show or change the server itself (INFO, PURGE.*,
-// TREE.*, CLIENT ...), cursors of SCAN, deletes by range or stamp, and ranks. Other handlers include only Ctx, and reach the server
-// through ServerControl.
+// Included by dispatch and by the commands that need a part of the server directly: those that show or change the server (INFO,
+// PURGE.*, TREE.*, CLIENT ...), SCAN, deletes by range or stamp, and commands that use ranks. All other handlers include only
+// Ctx, and reach the server through ServerControl.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct CommandEnv {
   Observers* observers = nullptr;
   BlockedClients* blocked = nullptr;
   std::uint32_t databases = 16;
-  MemoryAccount* memory = nullptr;  ///< charged with what clients keep
+  MemoryAccount* memory = nullptr;  ///< charged with the data that clients leave in memory, such as names and queued commands
   Intents* intents = nullptr;
   KeyWaiters* key_waiters = nullptr;
   TuningBoard* tuning = nullptr;

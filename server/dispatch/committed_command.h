@@ -1,4 +1,4 @@
-// A command whose writes are committed, as observers of commands see it.
+// A committed command, as the observers of commands (observers.h) get it.
 #pragma once
 
 #include <engine/seeded_hash.h>
@@ -12,11 +12,11 @@ namespace ebbtide {
 
 struct Command;
 
-/// The keys of a command that existed before it ran, as views into the command's engine keys. Dispatch looks them up only if
-/// events of new keys or of misses are on.
+/// The keys of a command that existed before it ran, as views of the command's engine keys. Dispatch looks them up only if
+/// notifications of new keys or of key misses are on.
 using PresentKeys = BytesSet;
 
-/// The client whose command has effects. It may have disconnected.
+/// The client that sent a command whose effects are delivered. The client may have disconnected.
 struct Origin {
   Origin(const Client& client)  // NOLINT(google-explicit-constructor): a client is an origin
       : loop(client.loop), client_id(client.id), address(client.address), seen_seq(client.seen_seq) {}

@@ -1,7 +1,7 @@
 // The context of a handler: one run of one command.
 //
-// Every run has a Ctx. A run inside EXEC adds an ExecCtx, a run off its event loop an OffLoopCtx; a long transaction's runs have
-// both. Handlers call Ctx, which uses the contexts that are there.
+// Every run has a Ctx. A run inside EXEC also has an ExecCtx, and a run off its event loop an OffLoopCtx; the runs of a long
+// transaction have both. Handlers call Ctx only.
 #pragma once
 
 #include <algorithm>
@@ -40,12 +40,12 @@ using Effects = std::vector<Effect>;
 
 /// The additional context of a run inside EXEC.
 struct ExecCtx {
-  /// The writes of the transaction's earlier commands. Null in after_commit.
+  /// The writes of the transaction's earlier commands; null while after_commit runs.
   const PendingWrites* pending = nullptr;
-  Effects* effects = nullptr;          ///< effects that happen once the transaction is committed; null for after_commit
+  Effects* effects = nullptr;          ///< run on the loop once the transaction is committed; null while after_commit runs
   std::uint64_t* keys_left = nullptr;  ///< on a loop: the keys and versions that walks may still read (exec_walk.h)
   std::size_t first_op = 0, ops_end = ~std::size_t{0};  ///< the command's operations in the batch (Ctx::first_op)
-  ScriptCalls* calls = nullptr;                         ///< of a kRunsScript command: runs the commands of its script
+  ScriptCalls* calls = nullptr;  ///< only for a kRunsScript command: runs the commands that its script calls
 };
 
 /// The additional context of a run off its event loop.
@@ -54,26 +54,27 @@ struct OffLoopCtx {
   bool on_short_thread = false;                  ///< the command runs on a thread for short work (Ctx::go_on_for_long)
   std::uint64_t waited_ms = 0;                   ///< how long the client of a kBlocking command has waited
   bool unblocked = false;                        ///< CLIENT UNBLOCK has ended the wait of a kBlocking command
-  Effects* effects = nullptr;                    ///< happen on the loop, after the reply; null inside EXEC
-  /// For a long write: collects the keys that a command passes to Ctx::note_also_read(). It stops at kMostAlsoRead + 1 keys,
-  /// which means that there are too many.
+  Effects* effects = nullptr;                    ///< run on the loop, after the reply; null inside EXEC
+  /// For a long write: collects the keys that the command passes to Ctx::note_also_read(). After kMostAlsoRead + 1 keys it takes
+  /// no more, which shows that the keys are too many to mark.
   KeySet* also_read = nullptr;
   static constexpr std::size_t kMostAlsoRead = 64 << 10;  ///< half a megabyte of hashes
 
   // --- results
-  bool wants_long = false;     ///< the command is to run again on a thread for long work
-  std::uint32_t again_ms = 0;  ///< the command blocks: there is no reply, and it runs again after this many ms; 0: it has replied
+  bool wants_long = false;  ///< the command is to run again on a thread for long work
+  /// The command blocks: it has not replied, and runs again after this many ms; 0: the command has replied.
+  std::uint32_t again_ms = 0;
 };
 
 /// The values that dispatch and a command that waits for an element (BLPOP) exchange.
 struct ElementWait {
-  bool has_waited = false;       ///< the command has waited, and looks at its keys again
-  bool is_over = false;          ///< its time is over, or CLIENT UNBLOCK has ended the wait
-  bool wanted = false;           ///< result: the command has found nothing, and waits
-  std::uint64_t timeout_ms = 0;  ///< result: how long it waits in all; 0: without end
+  bool has_waited = false;       ///< the command has waited for an element, and now looks at its keys again
+  bool is_over = false;          ///< the wait must end: its timeout has passed, or CLIENT UNBLOCK was called
+  bool wanted = false;           ///< result: the command found no element, and has to wait
+  std::uint64_t timeout_ms = 0;  ///< result: the timeout of the whole wait; 0: none
 };
 
-/// A handle of the server. Only env_of() (command_env.h) uses its content.
+/// A handle of the server's CommandEnv. Only env_of() (command_env.h) can open it, so that handlers without that include cannot.
 class EnvHandle {
  public:
   EnvHandle(CommandEnv& env) : env_(&env) {}  // NOLINT(google-explicit-constructor): Ctx is made of a CommandEnv
@@ -94,7 +95,7 @@ struct Ctx {
   /// The run's writes. Dispatch commits them if the handler returns ok.
   WriteBatch& batch;
   Reply& reply;
-  /// The connection's session. Off the loop it is a copy, whose changes are lost.
+  /// The connection's session. Off the loop it is a copy, and changes to the copy are lost.
   Session& session;
   /// The connection. Null off the loop.
   Client* client = nullptr;
@@ -106,30 +107,31 @@ struct Ctx {
 
   const ExecCtx* exec = nullptr;   ///< null outside EXEC
   OffLoopCtx* off_loop = nullptr;  ///< null on a loop
-  /// The views of other databases inside EXEC and off the loop; null elsewhere (view_of).
+  /// Returns the views of other databases (view_of), inside EXEC and off the loop; null elsewhere.
   const std::function<ReadView(DatabaseId)>* other_view = nullptr;
 
-  ElementWait element_wait = {};  ///< state of the wait of a kBlocking command that writes
+  ElementWait element_wait = {};  ///< for a kBlocking command that writes: the state of its wait
 
   // --- results
-  /// Set by a handler. Dispatch calls it once the batch is committed, or at once if the batch is empty. It writes the part of the
-  /// reply that depends on the commit, and must not fail.
+  /// Set by a handler to a function that writes the part of the reply that depends on the commit. Dispatch calls the function
+  /// once the batch is committed, or at once if the batch is empty. The function must not fail.
   void (*after_commit)(Ctx&) = nullptr;
   ReadCounts counts = {};
-  /// Memory that this run has reserved. Values that it has built are not in it: each has a charge of its own.
+  /// The memory that this run has reserved, except for values that it has built: each of those has a charge of its own.
   MemoryCharge charge = {};
-  /// Bytes of values that the run may still process on its thread. A transaction's commands share them.
+  /// Bytes of values that the run may still process on its thread. The commands of a transaction share this amount.
   std::uint64_t work_left = ~std::uint64_t{0};
-  bool too_long = false;  ///< work() has failed, so the run leaves its loop
-  /// For a kSliced command outside EXEC: the number of arguments that earlier runs have processed. Replies and effects of those
-  /// runs stay.
+  bool too_long = false;  ///< work() has failed, so dispatch runs the command again off its loop
+  /// For a kSliced command outside EXEC: the number of arguments that earlier runs have processed. Their replies and effects are
+  /// kept.
   std::size_t args_done = 0;
   bool unfinished = false;  ///< arguments are left for the next run, in the loop's next round
 
   // --- arguments and keys
   [[nodiscard]] std::size_t argc() const { return args.size(); }
   [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }
-  /// Returns argument `i` if it was received as a separate value, else null. The value owns its charge (EventLoop::hand_over).
+  /// Returns argument `i` as a shared value if the parser received it as one (large arguments), else null. The value owns its
+  /// charge (EventLoop::hand_over).
   [[nodiscard]] SharedValue shared_arg(std::size_t i) const { return args.shared(i); }
   [[nodiscard]] const LookupKey& key(std::size_t i = 0) const { return keys[i]; }
 
@@ -140,31 +142,34 @@ struct Ctx {
   [[nodiscard]] Collections collections() { return collections_in(view); }
   /// Like collections(), in another database's view.
   [[nodiscard]] Collections collections_in(const ReadView& other) { return Collections(other, batch, counts, pending()); }
-  /// Returns true if the command's database was ever written to.
+  /// Returns true if a command has ever written to this database.
   [[nodiscard]] bool has_tree() const { return has_tree(view); }
   [[nodiscard]] bool has_tree(const ReadView& other) const {
     return pending() == nullptr ? other.has_tree() : pending()->has_tree(other);
   }
-  /// Returns a walk over the command's database. Inside EXEC a walk may keep its loop busy, so the caller limits it there.
+  /// Returns an iterator over the command's database. Inside EXEC the caller must limit its walk (kExecKeys), since the walk
+  /// keeps the loop busy.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const IteratorOptions& options) const;
-  /// Returns the view of another database at the moment of this run, for COPY and MOVE. Taking it now is safe: the command holds
-  /// all locks, or has set marks (intents.h) on its keys in that database.
+  /// For COPY and MOVE: returns a view of another database at the moment of the call. The view cannot be outdated at the commit:
+  /// the command holds all locks, or has set marks (intents.h) on its keys in that database.
   [[nodiscard]] ReadView view_of(DatabaseId database) const;
-  /// Called before a command reads a key that is not in `keys`. A long write sets marks (intents.h) on such keys in its next run.
+  /// A command calls this before it reads a key that is not in `keys`. If the command is a long write, its next run marks the key
+  /// (intents.h).
   void note_also_read(const LookupKey& key) const {
     if (off_loop != nullptr && off_loop->also_read != nullptr) add_also_read(key);
   }
-  /// Returns true if a command that reads may store a result that it has computed: on a loop or in EXEC, while the engine accepts
-  /// writes without a wait.
+  /// Returns true if a read command such as PFCOUNT may store the result that it computed. It may on a loop or in EXEC, while the
+  /// engine accepts writes and has not stopped them.
   [[nodiscard]] bool may_store_result() const;
 
   // --- where it runs
   [[nodiscard]] bool in_exec() const { return exec != nullptr; }
-  /// Returns true once no client waits for the reply. Long walks check this.
+  /// Returns true once no client waits for the reply. Long walks check this, and stop.
   [[nodiscard]] bool is_cancelled() const {
     return off_loop != nullptr && off_loop->cancelled != nullptr && off_loop->cancelled->load(std::memory_order_relaxed);
   }
-  /// A handler calls this before work without a bound. kNotResident: dispatch runs the command again, on a thread for long work.
+  /// A handler calls this before work without a bound. On kNotResident the handler returns that status: dispatch then runs the
+  /// command again on a thread for long work.
   [[nodiscard]] Status go_on_for_long() {
     if (off_loop == nullptr || !off_loop->on_short_thread) return Status::ok();
     off_loop->wants_long = true;
@@ -174,17 +179,17 @@ struct Ctx {
   [[nodiscard]] std::uint64_t waited_ms() const { return off_loop->waited_ms; }
   /// For a kBlocking command outside EXEC: true if CLIENT UNBLOCK has ended the wait, so that the command replies now.
   [[nodiscard]] bool unblocked() const { return off_loop->unblocked; }
-  /// For a kBlocking command outside EXEC that has no reply yet: runs it again after `ms`. It holds no thread meanwhile.
+  /// For a kBlocking command outside EXEC that has no reply yet: runs the command again after `ms`. The wait occupies no thread.
   void run_again_after(std::uint32_t ms) { off_loop->again_ms = ms; }
 
-  /// For a kBlocking command that writes and has found no element: the command waits until one of its keys has elements, and runs
-  /// again. Returns false if it replies now instead: inside EXEC, or once its time is over.
+  /// For a kBlocking command that writes and has found no element. Returns true if the command has to wait: it runs again once
+  /// one of its keys has elements. Returns false if it must reply now: inside EXEC, or when its timeout has passed.
   [[nodiscard]] bool wait_for_element(std::uint64_t timeout_ms) {
     element_wait.wanted = !in_exec() && !element_wait.is_over;
     element_wait.timeout_ms = timeout_ms;
     return element_wait.wanted;
   }
-  /// Returns true if the command has waited for an element. It then ignores keys of other types.
+  /// Returns true if the command has waited for an element. After a wait, keys of other types are ignored instead of an error.
   [[nodiscard]] bool has_waited() const { return element_wait.has_waited; }
 
   /// For a command inside EXEC or off its loop: calls `effect` later on the loop, inside EXEC once the transaction is committed.
@@ -199,12 +204,12 @@ struct Ctx {
   [[nodiscard]] std::size_t ops_end() const { return exec == nullptr ? ~std::size_t{0} : exec->ops_end; }
 
   // --- limits
-  /// The most keys and skipped versions that a walk inside EXEC looks at: about 20 milliseconds of work.
+  /// The most keys and skipped versions that all walks inside one EXEC may visit: about 20 milliseconds of work.
   static constexpr std::uint64_t kExecKeys = 100'000;
-  /// The work() of a range delete inside EXEC, and of each byte of its bounds.
+  /// The cost of a range delete inside EXEC, and of each byte of its bounds, as an argument of work().
   static constexpr std::uint64_t kRangeDeleteWork = 16 << 10, kBoundByteWork = 8;
-  /// A handler calls this before it copies or computes on `bytes` of values. kNotResident: they are too many for the loop, so
-  /// dispatch runs the command off it, where any number is allowed. kAborted: the client has disconnected.
+  /// A handler calls this before it copies `bytes` of values or computes on them. kNotResident: this is too much work for the
+  /// loop, so dispatch runs the command again off the loop, where work is unlimited. kAborted: the client has disconnected.
   [[nodiscard]] Status work(std::uint64_t bytes) {
     if (bytes <= work_left) [[likely]] {
       work_left -= bytes;
@@ -213,28 +218,28 @@ struct Ctx {
     too_long = true;
     return Status::not_resident();
   }
-  /// For a kSliced command: the first argument that this run processes, and the end of its arguments.
+  /// For a kSliced command: the first argument that this run processes, and the argument after the last one.
   [[nodiscard]] std::size_t slice_begin() const { return std::max<std::size_t>(args_done, 1); }
   [[nodiscard]] std::size_t slice_end() const { return in_exec() ? argc() : std::min(argc(), slice_begin() + kSliceArguments); }
-  /// Notes that the arguments before slice_end() are processed.
+  /// Records that the arguments before slice_end() are processed.
   void end_slice() { end_slice(slice_end()); }
-  /// Notes that the arguments before `end` are processed.
+  /// Records that the arguments before `end` are processed.
   void end_slice(std::size_t end) {
     args_done = end;
     unfinished = args_done < argc();
   }
-  static constexpr std::size_t kSliceArguments = 1024;  ///< about a millisecond of work
+  static constexpr std::size_t kSliceArguments = 1024;  ///< arguments per run: about a millisecond of work
 
-  /// A handler calls this before it allocates `bytes` for a value or a reply. kOutOfMemory: the budget has no room for them. Up
-  /// to kLargeValueBytes are free of charge, since a batch copies such a value into its own memory.
+  /// A handler calls this before it allocates `bytes` for a value or a reply. kOutOfMemory: the memory budget has no room. Up to
+  /// kLargeValueBytes are not charged, since a batch copies a value of that size into memory of its own.
   [[nodiscard]] Status reserve(std::uint64_t bytes) { return bytes <= kLargeValueBytes ? Status::ok() : reserve_slowly(bytes); }
   /// A handler calls this while its reply grows: charges, in steps, the memory that the reply's buffer has taken since the last
   /// call.
   [[nodiscard]] Status reserve_reply() {
     return reply.out().memory() <= reply_charged + kReplyStep ? Status::ok() : reserve_reply_slowly();
   }
-  /// Wraps `value` so that a batch or a reply can share it. The result takes over its part of this run's memory charge, and
-  /// releases it when its last owner does.
+  /// Wraps `value` so that a batch or a reply can share it. The value's part of this run's memory charge moves to the result, and
+  /// is released with the result's last owner.
   [[nodiscard]] SharedValue share(std::string value) { return charged_value(std::move(value), &charge); }
   /// Bytes by which a reply may grow before they are charged.
   static constexpr std::uint64_t kReplyStep = std::uint64_t{1} << 20;

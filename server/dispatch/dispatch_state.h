@@ -1,4 +1,4 @@
-// The state of a command that waits. For dispatch's own files.
+// The state of a command that waits. Only dispatch's own files include this.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace ebbtide {
 
 inline constexpr std::uint64_t kNanosPerMilli = 1'000'000;
 
-/// The pages that a command missed and fetches. While `busy` is set, the fetcher owns this object.
+/// The pages that a command missed and that are being read. While `busy` is set, the thread that reads them owns this object.
 struct Dispatcher::Fetched {
   MissSet set;
   std::uint32_t rounds = 0;
@@ -42,28 +42,28 @@ struct Dispatcher::Waiting final : Continuation {
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
-  std::shared_ptr<Fetched> fetched;       ///< one object for all runs: a later run finds the pages that earlier runs fetched
+  std::shared_ptr<Fetched> fetched;       ///< shared by all runs: a later run finds the pages that were read for earlier runs
   std::shared_ptr<RightsCheck> rights;    ///< set while the rights are checked off the loop, before the command begins
   std::shared_ptr<OffLoopRun> job;        ///< set while the command runs or waits off the loop
   std::shared_ptr<LongWrite> long_write;  ///< set while the command runs off the loop and writes
   Stage stage = Stage::kDisk;             ///< what the command waits for
-  std::optional<std::uint64_t> since;     ///< when that wait began, in monotonic ns; nullopt: the command does not wait
-  StageNanos waits{};                     ///< waits that are over
+  std::optional<std::uint64_t> since;     ///< when the current wait began, in monotonic ns; nullopt: the command does not wait
+  StageNanos waits{};                     ///< time in waits that have ended, by stage
   bool stalled = false;                   ///< the write stall has delayed its commit by the requested time
   std::uint32_t stalls = 0;               ///< number of these delays
   /// The wait for memory (memory_wait.cc).
   struct {
     std::uint64_t wanted = 0;            ///< bytes; 0: the command does not wait for memory
     std::optional<std::uint64_t> since;  ///< monotonic ns: when the first wait began
-    std::uint32_t looks = 0;             ///< number of checks whether there is room
-    std::uint32_t races = 0;             ///< runs that failed although there was room right afterwards
+    std::uint32_t looks = 0;             ///< how often dispatch has checked whether the budget has room
+    std::uint32_t races = 0;             ///< runs that failed for lack of memory, although the budget had room right afterwards
   } memory;
   std::uint64_t blocked_since = 0;         ///< monotonic ns: when a kBlocking command began to block
-  std::optional<std::uint64_t> judged_at;  ///< monotonic ns: when an AUTH that is delayed is checked
+  std::optional<std::uint64_t> judged_at;  ///< monotonic ns: when a delayed AUTH may check its password
   std::optional<BlockedClients::Wait> blocked;
   MemoryCharge names_charge;                    ///< the memory of `for_element`
   std::optional<KeyWaiters::Wait> for_element;  ///< set while the command waits for an element of one of its keys
-  std::uint64_t timeout_ms = 0;                 ///< the whole time of the wait for an element, in ms; 0: without end
+  std::uint64_t timeout_ms = 0;                 ///< timeout of the wait for an element, in ms; 0: none
   std::size_t args_done = 0;                    ///< arguments of a kSliced command that earlier runs have processed
 };
 

@@ -1,4 +1,4 @@
-// Runs commands: the only place that locks, commits and counts.
+// Runs commands. No other code takes key locks, commits batches or counts commands.
 //
 // A pass is a span of commands: the pipelines of all connections that are ready. Dispatch takes it in windows of kWindow
 // commands. For each window it resolves names, escapes and hashes keys once, and prefetches for all keys stage by stage, so that
@@ -6,24 +6,26 @@
 // writes.
 //
 // Invariants:
-//   1. All effects of a command happen at once. A waiting command has had none: no reply, no write, no count.
+//   1. All effects of a command happen at once. A waiting command has had no effect: no reply, no write, no count.
 //   2. Commands of one client run in order. A command that waits delays its own client only.
-//   3. client.seen_seq covers everything that the handlers' replies could depend on.
+//   3. client.seen_seq is at least the seq of every operation that the replies of the client's commands could depend on.
 //   4. No lock is held across I/O, nor during a write stall. Walks inside EXEC are the exception: they read under locks.
 //
 // A command may wait, through PendingCommand::continuation and ClientLoop::resume, for one of these reasons:
-//   * It misses pages. The handler ran in ReadMode::kResident and returned kNotResident. All its misses are read together, and it
-//     runs again on the same loop, with the pages pinned. A reader that still misses pages after kFetchRounds goes to an offload
-//     thread with a leased view. A writer leaves its loop after kWriteRounds, or, if it must stay, reads on the loop.
+//   * It misses pages. The handler ran in ReadMode::kResident and returned kNotResident. All missed pages are read together, and
+//     the command runs again on the same loop, with these pages pinned. A reader that still misses pages after kFetchRounds goes
+//     to an offload thread with a leased view. A writer leaves its loop after kWriteRounds, or, if it must stay, reads on the
+//     loop.
 //   * It is flagged kOffload: it runs on an offload thread at once, with a copy of the session. kLong commands have threads of
 //     their own, and run only while their client is connected.
 //   * It is long, by its arguments (kLoopArguments) or by the bytes that it processes (Ctx::work). It runs off the loop, so that
 //     a pass stays short. If it writes, it is a long write (long_write.h).
-//   * It keeps state with its connection and has very many arguments (kSliced). It processes a slice of them per round.
+//   * It keeps state with its connection and has very many arguments (kSliced). Each round of the loop processes a slice of the
+//     arguments.
 //   * It writes keys that a long write has marked firmly (intents.h).
 //   * It is flagged kReplySynced. It is committed, and its reply is kept while an offload thread waits for the sync.
 //   * The memory budget has no room for it until memtables are flushed (memory_wait.cc).
-//   * The write stall delays it. It has written nothing, and runs again after the time that the engine names.
+//   * The write stall delays it. It has written nothing, and runs again after the delay that the engine has returned.
 //
 // While the database is being opened (CommandEnv::db is null) only commands flagged kLoading run. All others reply -LOADING.
 #pragma once
@@ -66,31 +68,33 @@ class Dispatcher final : public CommandSink {
   static constexpr std::size_t kWindow = 32;
   static constexpr std::uint32_t kFetchRounds = 3;
   static constexpr std::uint32_t kWriteRounds = 16;
-  /// The most runs of one command, or transaction, whose commits fail because an expiry has passed. Each run sees a later time,
-  /// so the second run succeeds unless expiries pass during every run.
+  /// The most runs of one command, or transaction, whose commits fail because a key that the run has read has expired. Each run
+  /// reads a later time, so only expirations during every run make all of them fail.
   static constexpr int kMaxRetries = 16;
   /// A command with more arguments runs off the loop: this many take about a millisecond.
   static constexpr std::size_t kLoopArguments = 1024;
   /// A command that has committed more bytes is counted, and entered into the slow log, only when the log has its batch and its
-  /// reply may leave. Smaller commits are spared that work: their wait for the log is counted in the stage `wal` only.
+  /// reply may leave. Smaller commits are not tracked that way: their wait for the log is counted in the stage `wal` only.
   static constexpr std::uint64_t kLargeCommitBytes = 1 << 20;
   /// A command that processes more bytes of values runs off the loop (Ctx::work): this many take a few hundred microseconds.
   static constexpr std::uint64_t kLoopWorkBytes = 1 << 20;
   /// A pass that has taken this many nanoseconds begins no further command. Otherwise a pipeline of thousands of short commands
   /// would delay other clients for seconds.
   static constexpr std::uint64_t kPassNanos = 5'000'000;
-  /// A pass that has committed kPassBytes begins no further command either, since the loop then writes them to the log for about
-  /// 10 milliseconds. Commits below kMeasuredCommitBytes do not count, since a pass has no time for many of them.
+  /// A pass that has committed kPassBytes begins no further command, either, since the loop then spends about 10 milliseconds
+  /// writing these bytes to the log. Commits below kMeasuredCommitBytes do not count, since kPassNanos already limits their
+  /// number.
   static constexpr std::uint64_t kPassBytes = 4 << 20, kMeasuredCommitBytes = 4 << 10;
-  /// A group of overwrites (write_group.cc) that has this many bytes takes no further command.
+  /// A group of overwrites (write_group.cc) takes no further command once it has this many bytes.
   static constexpr std::size_t kGroupBytes = 64 << 10;
-  /// A command runs off the loop if it may cause more notifications: its arguments, times the subscribers of each. This many take
-  /// about 20 milliseconds.
+  /// A command runs off the loop if it may cause more notifications than this: its number of arguments times the subscribers of
+  /// each. This many take about 20 milliseconds.
   static constexpr std::uint64_t kLoopNotifications = 32'768;
-  /// The check of a command's rights that takes more steps (AclBudget) is made off the loop: this many take a few milliseconds.
+  /// If checking a command's rights takes more steps (AclBudget), the check is made off the loop: this many take a few
+  /// milliseconds.
   static constexpr std::uint64_t kLoopCheckSteps = 1 << 20;
 
-  /// `env` must outlive the dispatcher. `seed` begins the random numbers that handlers get.
+  /// `env` must outlive the dispatcher. `seed` is the start of the random numbers that handlers get (Ctx::random).
   Dispatcher(CommandEnv& env, std::uint64_t seed);
   ~Dispatcher() override;
 
@@ -104,14 +108,14 @@ class Dispatcher final : public CommandSink {
 
  private:
   struct Prepared {
-    const Command* command = nullptr;  ///< null: the command is refused with `error`
+    const Command* command = nullptr;  ///< null: the command is rejected with `error`
     Status error;
     std::uint32_t first_key = 0, keys = 0;
     bool long_by_arguments = false;  ///< runs off the loop, where its keys are collected
   };
   struct Fetched;
   struct Waiting;
-  /// How a run of a command has ended. Reply and effects are valid only after kDone, kSliced and kWaitsForSync.
+  /// How a run of a command has ended. Replies and effects of the run are valid only after kDone, kSliced and kWaitsForSync.
   enum class RunEnd : std::uint8_t {
     kDone,             ///< the command is done: it has its reply, or an error
     kSliced,           ///< a kSliced command has processed some of its arguments
@@ -121,7 +125,7 @@ class Dispatcher final : public CommandSink {
     kWaitsForStall,    ///< the write stall delays it for stall_ms_
     kWaitsForMarks,    ///< marks of long writes delay the command
     kWaitsForElement,  ///< the command waits until another client has written one of its keys
-    kLeavesLoop,       ///< the command is long: it runs off its loop
+    kLeavesLoop,       ///< the command is long: it continues off its loop
   };
   /// A command whose large batch is not in the log yet.
   struct Unlogged {
@@ -130,7 +134,7 @@ class Dispatcher final : public CommandSink {
     std::uint64_t nanos;                  ///< running time of the command
     std::uint64_t since;                  ///< monotonic ns: the end of its run
     std::optional<SlowLog::Entry> entry;  ///< the entry for the slow log, without the wait for the log
-    std::uint64_t entry_nanos = 0;        ///< the time that the entry shows so far
+    std::uint64_t entry_nanos = 0;        ///< the time that `entry` shows so far, in ns
   };
 
   void run_window(std::span<PendingCommand> commands);
@@ -141,28 +145,29 @@ class Dispatcher final : public CommandSink {
   void prefetch_collected(const ReadView& view);
   void run(PendingCommand& pending, const Prepared& prepared);
   // write_group.cc
-  /// Returns true if the command at `at` of the window may be in the group that the one at `first` begins.
+  /// Returns true if the command at index `at` of the window may join the group that begins with the command at index `first`.
   [[nodiscard]] bool joins_group(std::size_t first, std::size_t at) const;
-  /// Tries to run and commit the command at `first` of the window and those after it as a group. True: the commands before `*end`
-  /// are done. False: they have had no effect, and each runs alone.
+  /// Tries to run and commit consecutive commands of the window as one group, from index `first` on. Returns true if it did: the
+  /// commands before `*end` are done. Returns false if the group had no effect: then each command runs alone.
   bool run_group(std::size_t first, std::size_t* end);
   /// Runs a command of a group, without its commit. Returns false if the command cannot be in a group.
   bool run_in_group(PendingCommand& pending, const Prepared& prepared, const ReadView& view, Reply::Mark* mark);
   /// Completes the commands of a committed group.
   void finish_group(std::size_t first, std::size_t end);
-  /// Like run(), for use while there are observers (observers.h) or the connection is in a mode.
+  /// Like run(), for use while there are observers (observers.h) or the session has a mode (Session::Modes).
   void run_in_mode(PendingCommand& pending, const Prepared& prepared);
-  /// Returns true if the session's user may run the command. False: the command was rejected, or waits for a check off the loop.
+  /// Returns true if the session's user may run the command. Returns false if the command was rejected, or waits for a check off
+  /// the loop.
   bool permitted(PendingCommand& pending, const Prepared& prepared);
   // rights_check.cc
   /// Checks the rights of the session's user on another thread. The command waits.
   void check_off_loop(PendingCommand& pending, const Prepared& prepared);
   /// Returns the verdict of check_off_loop(). nullopt: the command still waits, or was rejected.
   std::optional<AclVerdict> end_check(PendingCommand& pending, const Prepared& prepared);
-  /// Runs a command that admit() has let pass, and writes its reply.
+  /// Runs a command for which admit() has returned true, and writes its reply.
   void run_admitted(PendingCommand& pending, const Prepared& prepared);
-  /// Called for a command that has waited. Returns true if the command runs now. False: it still waits, has ended, or continues
-  /// off its loop.
+  /// Called for a command that has waited. Returns true if the command runs now. Returns false if it still waits, has ended, or
+  /// continues off its loop.
   bool resume(PendingCommand& pending, const Prepared& prepared);
   /// Like run_admitted(), for use while there are observers or the connection is in a mode other than kChecked.
   void run_observed(PendingCommand& pending, Prepared prepared);
@@ -170,21 +175,21 @@ class Dispatcher final : public CommandSink {
   bool hold_back(PendingCommand& pending, const CommandSpec& spec);
   /// Reads the clock. Returns true if engine time was read, too.
   bool refresh_time();
-  /// Returns a view of the database as of now; an empty view while the server is loading.
+  /// Returns a view of the newest state of the database; an empty view while the database is being opened.
   [[nodiscard]] ReadView view_of(DatabaseId database, ReadMode mode, MissSet* misses) const;
-  /// Enters a command that worked for `nanos` and waited for `waits` into the slow log and LATENCY. If `unlogged` is set, the
-  /// slow log's entry is stored there, even below the threshold.
+  /// Adds a command that worked for `nanos` and waited for `waits` to the slow log and LATENCY. If `unlogged` is set, stores the
+  /// slow log's entry in `unlogged` instead, even below the threshold.
   void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits,
                  Unlogged* unlogged = nullptr);
-  /// Completes fetches that are done, and begins reads that commands have requested.
+  /// Completes finished fetches: their commands run again. Starts the reads that commands have requested.
   void look_around();
-  /// Counts the commands whose batches have reached the log since the last call, and enters them into the slow log.
+  /// For each command whose batch has reached the log since the last call: counts the command, and adds it to the slow log.
   void settle_unlogged();
 
-  /// Runs the command and commits its writes, again and again while the commit fails with kRetry. After kDone, `status` is the
-  /// result.
+  /// Runs the command and commits its writes. Repeats this as long as the commit fails with kRetry, at most kMaxRetries times.
+  /// After kDone, `status` is the result.
   RunEnd run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// Returns true if EXEC of the transaction runs on another thread than its loop from the start.
+  /// Returns true if EXEC of the transaction runs off its loop from the start.
   [[nodiscard]] bool is_long(const Transaction* transaction) const;
   /// Handles kSliced: the loop runs other commands before the next slice.
   void continue_later(PendingCommand& pending);
@@ -203,26 +208,24 @@ class Dispatcher final : public CommandSink {
   void note_large_commit(const WriteBatch& batch, bool logged);
   /// Like commit(), while long writes have marked keys, or clients wait for elements of keys.
   Status commit_beside_others(Client& client, bool waited, KeyWaiters::Wait* own);
-  /// Like run_and_commit(), also for EXEC. After EXEC the transaction is over unless it has to run again.
+  /// Like run_and_commit(), also for EXEC. After EXEC the transaction is ended, unless EXEC has to run again.
   RunEnd run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// Like run_once(), and runs the command again while its missing pages are available without a wait. kMissesPages: they are
-  /// being read.
+  /// Like run_once(), and repeats it while the missing pages can be had without a wait. kMissesPages: the pages are being read.
   RunEnd run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// Returns the state that a run with this error ends in.
+  /// Returns how a run has ended whose handler or commit returned this error.
   RunEnd end_of_failed(PendingCommand& pending, const Status& status, bool too_long);
   /// Returns true if the command's reply waits for the log's sync.
   [[nodiscard]] static bool replies_synced(Client& client, const CommandSpec& spec);
 
   // transaction.cc
-  /// For a connection in a mode (Session::Modes): returns true if the command runs now. If not, the command was queued or
-  /// refused.
+  /// For a session in a mode (Session::Modes): returns true if the command runs now, false if it was queued or rejected.
   bool admit(PendingCommand& pending, const Prepared& prepared);
   void queue(PendingCommand& pending, const Prepared& prepared);
   RunEnd run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply, Status* status);
   /// Sets `too_long` if the run takes too long for a loop.
   Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply, bool* too_long);
   static Status transaction_discarded(const Status& error);
-  /// Fills in a transaction whose only command is the script of this command.
+  /// Fills in a transaction whose only command is this script command.
   void queue_script(PendingCommand& pending, const Prepared& prepared, Transaction* transaction);
   /// Runs a kRunsScript command outside MULTI.
   RunEnd run_script(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
@@ -232,37 +235,40 @@ class Dispatcher final : public CommandSink {
   void count_script_error(const Command& command, const std::string& error);
   /// Fills in the inputs of a run of this client's transaction.
   void prepare_run(Client& client, TransactionRun* run);
-  /// Counts the commands of a committed run. Returns false if CLIENT REPLY suppresses its replies, although its effects may write
-  /// pushes.
+  /// Counts the commands of a committed run. Returns false if CLIENT REPLY suppresses the run's replies. The run's effects may
+  /// write pushes even then.
   bool begin_effects(Client& client, TransactionRun& run);
   void write_replies(Client& client, TransactionRun& run, const ReadView& view, Reply& reply);
   void count_queued(Client& client, const TransactionRun& run);
   void watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database);
   [[nodiscard]] PresentKeys which_are_there(std::span<const LookupKey> keys, DatabaseId database) const;
 
-  /// Returns true if all pages are in memory already, so that the command runs again at once; false if it waits for them.
+  /// Returns true if all missed pages are in memory by now, so that the command runs again at once. Returns false if the command
+  /// waits for the pages.
   bool fetch_pages(PendingCommand& pending);
-  /// Adds to `misses` the pages that the client's next commands of the window will miss.
+  /// Adds to `misses` the pages that the next commands of the same client in this window will miss, so that they are read
+  /// together.
   void look_ahead(const PendingCommand& pending, MissSet* misses);
-  /// Returns the set of misses that a run of this command reads with. After its first fetch the command has a set of its own.
+  /// Returns the set that collects the misses of the next run. It is misses_, or the command's own set after its first fetch.
   MissSet& misses_of(const PendingCommand& pending);
-  /// Returns true if the command has a password that will be checked.
+  /// Returns true if the command has a password that the server will check.
   static bool authenticates(const CommandSpec& spec, const Args& args);
-  /// Returns true if the command waits: it checks a password after failures from the same network, or is an EXEC that checks
-  /// several.
+  /// Returns true if the command has to wait: it checks a password after failed attempts from the same network, or is an EXEC
+  /// with several password checks.
   bool delay_authentication(PendingCommand& pending, const CommandSpec& spec);
   void park(PendingCommand& pending, std::uint32_t ms);
   // element_wait.cc
-  /// Returns the state of the command's wait for an element, for its next run.
+  /// Returns the state of the command's wait for an element, as input of its next run.
   [[nodiscard]] ElementWait element_wait_of(const Waiting& waiting) const;
-  /// Called when a batch is committed that has written keys for which clients wait. `own`: the command's own wait, or null.
+  /// Called after the commit of a batch that has written keys for whose elements clients wait. `own`: the command's own wait, or
+  /// null.
   void note_waited_for(std::vector<KeyWaiters::Written> keys, KeyWaiters::Wait* own);
   /// Handles kWaitsForElement. `keys`: the command's keys.
   void wait_for_element(PendingCommand& pending, const Prepared& prepared, std::span<const LookupKey> keys,
                         std::uint64_t timeout_ms);
   // memory_wait.cc
-  /// Returns how many ms a failed command waits for memory before it runs again; 0 if it does not wait. Releases the command's
-  /// memory.
+  /// Returns how many ms a command that failed for lack of memory waits before it runs again; 0 if it does not wait. Releases the
+  /// command's memory.
   std::uint32_t memory_wait_ms(PendingCommand& pending, const Status& status);
   void park_for_memory(PendingCommand& pending, std::uint32_t ms);
   /// Returns true if the command still waits for memory.
@@ -275,25 +281,25 @@ class Dispatcher final : public CommandSink {
   /// Fills in the inputs that all off-loop commands have in common.
   void send_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
-  /// `run` is the committed run of EXEC; null if no command was run.
+  /// Sends the reply and counts the command. `run`: the committed run of EXEC; null if EXEC has run no command.
   void finish_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work, Waiting& waiting,
                        TransactionRun* run = nullptr);
-  /// Handles kWaitsForSync. `job` has the reply of the run, which began at `start` (on the clock of nanos_).
+  /// Handles kWaitsForSync. `job` has the reply. The run began at `start`, on the clock of nanos_.
   void wait_for_sync(PendingCommand& pending, const Prepared& prepared, std::shared_ptr<OffLoopRun> job, std::uint64_t start);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
   // delivery.cc
-  /// Delivers the effects of a command that has many, before its reply. Returns true if the command waits until all are
-  /// delivered.
+  /// If the command has many effects, delivers them before its reply. Returns true if the command has to wait until all effects
+  /// are delivered.
   bool deliver_first(PendingCommand& pending, Waiting& waiting, const std::shared_ptr<OffLoopWork>& work);
-  /// Delivers a slice of effects of one command; if `resumes`, resumes the command after the last effect. The next slice follows
-  /// in a later round.
+  /// Delivers a slice of the effects of one command, and posts a task for the next slice. `resumes`: after the last effect,
+  /// resumes the command.
   void deliver_slice(ClientLoop* here, bool resumes);
-  /// Called under the locks of a commit. Makes later writes of the same keys wait until the notifications of `work` are
-  /// delivered.
+  /// Called under the locks of a commit. Later writes of the same keys then wait until the notifications of `work` are delivered,
+  /// so that subscribers get notifications in the order of the writes.
   void order_notifications(LongWrite& work);
   /// Returns true if the notifications of a command with this many arguments take too long for its loop.
   [[nodiscard]] bool notifies_many(std::size_t arguments) const;
-  /// Like notifies_many(), and also true if comparing the command's keys with many patterns takes too long. Requires collected
+  /// Like notifies_many(), and also true if matching the command's keys with many patterns takes too long. Requires collected
   /// keys.
   [[nodiscard]] bool notifies_long(const PendingCommand& pending, const Prepared& prepared) const;
   // long_write.cc
@@ -347,24 +353,24 @@ class Dispatcher final : public CommandSink {
   /// Commands whose effects are being delivered. They take turns, one slice each.
   std::deque<std::shared_ptr<OffLoopWork>> deliveries_;
   MemoryCharge pass_charge_;  ///< the charge of replies, until their connections charge their buffers after the pass
-  SeqNum large_commit_ = 0;   ///< last seq of the current command, if its batch was large
+  SeqNum large_commit_ = 0;   ///< last seq of the current command's batch, if the batch was large
   std::vector<Unlogged> unlogged_;
-  std::uint32_t memory_ms_ = 0;  ///< how long the latest run waits for memory, in ms; 0: it does not
-  std::uint64_t block_ms_ = 0;   ///< how long the latest run waits for an element, in ms; 0: without end
-  std::uint32_t stall_ms_ = 0;   ///< how long the write stall delays the latest commit, in ms; 0: it does not
-  /// Keys that commands of this pass have written and clients wait for. The clients are woken after the pass, so that a reader of
-  /// notifications sees a push before the pop that it causes.
+  std::uint32_t memory_ms_ = 0;  ///< how long the latest run has to wait for memory, in ms; 0: not at all
+  std::uint64_t block_ms_ = 0;   ///< timeout of the latest run's wait for an element, in ms; 0: none
+  std::uint32_t stall_ms_ = 0;   ///< how long the write stall delays the latest commit, in ms; 0: not at all
+  /// Keys that commands of this pass have written and for which clients wait. The clients are woken after the pass, so that
+  /// subscribers get the notification of a push before that of the pop that it causes.
   std::vector<KeyWaiters::Written> waited_for_;
-  bool marked_ = false;                        ///< the latest commit waits until marks of long writes are removed
-  std::shared_ptr<Fetched> misses_;            ///< used by commands that have fetched nothing yet
+  bool marked_ = false;                        ///< the latest commit has to wait until marks of long writes are removed
+  std::shared_ptr<Fetched> misses_;            ///< collects the misses of commands that have fetched nothing yet
   const std::unique_ptr<FetchQueue> fetches_;  ///< null: fetcher threads read the pages
 
   Millis now_ = 0;                ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;       ///< the monotonic clock at the end of the latest command
-  std::uint64_t begun_ = 0;       ///< nanos_ when the latest command of the pass was begun
-  std::uint64_t pass_end_ = 0;    ///< the time from which the pass begins no command
-  std::uint64_t pass_bytes_ = 0;  ///< bytes committed in this pass, without small commits
-  bool noted_ = false;            ///< note_slow() has seen the latest command
+  std::uint64_t begun_ = 0;       ///< value of nanos_ when the latest command of the pass began
+  std::uint64_t pass_end_ = 0;    ///< value of nanos_ from which on the pass begins no further command
+  std::uint64_t pass_bytes_ = 0;  ///< bytes committed in this pass, without commits below kMeasuredCommitBytes
+  bool noted_ = false;            ///< note_slow() was called for the latest command
   std::uint64_t now_nanos_ = 0;   ///< the monotonic clock when now_ was read
 };
 

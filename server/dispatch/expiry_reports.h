@@ -1,4 +1,4 @@
-// Reports expirations to clients when their time has come, on a thread that runs no loop; and the sweep that finds the keys that
+// Notifies clients of expirations when they are due, on a thread that runs no loop. Also the sweep that finds the keys that
 // expire next (expiry_watch.h).
 #pragma once
 
@@ -25,7 +25,8 @@ class ExpiryReports {
 
   explicit ExpiryReports(Env env) : env_(std::move(env)) {}
 
-  /// Works for one slice. Returns true if it must be called again soon, since expirations or parts of an event are left.
+  /// Works for one slice of time. Returns true if work is left, an expiration or a part of an event, so that the caller calls
+  /// again soon.
   bool report_some();
 
  private:

@@ -1,15 +1,15 @@
-// The keys that expire next, while clients are notified of expirations: by expired events, and by invalidations of client-side
-// caches.
+// Finds the moment at which each key expires, so that clients can be notified: by expired events, and by invalidations of
+// client-side caches.
 //
 // Expiry is no operation in the engine: an expired key is simply absent. To send events, the watch knows every key that expires
-// up to its horizon. It learns of the keys from a sweep over the engine's page expiries (Db::expiring_keys), when it begins and
-// whenever the horizon comes near, and from every write in between. Each expiration is reported once: when its time has come, or
-// when a command accesses the key, whichever is first. The old expiry of a key that was written again is not reported.
+// up to its horizon. A sweep over the engine's page expiries (Db::expiring_keys) finds these keys at the start, and again
+// whenever the horizon comes near. Every write in between adds its keys. Each expiration is reported once: when its time has
+// come, or when a command accesses the key, whichever is first. The old expiry of a key that was written again is not reported.
 //
 // Fields of hashes expire, too. The watch knows them by the keys of their elements 'x' (store/collection/large.h). A hash whose
 // last field expires is known as end_of_fields(), and is due one ms later, so that its event comes last. For client-side caches,
-// the watch also knows the start of the range of a hash's elements. It is due when what a client has read of the hash may be
-// outdated, and has no event.
+// the watch also knows the start of the range of a hash's elements. That key is due when the fields that a client has read may be
+// outdated, and it has no event.
 //
 // The watch holds kMaxKeys in kMaxBytes at most. Beyond that it drops the latest keys, and moves the horizon back before them.
 // (If too many keys expire at one moment, some are not reported.) If only client-side caches need the watch, there is no sweep,

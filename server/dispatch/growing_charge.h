@@ -1,4 +1,4 @@
-// A charge for data of a command that grows in small pieces.
+// Charges the data of a command that grows in small pieces.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// Reserves memory for data that grows, in steps. A little is free of charge, as in Ctx::reserve().
+/// Reserves memory for data that grows, in steps of kStep. The first kLargeValueBytes are not charged, as in Ctx::reserve().
 class GrowingCharge {
  public:
   explicit GrowingCharge(Ctx& ctx) : ctx_(ctx) {}

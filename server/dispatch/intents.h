@@ -8,16 +8,16 @@
 // holder of marks is the long write that has set them.
 //   1. Marks are set on a loop's thread, under the key locks of all marked keys; so is the commit. The view is taken after the
 //      marks. So a write of a marked key is in the view, or its loop sees the mark.
-//   2. A loop that has committed a write of a marked key breaks all marks of that holder, once. The holder finds them broken
-//      under the locks, before its commit, and runs again.
+//   2. A loop that has committed a write of a marked key breaks all marks of the key's holder at once. The holder finds them
+//      broken under the locks, before its commit, and runs again.
 //   3. After two such conflicts the marks are firm: point writes of these keys wait until the marks are removed. Only one holder
 //      can have firm marks on a key; another holder waits before it marks anything. A holder of firm marks waits for no mark, so
 //      no two holders wait for each other.
 //   4. Deletes of ranges, FLUSHDB and SWAPDB wait for no mark. They break all marks in their databases, even firm ones.
 //
-// A command that writes calls any() once, which is one atomic load. It checks marks only while a long write is under way. The
-// keys that a command has written come from the committed batch, not from its arguments. Keys are compared by 64-bit hashes: two
-// keys with the same hash may cause a second run, never a wrong result.
+// A command that writes calls any() once, which is one atomic load. Only if any() is true, while a long write is under way, does
+// the command check marks. The keys that a command has written come from the committed batch, not from its arguments. Keys are
+// compared by 64-bit hashes: two keys with the same hash may cause a second run, never a wrong result.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,8 @@ class ClientLoop;
 class KeySet {
  public:
   KeySet() = default;
-  /// Makes the set of keys that a batch will write: the keys of point operations; any other operation adds its whole database.
+  /// Makes the set of the keys and collections that a batch writes. Deletes of ranges or by stamp, FLUSHDB and SWAPDB add whole
+  /// databases.
   explicit KeySet(const WriteBatch& batch);
 
   void add(DatabaseId database, std::uint64_t hash);
@@ -45,9 +46,9 @@ class KeySet {
   void add_all(DatabaseId database);
   /// Adds the keys and databases of another set.
   void add_all_of(const KeySet& other);
-  /// Removes the whole databases from the set.
+  /// Removes the whole databases (add_all) from the set, and keeps single keys.
   void keep_only_keys() { whole_.clear(); }
-  /// Called after the last add(), before any other method. More may be added afterwards, with another seal().
+  /// Call after the last add(), before any query. After another add(), call seal() again.
   void seal();
 
   /// Returns true if the sets have a common key, or if one has a whole database and the other has keys of that database.
@@ -66,32 +67,34 @@ class KeySet {
 /// Thread-safe.
 class Intents {
  public:
-  /// A command that waits until firm marks are removed. Intents resumes it then.
+  /// A client whose command waits until firm marks are removed. Intents then resumes it on `loop`.
   struct Waiter {
     ClientLoop* loop = nullptr;
     std::uint64_t client_id = 0;
   };
-  /// The marks of one command, which owns them. Guarded by Intents while they are set.
+  /// The marks of one command, which owns this object. Guarded by Intents::mutex_ while `set` is true.
   struct Marks {
     KeySet keys;
     bool set = false, firm = false, broken = false;
-    bool lasting = false;  ///< nothing breaks these marks: the command is committed; later writes only wait for its notifications
+    /// Nothing breaks these marks: the command is committed, and later writes of its keys only wait until its notifications are
+    /// delivered.
+    bool lasting = false;
     std::vector<Waiter> waiters;
   };
 
-  /// Returns true if any command holds marks. This is one atomic load. With several loops, called under the locks of the keys to
-  /// be written.
+  /// Returns true if any command holds marks. This is one atomic load. With several loops, a writer calls this under the locks of
+  /// the keys that it writes.
   [[nodiscard]] bool any() const { return holders_count_.load(std::memory_order_relaxed) != 0; }
 
-  /// Sets all marks, unbroken. If another holder's firm marks prevent `firm` marks, returns false, sets none, and resumes
-  /// `waiter` when the other marks are removed. Called under the locks of all keys.
+  /// Sets all marks, unbroken. If another holder's firm marks prevent that, returns false, sets no mark, and resumes `waiter`
+  /// when those marks are removed; only `firm` marks can be prevented. Called under the locks of all keys.
   [[nodiscard]] bool mark(const std::shared_ptr<Marks>& marks, bool firm, Waiter waiter);
   /// Removes the marks, if they are set, and resumes the commands that wait for their removal.
   void unmark(const std::shared_ptr<Marks>& marks);
   [[nodiscard]] bool is_broken(const Marks& marks) const;
 
-  /// Returns true if a commit of `written` has to wait for firm marks other than `own`. Then `waiter` is resumed when they are
-  /// removed.
+  /// Returns true if a commit of `written` has to wait for firm marks other than `own`. Then `waiter` is resumed when these marks
+  /// are removed.
   [[nodiscard]] bool must_wait(const KeySet& written, const Marks* own, Waiter waiter);
   /// Called after the commit of `written`: breaks all marks on its keys, except for `own`.
   void committed(const KeySet& written, const Marks* own);

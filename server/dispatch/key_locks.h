@@ -31,7 +31,7 @@ class KeyLocks {
    public:
     Guard() = default;
     Guard(KeyLocks& locks, std::span<const LookupKey> keys, DatabaseId database);
-    /// Takes the stripes of keys of several databases, given in any order.
+    /// Takes these stripes, which may be in any order and of several databases.
     Guard(KeyLocks& locks, std::vector<std::uint16_t> stripes);
     /// Takes all stripes.
     explicit Guard(KeyLocks& locks);
@@ -49,7 +49,7 @@ class KeyLocks {
     KeyLocks* locks_ = nullptr;
     bool all_ = false;
     std::uint16_t single_ = 0;
-    std::vector<std::uint16_t> stripes_;  ///< empty: the guard holds `single_` only, or all or none
+    std::vector<std::uint16_t> stripes_;  ///< the stripes held; empty: only `single_`, all (`all_`), or none
   };
 
   [[nodiscard]] bool enabled() const { return enabled_.load(std::memory_order_acquire); }

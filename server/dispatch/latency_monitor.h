@@ -1,4 +1,4 @@
-// Slow commands, as LATENCY's events: for each event and second, the slowest command.
+// LATENCY: samples of slow commands. For each event and second, the sample is the slowest command.
 //
 // Only the time that a command spent running counts, since all other commands of its event loop wait for that time. Its waits for
 // the disk, the log or other threads do not count.
@@ -30,13 +30,13 @@ class LatencyMonitor {
     std::uint64_t max_ms = 0;     ///< the maximum since the last reset
   };
 
-  /// Sets the least time of a sample: commands of `ms` or more become samples; with 0 none does.
+  /// Sets the threshold: a command that took at least `ms` becomes a sample. 0: no command does.
   void set_threshold(std::uint64_t ms) { threshold_ms_.store(ms, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t threshold_ms() const { return threshold_ms_.load(std::memory_order_relaxed); }
-  /// Adds a sample: a command of `event` took `ms`. Ignored if `ms` is below the threshold.
+  /// Adds a sample: a command took `ms` and counts for `event`. Ignored if `ms` is below the threshold.
   void add(Bytes event, std::uint64_t ms, std::int64_t unix_seconds);
 
-  /// Returns all events, by name.
+  /// Returns all events by name.
   [[nodiscard]] std::map<std::string, Event> events() const;
   /// Returns one event; it has no samples if the event is unknown.
   [[nodiscard]] Event event(Bytes name) const;
@@ -50,7 +50,7 @@ class LatencyMonitor {
   std::map<std::string, Event, std::less<>> events_;  // guarded by mutex_
 };
 
-/// Draws the samples as Redis does: the oldest to the left, and below each sample its age at `now_unix_seconds`.
+/// Draws the samples as LATENCY GRAPH of Redis does: the oldest on the left, and below each sample its age at `now_unix_seconds`.
 std::string draw_latency(Bytes name, const LatencyMonitor::Event& event, std::int64_t now_unix_seconds);
 
 }  // namespace ebbtide

@@ -31,35 +31,34 @@ namespace ebbtide {
 struct LongWrite final : OffLoopWork {
   /// The number of conflicts after which the marks become firm (dispatch/intents.h).
   static constexpr int kSoftRuns = 2;
-  /// The number of runs after which the command fails. Range deletes and expirations can break even firm marks.
+  /// The number of runs after which the command fails: range deletes and expirations can break even firm marks.
   static constexpr int kMaxRuns = 16;
 
   enum class Step : std::uint8_t {
-    kMark,  ///< the thread collects the keys, again after a wait for memory; then the loop marks them
+    kMark,  ///< the thread collects the keys (again, if the command had to wait for memory); then the loop marks them
     kRun,   ///< the thread runs the command; then the loop commits
   };
   Step step = Step::kMark;
-  bool collected = false;  ///< the command has collected its keys
-  int runs = 0;            ///< begun so far
-  int conflicts = 0;       ///< runs whose marks were broken
+  bool collected = false;  ///< the command's keys are collected
+  int runs = 0;            ///< number of runs begun
+  int conflicts = 0;       ///< number of runs whose marks another write broke
 
   // --- results
   std::shared_ptr<Intents::Marks> marks = std::make_shared<Intents::Marks>();
   std::vector<std::uint16_t> stripes;  ///< stripes of all keys of the command, ascending, each once
-  bool locks_all = false;              ///< whole databases are marked or changed, so it takes all locks
+  bool locks_all = false;              ///< the command marks or changes whole databases, so its commit takes all locks
   bool changes_databases = false;      ///< the command empties or swaps databases
-  bool reads_patterns = false;         ///< it reads keys that are known once it has run (Ctx::note_also_read)
-  bool one_view = true;                ///< the command reads from one view only: if it writes nothing, its marks do not matter
+  bool reads_patterns = false;         ///< the command reads keys that are known only after it has run (Ctx::note_also_read)
+  bool one_view = true;  ///< all reads are from one view, so if the command writes nothing, broken marks do not matter
   WriteBatch batch;
-  MemoryCharge batch_charge;            ///< memory that the batch copies; held until all effects are delivered
-  std::unique_ptr<StagedBatch> staged;  ///< set if the batch is large: it has the operations instead of `batch`
+  MemoryCharge batch_charge;            ///< for the memory that the batch copied; held until all effects are delivered
+  std::unique_ptr<StagedBatch> staged;  ///< set if the batch is large: then it has the operations, and `batch` is empty
   KeySet written;                       ///< the keys that the batch writes
   ElementWait element_wait;             ///< state of the wait for an element, as the latest run left it
-  /// If the command reads patterns (reads_patterns): the marks for its next run. The first run marks whole databases. After a
-  /// conflict the next run marks the keys that the command has read instead, unless they are too many, so that other writes of
-  /// the database need not wait.
+  /// If reads_patterns is set: the marks for the next run. The first run marks whole databases. After a conflict, the next run
+  /// marks only the keys that the command has read, if they are not too many. Then other writes of the database need not wait.
   std::shared_ptr<Intents::Marks> next_marks;
-  bool marks_cover_reads = true;  ///< false: the latest run has read keys that were not marked, so it does not count
+  bool marks_cover_reads = true;  ///< false: the latest run has read keys that were not marked, so its result is dropped
 
   std::uint64_t catalog_version = 0;  ///< IndexCatalog::version() with which the run has maintained indexes
   IndexChanges index_changes;         ///< of the batch
@@ -72,7 +71,7 @@ struct LongWrite final : OffLoopWork {
   [[nodiscard]] const WriteBatch& writes() const { return staged != nullptr ? staged->batch() : batch; }
 
   // --- for EXEC
-  std::unique_ptr<Transaction> transaction;  ///< the client's transaction, which the client does not have while this runs
+  std::unique_ptr<Transaction> transaction;  ///< the client's transaction, moved here while the long write runs
   std::unique_ptr<TransactionRun> transaction_run;
 
   /// Returns true for a script outside MULTI, which is a transaction of its own.
@@ -80,7 +79,7 @@ struct LongWrite final : OffLoopWork {
 
   void run() override;
   [[nodiscard]] bool has_many_effects() const override;
-  /// Called once the long write is committed: fills in its effects.
+  /// Called once the long write is committed: fills in `effects`.
   void add_effects();
 
   /// Takes next_marks as the marks of the next run.
@@ -93,12 +92,12 @@ struct LongWrite final : OffLoopWork {
 
  private:
   Status collect();
-  /// Called after a run: compares the keys that it has read with its marks, and makes next_marks.
+  /// Called after a run: compares the keys that the run has read with the marks, and makes next_marks.
   void learn_keys();
   /// Frees the batch and reply of a run.
   void forget_run();
   Status attempt();
-  /// Charges `bytes` for the memory of the batch, and releases the batch's previous charge. A small batch is free of charge.
+  /// Charges `bytes` for the memory of the batch, and releases the batch's previous charge. A small batch is not charged.
   Status charge_batch(std::uint64_t bytes);
   Status run_command(const ReadView& view);
   Status run_transaction(const ReadView& view);
@@ -108,10 +107,10 @@ struct LongWrite final : OffLoopWork {
   Status stage();
 
   // --- if it reads_patterns
-  KeySet whole;                                          ///< its own keys, and the databases of the patterns
-  KeySet known;                                          ///< its own keys, and those that its runs have read
-  KeySet also_read;                                      ///< keys that the latest run has read
-  bool marks_are_exact = false, next_are_exact = false;  ///< the marks are `known`, not `whole`
+  KeySet whole;                                          ///< the command's own keys, and the databases that its patterns may read
+  KeySet known;                                          ///< the command's own keys, and all keys that its runs have read
+  KeySet also_read;                                      ///< keys outside its arguments that the latest run has read
+  bool marks_are_exact = false, next_are_exact = false;  ///< true: the marks are `known`; false: `whole`
 };
 
 }  // namespace ebbtide

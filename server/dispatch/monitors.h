@@ -20,13 +20,13 @@ class Monitors {
  public:
   explicit Monitors(Switches& switches) : switches_(switches) {}
 
-  /// Charges long lines. Set once, before use.
+  /// Shares and charges the text of long lines. Set once, before use.
   SharedTexts texts;
 
   /// Sends the client every command from now on, until remove(). Called on the client's loop.
   void add(Client& client);
   void remove(std::uint64_t client_id);
-  /// Sends all monitors a line for the command. Called on the loop of `client`, which sent the command.
+  /// Sends all monitors a line that shows the command. Called on the loop of `client`, which sent the command.
   void show(const Args& args, DatabaseId database, const Origin& client, std::uint64_t unix_micros);
 
  private:

@@ -1,7 +1,7 @@
-// A command that runs, or waits, on an offload thread, with its arguments, a copy of its session, and its results.
+// A command that runs or waits on an offload thread: its arguments, a copy of its session, and its results.
 //
-// The command's loop and the thread share this object. The loop fills in the first part and submits it. From then on the object
-// belongs to the thread, except for client_gone and input, until `done` publishes the results.
+// The command's loop and the thread share this object. The loop fills in the members before "results" and submits the object.
+// From then on it belongs to the thread until `done` publishes the results. Only client_gone and input stay with the loop.
 #pragma once
 
 #include <atomic>
@@ -29,38 +29,38 @@ struct OffLoopWork : OffloadWork {
   std::uint64_t client_id = 0;
   ClientLoop* loop = nullptr;
   std::uint64_t random = 0;
-  DatabaseId database = 0;  ///< the database that its session has selected, with which each run begins
-  /// The command's thread reports its keys to the observers, since they are too many for its loop.
+  DatabaseId database = 0;  ///< the database that the session has selected; each run begins with it
+  /// The command's thread reports the command's keys to the observers, since they are too many for the loop.
   bool reports_keys = false;
   bool tracks = false;       ///< the client has a client-side cache
-  bool notes_reads = false;  ///< the keys that the command reads must be noted for that cache
-  /// The memory that `args` point into, after the client has disconnected. The loop sets it, to keep that memory alive.
+  bool notes_reads = false;  ///< the client-side cache must know the keys that the command reads (TrackingTable::note_reads)
+  /// Owns the memory that `args` point into once the client has disconnected. The loop sets it then.
   std::shared_ptr<const void> input;
   std::atomic<bool> client_gone{false};  ///< set by the loop: no client needs the results
 
   // --- results
   OutputBuffer out;
   Status status;
-  SeqNum seen_seq = 0;      ///< the reply depends on no later operation
+  SeqNum seen_seq = 0;      ///< seq of the latest operation that the reply may depend on
   std::uint64_t nanos = 0;  ///< how long the command ran
   ReadCounts counts;
-  bool did_much = false;  ///< it has processed more than kLoopWorkBytes, such as a message to thousands of subscribers
-  Effects effects;        ///< happen on the loop: after the reply, unless they are delivered in slices
-  MemoryCharge charge;    ///< the memory that the run has reserved, until the client's buffer has the reply
+  bool did_much = false;  ///< the run has processed more than kLoopWorkBytes, such as a message to thousands of subscribers
+  Effects effects;        ///< run on the loop, after the reply; has_many_effects(): in slices, before the reply
+  MemoryCharge charge;    ///< the memory that the run has reserved; released when the client's output buffer has the reply
   std::atomic<bool> done{false};
 
   // --- the delivery of many effects (delivery.cc), on the loop
   enum class Delivery : std::uint8_t { kNotBegun, kUnderWay, kDone };
   Delivery delivery = Delivery::kNotBegun;
   std::string address;          ///< address of the client
-  std::size_t next_effect = 0;  ///< the effects before it are complete
+  std::size_t next_effect = 0;  ///< index of the next effect; all before it are complete
   SeqNum large_commit = 0;      ///< Dispatcher::large_commit_ for this command
-  /// Set while notifications of this command's writes are being delivered, else null. Notifications of later writes of its keys
-  /// wait.
+  /// Marks on the command's keys while notifications of its writes are being delivered, else null. Later writes of these keys
+  /// wait, so that notifications come in the order of the writes.
   std::shared_ptr<Intents::Marks> ordering_marks;
 
   [[nodiscard]] bool wanted() const override { return !client_gone.load(std::memory_order_relaxed); }
-  /// Returns true if the effects may take long. They are then delivered in slices, before the reply.
+  /// Returns true if the effects may take long. Then they are delivered in slices, before the reply.
   [[nodiscard]] virtual bool has_many_effects() const { return (reports_keys || did_much) && !effects.empty(); }
 
   /// The keys of the command, once its thread has collected them.
@@ -69,18 +69,18 @@ struct OffLoopWork : OffloadWork {
   void forget_keys();
 
  protected:
-  /// Collects the keys that the command reads. Called by its thread before it takes a view.
+  /// Collects the keys of the command. Called by its thread before it takes a view.
   Status collect_reads();
-  /// Charges `count` keys to the budget, and reserves room for them.
+  /// Charges the memory of `count` keys to the budget, and allocates room for them.
   Status charge_keys(std::size_t count);
-  /// The command's thread calls look_before() before the handler runs, and look_after() when it has run, with the handler's view.
+  /// Called by the command's thread before and after the handler, with the handler's view: they report the keys to the observers.
   Status look_before(const ReadView& view);
   void look_after(const ReadView& view);
 
-  MemoryCharge keys_charge;     ///< memory of `keys`, and of data made from them
-  std::vector<LookupKey> keys;  ///< keys of the command
+  MemoryCharge keys_charge;     ///< for the memory of `keys`, and of data made from them
+  std::vector<LookupKey> keys;  ///< the command's keys, as engine keys
   std::deque<std::string> escaped;
-  PresentKeys had;  ///< the keys that existed before the run; collected only if events of new keys or of misses are on
+  PresentKeys had;  ///< the keys that existed before the run; filled in only if notifications of new keys or of key misses are on
   MemoryCharge had_charge;
 
   static constexpr int kMaxRevocations = 3;
@@ -95,14 +95,14 @@ struct OffLoopWork : OffloadWork {
   }
 };
 
-/// A command off its loop that writes nothing, or the wait for the log's sync.
+/// A command off its loop that writes nothing. Also the wait for the log's sync of a command that has run (wait_only).
 struct OffLoopRun final : OffLoopWork {
   std::uint64_t waited_ms = 0;
-  bool unblocked = false;                       ///< CLIENT UNBLOCK was called: the command replies without waiting further
-  bool wait_only = false;                       ///< the command has run, and the log is to be synced up to `seen_seq`
-  OffloadClass threads = OffloadClass::kShort;  ///< the class of threads that it runs on
-  bool wants_long = false;                      ///< result: it must run again on kLong
-  std::uint32_t again_ms = 0;                   ///< result: it blocks, and must run again after this many ms
+  bool unblocked = false;                       ///< CLIENT UNBLOCK was called: the command must reply without a further wait
+  bool wait_only = false;                       ///< the command has run; the thread only syncs the log up to `seen_seq`
+  OffloadClass threads = OffloadClass::kShort;  ///< the class of the offload thread that runs the command
+  bool wants_long = false;                      ///< result: the command must run again on OffloadClass::kLong
+  std::uint32_t again_ms = 0;                   ///< result: the command blocks, and must run again after this many ms
 
   void run() override;
 

@@ -1,16 +1,19 @@
-// Threads for work that may take long: walks over a database, long writes, waits for the log's sync.
+// Threads for work that would delay an event loop: walks over a database, long writes, waits for the log's sync.
 //
-// Each class of work has its own threads and queue, so that no class waits for another. Short work is limited, such as a SCAN
-// step or a read that repeatedly goes to the disk. Long work walks whole databases, or waits for background work to end. Waits
-// for a sync follow the order of the log, so one thread is enough for them. Long writes (long_write.h) are limited, too, but
-// other commands may wait for their keys. So long writes wait in their queue for each other only. Administrative commands have
-// threads of their own, so that CLIENT KILL and ACL SETUSER end what keeps the others busy. Checks of rights can keep any number
-// of threads busy, so theirs have a low priority: they leave the processors to the event loops. Users take turns in their queues,
-// so that the checks of one user do not keep those of another waiting. ACL SETUSER may compare subscriptions for seconds, so its
-// threads have a lower priority, too.
+// Each class of work has its own threads and queue, so that no class waits for another.
+//   - Short work is limited, such as a SCAN step, or a read that repeatedly misses pages.
+//   - Long work walks whole databases, or waits for background work to end.
+//   - Waits for a sync end in the order of the log, so one thread is enough for all of them.
+//   - Long writes (long_write.h) are limited, too, but other commands may wait for their keys. So long writes wait for no other
+//     class.
+//   - Administrative commands have their own threads, so that CLIENT KILL and ACL SETUSER can end work that keeps the others
+//     busy. ACL SETUSER may match subscriptions for seconds, so the threads of kControl have a lower priority than the event
+//     loops.
+//   - Checks of rights can keep any number of threads busy, so their threads have a low priority. Users take turns in the queue,
+//     so that the checks of one user do not delay those of another.
 //
-// Work is unwanted once its client has disconnected: then it is not begun, and leaves its queue. A client has at most one piece
-// of work, so the number of clients limits the queues.
+// Work is unwanted once its client has disconnected: it leaves its queue without running. A client has at most one piece of work,
+// so the number of clients limits the queues.
 #pragma once
 
 #include <array>
@@ -35,7 +38,7 @@ class OffloadWork {
   /// Does the work. Called at most once, and not after wanted() has returned false.
   virtual void run() = 0;
   [[nodiscard]] virtual bool wanted() const { return true; }
-  /// Owners of queued work take turns, whatever number of pieces each has. Constant.
+  /// Returns whose work this is. Owners of queued work take turns, whatever their numbers of pieces. Constant.
   [[nodiscard]] virtual std::uint64_t owner() const { return 0; }
 };
 
@@ -46,8 +49,8 @@ enum class OffloadClass : std::uint8_t {
   kWrite,
   kControl,    ///< commands that change users and settings: ACL SETUSER, CONFIG SET
   kClients,    ///< commands that list and close connections: CLIENT LIST, CLIENT KILL
-  kCheck,      ///< the first part of a check of rights (rights_check.h)
-  kLongCheck,  ///< checks of rights without a limit
+  kCheck,      ///< the first part of a check of rights, which has a limit (rights_check.h)
+  kLongCheck,  ///< checks of rights that exceeded that limit
   kScript,     ///< scripts, which may run without end
 };
 
@@ -55,7 +58,7 @@ enum class OffloadClass : std::uint8_t {
 class Offload {
  public:
   virtual ~Offload() = default;
-  /// Runs `work` once if it is still wanted: later on another thread, or on this thread before submit() returns.
+  /// Runs `work` once if its client still wants it: later on another thread, or on this thread before submit() returns.
   virtual void submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) = 0;
 };
 
@@ -64,16 +67,16 @@ class ThreadOffload final : public Offload {
  public:
   static constexpr std::size_t kClasses = 9;
 
-  /// Starts at least one thread for each class. Long writes and control have as many threads as long work. `collect`: returns to
-  /// the system the memory of the calling thread that other threads have freed; null: that memory stays.
+  /// Starts at least one thread for each class. kWrite, kControl and kScript have `long_threads` threads, too. `collect` returns
+  /// memory to the system that the calling thread allocated and other threads freed; null: that memory is not returned.
   ThreadOffload(unsigned short_threads, unsigned long_threads, std::function<void()> collect = nullptr);
   /// Runs the queued work that is still wanted, then stops.
   ~ThreadOffload() override;
 
   void submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) override;
-  /// Makes each thread collect freed memory soon. A busy thread does so after its piece of work.
+  /// Makes each thread call `collect` soon: an idle one at once, a busy one after its piece of work.
   void collect();
-  /// Returns the number of queued pieces that are not begun.
+  /// Returns the number of queued pieces of this class.
   [[nodiscard]] std::size_t queued(OffloadClass kind) const;
 
  private:
@@ -88,7 +91,7 @@ class ThreadOffload final : public Offload {
     std::size_t size = 0;                                                              ///< pieces in `work`
     std::size_t prune_at = kPruneFrom;
     bool stopping = false;
-    std::uint64_t collections = 0;  ///< number of calls of collect()
+    std::uint64_t collections = 0;  ///< number of calls of ThreadOffload::collect()
 
     std::vector<std::thread> threads;
     int nice = 0;  ///< nice value of the threads; constant
@@ -96,11 +99,11 @@ class ThreadOffload final : public Offload {
     // Called with the mutex locked.
     void push(std::shared_ptr<OffloadWork> piece);
     std::shared_ptr<OffloadWork> pop();
-    /// Moves unwanted pieces to `dropped`.
+    /// Moves pieces that no client wants any more to `dropped`.
     void prune(std::vector<std::shared_ptr<OffloadWork>>* dropped);
   };
 
-  /// Throws std::system_error if there is no room for another thread; then all threads have ended.
+  /// Throws std::system_error if the system has no room for another thread; all threads have ended then.
   void start_thread(Queue& queue);
   /// Ends all threads once they have done the queued work.
   void stop();
@@ -110,7 +113,7 @@ class ThreadOffload final : public Offload {
   std::array<Queue, kClasses> queues_;
 };
 
-/// Frees the memory that event loops give it, on the threads of long writes.
+/// Frees memory for the event loops, on the threads of long writes.
 class OffloadDisposer final : public Disposer {
  public:
   explicit OffloadDisposer(Offload& offload) : offload_(offload) {}

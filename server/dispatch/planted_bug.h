@@ -11,7 +11,7 @@ namespace ebbtide {
 enum class PlantedServerBug : std::uint8_t {
   kNone,
   kCommitDespiteConflict,  ///< a long write commits although a key that it has read has changed
-  kMarksEndEarly,          ///< the marks of a long write are removed when its thread is done, before its commit
+  kMarksEndEarly,          ///< the marks of a long write are removed when its thread is done, instead of after its commit
 };
 
 #ifdef EBBTIDE_PLANTED_BUGS

@@ -12,8 +12,8 @@ class RateMeter {
  public:
   static constexpr std::size_t kSamples = 16;
 
-  /// Adds a sample: the counter was `total` at `mono_nanos` on the monotonic clock. A lower value than before means a reset
-  /// counter.
+  /// Adds a sample: the counter was `total` at `mono_nanos` on the monotonic clock. If `total` is lower than before, the counter
+  /// was reset, and no rate is computed.
   void sample(std::uint64_t mono_nanos, std::uint64_t total) {
     if (last_nanos_ != 0 && mono_nanos > last_nanos_ && total >= last_total_) {
       rates_[next_] = static_cast<double>(total - last_total_) * 1e9 / static_cast<double>(mono_nanos - last_nanos_);

@@ -1,7 +1,7 @@
 // A check of rights off the loop: its command has many keys, or long ones that are compared with many patterns.
 //
 // The command's loop and the thread share this object. It belongs to the thread from submit() until `done` is set, except for
-// client_gone and input. The command has not begun meanwhile, and its client's later commands wait for it.
+// client_gone and input. Meanwhile the command has not begun, and later commands of its client wait for it.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 namespace ebbtide {
 
 struct RightsCheck final : OffloadWork {
-  /// A check with more steps (AclBudget) moves to kLongCheck: this many take about a quarter of a second.
+  /// A check that needs more steps (AclBudget) moves to kLongCheck: this many take about a quarter of a second.
   static constexpr std::uint64_t kShortSteps = 64 << 20;
 
   const Command* command = nullptr;
@@ -29,13 +29,13 @@ struct RightsCheck final : OffloadWork {
   ClientLoop* loop = nullptr;
   std::uint64_t client_id = 0;
   std::uint64_t user_id = 0;                    ///< a hash of the user's name
-  OffloadClass threads = OffloadClass::kCheck;  ///< the class of threads that it runs on
-  /// The memory that `args` point into, after the client has disconnected. The loop sets it, to keep that memory alive.
+  OffloadClass threads = OffloadClass::kCheck;  ///< the class of the thread that runs the check
+  /// Owns the memory that `args` point into once the client has disconnected. The loop sets it then.
   std::shared_ptr<const void> input;
   std::atomic<bool> client_gone{false};  ///< set by the loop: no client needs the result
 
   // --- results
-  Status status;                      ///< not OK: an argument is too long for a key
+  Status status;                      ///< not OK: an argument is too long to be a key
   std::optional<AclVerdict> verdict;  ///< nullopt: the check needs more than kShortSteps
   std::atomic<bool> done{false};
 

@@ -1,11 +1,11 @@
 // SCAN's cursors: decimal numbers that stand for the key at which a scan continues.
 //
 // A cursor is an id in a table of resume keys, whose size is limited. No id is used twice: its upper bits are a random number
-// drawn at start, its lower bits a counter. So a cursor from before a restart, or an evicted cursor, gives an error and never
-// continues another scan.
+// drawn at start, its lower bits a counter. So SCAN replies with an error to an evicted cursor, or one from before a restart, and
+// never continues another scan.
 //
-// Eviction: a scan leaves one cursor behind at each call, and uses an old cursor again only if a reply was lost. So cursors that
-// were used are evicted first, the least recently used first. A fast scan cannot evict the cursor of a slow one.
+// A client uses a cursor again only if a reply was lost. So eviction takes the cursors that were used, the least recently used
+// first, and then the others, oldest first. A fast scan cannot evict the cursor of a slow one.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The scripts that EVALSHA finds.
 //
-// EVAL adds its script, and SCRIPT LOAD adds a script that stays. As in Redis 7.4, scripts that only EVAL has added are removed
-// when there are too many of them, the least recently used first. Nothing is stored on disk. Clients expect that a script may be
+// EVAL adds its script, and SCRIPT LOAD adds a script that stays. As in Redis 7.4, the number of scripts that only EVAL has added
+// is limited: the least recently used one is removed first. Nothing is stored on disk. Clients expect that a script may be
 // missing: they send EVAL when EVALSHA replies NOSCRIPT.
 #pragma once
 
@@ -23,19 +23,19 @@ namespace ebbtide {
 /// A script and its name. Never changes.
 struct Script {
   std::string sha;   ///< 40 lower-case hex digits
-  std::string body;  ///< the whole text, with the line #! if there is one
+  std::string body;  ///< the whole text, with its first line if that begins with #!
 };
 
 /// Thread-safe.
 class ScriptCache {
  public:
-  /// The most scripts that stay without SCRIPT LOAD.
+  /// The most scripts in the cache that only EVAL has added.
   static constexpr std::size_t kMostEvaluated = 500;
 
   /// Returns the script, or null. `sha` is in lower case.
   std::shared_ptr<const Script> find(const std::string& sha);
-  /// Adds a script. `stays`: SCRIPT LOAD has added it. Returns false if the memory budget has no room for it; then EVAL still
-  /// runs it. A null account charges nothing.
+  /// Adds a script. `stays`: it is never removed, as after SCRIPT LOAD. Returns false if the memory budget has no room for the
+  /// script; EVAL runs it even then. A null account charges nothing.
   bool add(std::shared_ptr<const Script> script, bool stays, MemoryAccount* account);
   /// Removes all scripts.
   void clear();
@@ -43,7 +43,7 @@ class ScriptCache {
   /// Returns the memory of all scripts in bytes.
   [[nodiscard]] std::uint64_t memory() const;
 
-  /// A script that runs off its loop, so that SCRIPT KILL can end it.
+  /// Registers a script that runs off its loop, so that SCRIPT KILL can end it.
   class Running {
    public:
     explicit Running(ScriptCache& cache);
@@ -64,13 +64,13 @@ class ScriptCache {
     std::shared_ptr<const Script> script;
     bool stays = false;
     MemoryCharge charge;
-    std::list<std::string>::iterator place;  ///< in evaluated_, unless it stays
+    std::list<std::string>::iterator place;  ///< place in evaluated_; unused if `stays` is set
   };
   void drop(const std::string& sha);
 
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Entry> scripts_;
-  std::list<std::string> evaluated_;  ///< scripts that do not stay, latest use first
+  std::list<std::string> evaluated_;  ///< hashes of the scripts that do not stay, latest use first
   std::uint64_t bytes_ = 0;
   std::vector<std::shared_ptr<std::atomic<bool>>> running_;
 };

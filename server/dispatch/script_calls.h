@@ -1,10 +1,10 @@
-// How a script runs commands.
+// The interface by which a script runs commands.
 //
-// A script runs as a command of a transaction (TransactionRun): outside MULTI, of a transaction of its own. The handler of EVAL
-// runs the script, and the script calls commands through this interface. Each writes into the transaction's batch, and reads the
-// writes of earlier commands. So a script's writes are committed together, whatever the script replies. As in Redis, an error of
-// the script undoes nothing. But if the run itself fails, because pages are missing or it takes too long for a loop, it has had
-// no effect.
+// A script runs as a command of a transaction (TransactionRun); outside MULTI the transaction has no other command. The handler
+// of EVAL runs the script, and the script calls commands through this interface. Each call writes into the transaction's batch,
+// and reads the writes of earlier commands. So all writes of a script are committed together, whatever it replies. As in Redis,
+// an error of the script undoes nothing. A run without a commit has no effect: pages are missing, or it takes too long for a
+// loop.
 #pragma once
 
 #include <span>
@@ -18,16 +18,16 @@ namespace ebbtide {
 
 struct ScriptCall {
   bool read_only = false;  ///< the script may not write
-  int protocol = 2;        ///< of the reply
+  int protocol = 2;        ///< RESP version of the reply
 };
 
 /// Belongs to one run of a script, and is used on the thread of that run.
 class ScriptCalls {
  public:
-  /// Runs a command and appends its reply to `out`, errors included. Not OK: the run cannot go on, and the script's handler
-  /// returns that status. `arguments` has at least one element.
+  /// Runs a command and appends its reply, which may be an error, to `out`. Not OK: the run cannot continue, and the script's
+  /// handler must return this status. `arguments` has at least one element.
   [[nodiscard]] virtual Status call(std::span<const Bytes> arguments, const ScriptCall& options, OutputBuffer* out) = 0;
-  /// Sets `allowed` to whether the user may run the command; kInvalidArgument: there is no such command.
+  /// Sets `*allowed` to true if the user may run the command. kInvalidArgument: there is no such command.
   [[nodiscard]] virtual Status may_run(std::span<const Bytes> arguments, bool* allowed) = 0;
   /// Called by the handler when the script replies with an error.
   virtual void note_error(Bytes text) = 0;

@@ -1,12 +1,12 @@
 // Counts the commands that dispatch runs: each command, and in total. INFO and the metrics read the counts.
 //
 // Each dispatcher writes a block of its own (one writer, relaxed atomics, no shared cache line); readers sum the blocks. A reset
-// stores the sums of that moment and later subtracts them, so the writers take no part in it.
+// stores the current sums, and readers subtract them from then on. So a reset does not touch the writers' blocks.
 //
-// A command's time is its working time. Dispatch reads the clock once at its end; the time begins at the previous reading. So the
-// first command of a window also has the time of looking up and prefetching for the whole window. A command also has the time of
-// commands that ran before it without ending: refused commands, and commands that began to wait for pages. Waits count for
-// stages, not for commands. Receiving, sending and the write to the log are in the times of passes only.
+// A command's time is its working time. Dispatch reads the clock once, at the command's end; the time begins at the previous
+// reading. So the first command of a window is also charged with the look-ups and prefetches of the whole window. A command is
+// also charged with earlier commands that ran without ending: rejected ones, and ones that began to wait for pages. Waits are
+// counted by stage, not by command. Receiving, sending and writing the log are in the times of passes only.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// Upper bounds, in nanoseconds, of the buckets for a call's time; one more bucket has the longer times. The bounds are dense
-/// around a microsecond, which is the time of a command whose data is in memory.
+/// Upper bounds, in ns, of the buckets for the time of a call; one more bucket has all longer times. The bounds are dense around
+/// a microsecond, since a command whose data is in memory takes about that long.
 inline constexpr std::array<std::uint64_t, 15> kCallBounds = {1'000,      2'500,      5'000,       10'000,        25'000,
                                                               50'000,     100'000,    250'000,     1'000'000,     2'500'000,
                                                               10'000'000, 50'000'000, 250'000'000, 1'000'000'000, 10'000'000'000};
@@ -82,29 +82,28 @@ constexpr std::size_t bucket_of(std::uint64_t nanos) {
   return first + static_cast<std::size_t>(nanos > call_buckets::kBounds[first]);
 }
 
-/// The stages before a reply may leave.
+/// The stages that a command may pass before its reply leaves.
 enum class Stage : std::uint8_t {
   kQueue,   ///< the command waits behind earlier commands of its pass: measured for the last command of each pass
   kMemory,  ///< the command runs with all data in memory: measured for the last command of each pass
-  kDisk,    ///< the command waits until pages are there: measured for each wait
-  kThread,  ///< the command is on another thread, or on the way there or back: measured each time
-  kStall,   ///< delayed by the write stall, or until there is memory: measured each time
-  /// The command waits until the log has the writes of its pass, as durably as configured. Measured for passes that find
-  /// something to write, one at a time per loop. Also the wait until the log is synced: measured for each command whose reply
-  /// needs the sync.
+  kDisk,    ///< the command waits for pages to be read: measured for each wait
+  kThread,  ///< the command is on another thread, or in the queues to and from it: measured each time
+  kStall,   ///< the write stall delays the command, or it waits for memory: measured each time
+  /// The command waits until the log has the writes of its pass, as durable as configured. Measured once for each pass that has
+  /// writes; a loop measures one pass at a time. Also the wait for the log's sync, for each command whose reply requires it.
   kWal,
 };
 inline constexpr std::array<const char*, 6> kStageNames = {"queue", "memory", "disk", "thread", "stall", "wal"};
 
 using StageNanos = std::array<std::uint64_t, kStageNames.size()>;  ///< indexed by Stage
 
-/// Bounds of the buckets for SCAN's calls, by the number of keys and versions that a call read. They begin at COUNT's default,
-/// 10.
+/// Upper bounds of the buckets for SCAN's calls, by the number of keys and versions that a call read. 10, the default of COUNT,
+/// is a bound.
 inline constexpr std::array<std::uint64_t, 8> kScanBounds = {1, 10, 30, 100, 300, 1'000, 10'000, 100'000};
 
 struct ScanCounts {
-  std::uint64_t steps = 0;                                      ///< steps of all calls
-  std::array<std::uint64_t, kScanBounds.size() + 1> buckets{};  ///< calls, by kScanBounds
+  std::uint64_t steps = 0;                                      ///< keys and versions that all calls read
+  std::array<std::uint64_t, kScanBounds.size() + 1> buckets{};  ///< number of calls, by kScanBounds
 };
 
 struct StageCounts {
@@ -114,7 +113,7 @@ struct StageCounts {
 
 struct CommandCounts {
   std::uint64_t calls = 0, nanos = 0, rejected = 0, failed = 0;
-  std::array<std::uint64_t, kCallBuckets> buckets{};  ///< calls, by their time
+  std::array<std::uint64_t, kCallBuckets> buckets{};  ///< number of calls, by their time (kCallBounds)
 };
 
 struct TotalCounts {
@@ -122,9 +121,9 @@ struct TotalCounts {
   std::uint64_t errors = 0;    ///< error replies
   std::uint64_t keyspace_hits = 0, keyspace_misses = 0;
   std::uint64_t passes = 0;
-  std::uint64_t waits_for_disk = 0;  ///< commands that had to wait for pages, each counted once per round
+  std::uint64_t waits_for_disk = 0;  ///< waits of commands for pages; a command may wait in several rounds, and each counts
   std::uint64_t offloaded = 0;       ///< runs on an offload thread
-  std::uint64_t retries = 0;         ///< runs that were repeated because an expiry passed
+  std::uint64_t retries = 0;         ///< runs that were repeated because a key expired during the run
   std::uint64_t stalled = 0;         ///< delays of a command by the write stall
 };
 
@@ -160,11 +159,11 @@ class DispatchCounters {
 
  private:
   friend class ServerStats;
-  // The number of calls is the sum of the buckets. A call that finds its data in memory writes to one cache line here, and to one
-  // cache line of CallTimes.
+  // The number of calls is the sum of the buckets. A call whose data is in memory writes to one cache line of this struct, and to
+  // one of CallTimes.
   struct alignas(64) PerCommand {
     Counter nanos;
-    std::atomic<CallTimes*> times{nullptr};  ///< made at the first call
+    std::atomic<CallTimes*> times{nullptr};  ///< created at the first call
     std::array<Counter, kCallBuckets> buckets;
     Counter rejected, failed;
   };
@@ -179,7 +178,8 @@ class DispatchCounters {
   }
 
   std::unique_ptr<PerCommand[]> commands_;
-  std::vector<std::unique_ptr<CallTimes>> times_;  ///< used by the writer; readers go through PerCommand::times
+  /// Owns the CallTimes; only the writer uses it, since readers go through PerCommand::times.
+  std::vector<std::unique_ptr<CallTimes>> times_;
   std::array<PerStage, kStageNames.size()> stages_;
   Counter scan_steps_;
   std::array<Counter, kScanBounds.size() + 1> scans_;
@@ -200,10 +200,10 @@ class ServerStats {
   [[nodiscard]] std::array<StageCounts, kStageNames.size()> stages() const;
   /// Returns the counts of SCAN since the start; a reset does not change them.
   [[nodiscard]] ScanCounts scans() const;
-  /// Returns the times in ns that the `percents` (0 to 100) of a command's calls did not exceed, exact to 2 %. Since the start or
-  /// the last reset.
+  /// Returns, for each of `percents` (0 to 100), the time in ns that this share of a command's calls did not exceed, exact to 2
+  /// %. Counts calls since the start or the last reset.
   [[nodiscard]] std::vector<double> percentiles(std::size_t command, std::span<const double> percents) const;
-  /// Sets the percentiles that INFO's latencystats shows.
+  /// Sets the percentiles that INFO latencystats shows.
   void set_shown_percentiles(std::vector<double> percents);
   [[nodiscard]] std::vector<double> shown_percentiles() const;
 
@@ -226,7 +226,7 @@ class ServerStats {
   std::vector<CommandCounts> base_commands_;
   TotalCounts base_totals_;
   std::map<std::string, std::uint64_t> errors_;
-  std::vector<std::vector<std::uint64_t>> base_times_;  ///< counts at the last reset, by command; empty: none
+  std::vector<std::vector<std::uint64_t>> base_times_;  ///< histograms at the last reset, by command; empty: no reset yet
   std::vector<double> shown_percentiles_ = {50, 99, 99.9};
 };
 

@@ -20,25 +20,25 @@ namespace ebbtide {
 
 struct Command;
 
-/// Belongs to its client's loop thread. A command that runs on another thread gets a copy.
+/// Belongs to its client's loop thread. A command that runs on another thread gets a copy of the session.
 struct Session {
   /// The states of CLIENT REPLY.
   enum class Replies : std::uint8_t { kOn, kOff, kSkipNext, kSkip };
 
-  /// Modes in which dispatch checks more before a command; 0 for nearly all connections.
+  /// Modes in which dispatch makes more checks before each command; 0 for nearly all connections.
   enum Modes : std::uint8_t {
     kInTransaction = 1,  ///< MULTI was called
     kSubscribed = 2,     ///< the client has subscribed to a channel or a pattern
     kTracks = 4,         ///< CLIENT TRACKING ON
     kPaused = 8,         ///< CLIENT PAUSE delays its next command
-    kChecked = 16,       ///< the user may not run everything, or `rights` is not known yet
-    kInCheck = 32,       ///< the rights to its next command are being checked off the loop (rights_check.h)
+    kChecked = 16,       ///< the user may not run every command, or `rights` is not known yet
+    kInCheck = 32,       ///< the rights for the client's next command are being checked off the loop (rights_check.h)
   };
 
   DatabaseId database = 0;
   std::uint8_t modes = kChecked;
   Replies replies = Replies::kOn;
-  /// The current command has written pushes, which CLIENT REPLY does not suppress.
+  /// The current command has written push messages, which CLIENT REPLY does not suppress.
   bool wrote_pushes = false;
   std::uint32_t channels = 0, patterns = 0, shard_channels = 0;  ///< numbers of subscriptions
   bool no_evict = false;
@@ -46,7 +46,7 @@ struct Session {
   const Command* last_command = nullptr;  ///< the latest command that ran, for CLIENT LIST
   std::string name;
   std::string user;                    ///< the user as whom AUTH or HELLO has authenticated the client; "": not yet, so "default"
-  std::shared_ptr<const User> rights;  ///< rights of that user; null: to be looked up (permissions.h)
+  std::shared_ptr<const User> rights;  ///< rights of `user`; null: dispatch looks them up before the next command (permissions.h)
   std::string library_name, library_version;
   std::uint64_t commands = 0;  ///< number of commands that have run
 };
@@ -61,24 +61,25 @@ inline Bytes user_of(const Session& session) { return session.user.empty() ? Byt
 /// The session of a client, and the client's other state.
 struct SessionState final : ClientState {
   Session session;
-  Client* client = nullptr;                  ///< the client itself
+  Client* client = nullptr;                  ///< the client whose state this is
   std::unique_ptr<Transaction> transaction;  ///< set from the first MULTI or WATCH on
   Tracking tracking;
-  std::optional<std::vector<Invalidation>> kept_invalidations;  ///< set while invalidations are kept (keep_invalidations)
-  std::optional<BlockedClients::Wait> paused;                   ///< set while mode Session::kPaused is set
-  Observers* observers = nullptr;                               ///< set while the client tracks keys
-  Monitors* monitored = nullptr;                                ///< set after MONITOR
+  /// Invalidations that wait until a reply is written; set while keep_invalidations() is in effect.
+  std::optional<std::vector<Invalidation>> kept_invalidations;
+  std::optional<BlockedClients::Wait> paused;  ///< set while mode Session::kPaused is set
+  Observers* observers = nullptr;              ///< set while the client has CLIENT TRACKING on
+  Monitors* monitored = nullptr;               ///< set after MONITOR
   ~SessionState() override;
-  /// Returns the bytes of the subscriptions and prefixes that the client has. Transactions are charged separately.
+  /// Returns the memory of the client's subscriptions and prefixes, in bytes. Transactions are charged separately.
   [[nodiscard]] std::size_t memory() const override;
   std::unique_ptr<ClientState> subscriptions;  ///< set from the first SUBSCRIBE on; its destructor ends the subscriptions
 };
 
 void make_session(Client& client);
-/// Starts or ends tracking. `observers` outlives the client. Loop thread only.
+/// Starts or ends CLIENT TRACKING. `observers` must outlive the client. Loop thread only.
 void set_tracking(Client& client, Observers& observers, const Tracking& tracking);
 
-/// Returns the client's session state, which the first call makes. Loop thread only.
+/// Returns the client's session state. The first call creates it. Loop thread only.
 inline SessionState& state_of(Client& client) {
   if (client.state == nullptr) [[unlikely]]
     make_session(client);
@@ -92,9 +93,9 @@ inline Tracking& tracking_of(Client& client) { return state_of(client).tracking;
 inline Transaction* transaction_of(Client& client) {
   return client.state == nullptr ? nullptr : static_cast<SessionState&>(*client.state).transaction.get();
 }
-/// Returns the client's transaction, which the first call makes. Loop thread only.
+/// Returns the client's transaction. The first call creates it. Loop thread only.
 Transaction& make_transaction(Client& client, MemoryAccount& memory);
-/// Returns OK if the client may run DEBUG, else Redis's error. A null client may not.
+/// Returns OK if the client may run DEBUG, else Redis's error. A null client, as off the loop, may not.
 Status check_debugging(const ServerControl& control, const Client* client);
 /// Frees the queued commands and the watched keys, and leaves MULTI.
 void end_transaction(Client& client);
@@ -106,11 +107,11 @@ void reset_session(Client& client);
 /// of the client waits for an event, not for the disk. Loop thread only.
 std::string describe_client(Client& client, std::int64_t now_ms, bool blocked);
 
-/// The most bytes of a name of a client or library. Each connection keeps three such texts, which are not charged.
+/// The most bytes in the name of a client or library. Each connection stores three of these texts, which are not charged.
 inline constexpr std::size_t kMaxClientTextBytes = 1024;
 /// Returns true if the text may be the name of a client or library: printable ASCII without spaces, and not too long.
 bool is_valid_client_text(Bytes text);
-/// Returns the error for a text that is_valid_client_text() rejects; `what` is the name of the text.
+/// Returns the error for a text that is_valid_client_text() rejects. `what` says in the error which text it is.
 Status invalid_client_text(Bytes text, Bytes what);
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// A limit of time for a piece of work that takes many rounds of an event loop.
+// A time slice: work that takes long is done in slices, one in each round of an event loop.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 
 namespace ebbtide {
 
-/// The work calls over() after each step, so that every slice has at least one step.
+/// The work calls over() after each step and stops if it is true, so every slice does at least one step.
 class Slice {
  public:
   /// Makes a slice that is never over.

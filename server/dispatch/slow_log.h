@@ -1,12 +1,12 @@
 // SLOWLOG: the slowest commands.
 //
-// A command's time is its running time, plus its own waits: for pages, other threads, the write stall, and a sync that its reply
-// needs. Two waits do not count: the write to the log, which a pass makes for all of its commands, and a wait that a client asked
-// for (PURGE.WAIT).
+// A command's time is its running time plus its own waits: for pages, other threads, the write stall, and a sync that its reply
+// requires. Two waits do not count: the write to the log, which a pass makes for all its commands, and a wait that the client
+// asked for (PURGE.WAIT).
 //
-// An entry has the command's name, and as its last argument the waits, so that every client library shows them. The command's
-// other arguments are keys and values. A delete of those would not reach the slow log, so it keeps arguments only if configured:
-// the first kMaxArguments of them, each cut at kMaxArgumentBytes.
+// An entry shows the command's name and, in place of a last argument, its waits, so that every client library can show them.
+// Other arguments are keys and values: a delete of a key would not remove them from the slow log. So the log stores arguments
+// only if configured: the first kMaxArguments, each cut at kMaxArgumentBytes.
 //
 // All entries together have a share of the memory budget. The oldest entries are removed when the share is exceeded.
 #pragma once
@@ -40,7 +40,7 @@ class SlowLog {
     std::uint64_t micros = 0;
     std::vector<std::string> arguments;
     std::string address, name;
-    bool has_arguments = false;  ///< the command has arguments besides its name
+    bool has_arguments = false;  ///< the command has arguments besides its name, even if `arguments` does not have them
   };
 
   /// The entries take at most 1 / kBudgetPart of the memory budget.
@@ -51,16 +51,17 @@ class SlowLog {
   /// Sets the size of the memory budget, in bytes.
   void set_budget(std::uint64_t bytes);
 
-  /// Keeps the latest `entries` of the commands that took `micros` or more, with or without their arguments. Switching the
-  /// arguments off removes all entries. Dispatch checks a command's time only if at least a millisecond has passed; a lower
-  /// threshold makes it check every command (Switches::kEveryTime).
+  /// Keeps the latest `entries` commands that took `micros` or more, with or without their arguments. If `arguments` becomes
+  /// false, removes all entries. Dispatch checks a command's time only once a millisecond has passed since its last check. A
+  /// threshold below that makes dispatch check every command (Switches::kEveryTime).
   void configure(std::uint64_t micros, std::uint64_t entries, bool arguments);
   [[nodiscard]] std::uint64_t threshold_nanos() const { return threshold_nanos_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool keeps_arguments() const { return arguments_.load(std::memory_order_relaxed); }
 
-  /// Returns a command's arguments as the log shows them, the name first. Arguments from index `secret` on become "(redacted)".
+  /// Returns a command's arguments as the log shows them, the name first. "(redacted)" replaces the arguments from index `secret`
+  /// on.
   static std::vector<std::string> shorten(const Args& args, std::size_t secret);
-  /// Adds `entry` under a new id. Drops it if it has arguments and arguments were switched off meanwhile.
+  /// Adds `entry` under a new id. Drops an entry with arguments if arguments were switched off meanwhile.
   void add(Entry entry);
   /// Returns at most `count` entries, the latest first.
   [[nodiscard]] std::vector<Entry> latest(std::size_t count) const;

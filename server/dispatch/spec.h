@@ -1,8 +1,8 @@
 // A command is data plus a function.
 //
-// Its CommandSpec has all that the server knows of it. Dispatch reads arity, keys and flags; COMMAND and COMMAND DOCS print the
-// rest; ACL categories follow from flags and group. Specs are constexpr, listed explicitly per family (commands/families.h), and
-// never change. Container commands (CLIENT, CONFIG, COMMAND) have specs for their subcommands, whose arity counts both words.
+// Its CommandSpec is all that the server knows about it. Dispatch reads arity, keys and flags; COMMAND and COMMAND DOCS print the
+// rest; ACL categories are derived from flags and group. Specs are constexpr, listed explicitly per family (commands/families.h),
+// and never change. Container commands (CLIENT, CONFIG, COMMAND) have a spec for each subcommand, whose arity counts both words.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace ebbtide {
 
 struct Ctx;
 
-/// Maps (view, arguments) to (reply, batch). A handler has no other effects except through Ctx, so dispatch may run it several
-/// times before a run counts. If the Status is not ok, it becomes the reply (error_reply in dispatcher.h), and the run's writes
+/// Maps (view, arguments) to (reply, batch). A handler has no other effect, except through Ctx, so dispatch may run it several
+/// times and keep the last run. If the Status is not OK, it becomes the reply (error_reply in dispatcher.h), and the run's writes
 /// are dropped.
 using Handler = Status (*)(Ctx&);
 
@@ -24,7 +24,7 @@ using Handler = Status (*)(Ctx&);
 enum CommandFlags : std::uint32_t {
   kWrite = 1u << 0,
   kReadOnly = 1u << 1,
-  kDenyOom = 1u << 2,  ///< for COMMAND INFO: "denyoom". WriteBatch::adds_data() decides which writes are refused
+  kDenyOom = 1u << 2,  ///< only for COMMAND INFO: "denyoom"; WriteBatch::adds_data() decides which writes are refused
   kAdmin = 1u << 3,
   kPubSub = 1u << 4,
   kNoScript = 1u << 5,
@@ -38,28 +38,29 @@ enum CommandFlags : std::uint32_t {
   kMovableKeys = 1u << 13,
   kAllowBusy = 1u << 14,
   kNoAsyncLoading = 1u << 15,
-  kSentinel = 1u << 16,  ///< the flag is used by COMMAND INFO only: Redis's own table has it
+  kSentinel = 1u << 16,  ///< this flag and the others without a comment are for COMMAND INFO only: Redis's table has them
   // These are not printed:
-  kSliced = 1u << 17,     ///< a command with very many arguments processes some per round of its loop (Ctx::end_slice)
+  /// The command may have very many arguments: each round of its loop processes some of them (Ctx::end_slice).
+  kSliced = 1u << 17,
   kOnLoop = 1u << 18,     ///< keeps state with its connection, so it never runs on an offload thread
   kRunsQueue = 1u << 19,  ///< EXEC
-  kImmediate = 1u << 20,  ///< inside MULTI the command runs at once instead of being queued
-  /// For kOffload: the command may wait for other threads, and is refused inside MULTI. It runs on the threads of
-  /// administrative commands: those of the group kConnection on OffloadClass::kClients, others on kControl.
+  kImmediate = 1u << 20,  ///< runs at once inside MULTI, instead of being queued
+  /// For kOffload: the command may wait for other threads, so MULTI refuses it. It runs on administrative threads: commands of
+  /// the group kConnection on OffloadClass::kClients, others on kControl.
   kNeverInline = 1u << 21,
-  kSubscriber = 1u << 22,   ///< allowed on a RESP2 connection that has subscribed
-  kAnyThread = 1u << 23,    ///< the command reads no keys; inside EXEC it may run on any thread
-  kDangerous = 1u << 24,    ///< the command is in @dangerous without being in @admin
-  kOffload = 1u << 25,      ///< may read for long: it runs on an offload thread with a leased view, and its connection waits
-  kLockAll = 1u << 26,      ///< while the command runs, no other command is between its read and its write of a key
-  kLong = 1u << 28,         ///< for kOffload: the command has no time bound, so short work does not wait for its thread
+  kSubscriber = 1u << 22,  ///< allowed on a RESP2 connection with a subscription
+  kAnyThread = 1u << 23,   ///< the command reads no keys; inside EXEC it may run on any thread
+  kDangerous = 1u << 24,   ///< the command is in @dangerous without being in @admin
+  kOffload = 1u << 25,  ///< may read for long: it always runs on an offload thread with a leased view, while its connection waits
+  kLockAll = 1u << 26,  ///< while the command runs, no other command may be between its read and its write of a key
+  kLong = 1u << 28,     ///< for kOffload: the command has no time bound, so it runs on threads apart from short work
   kReplySynced = 1u << 27,  ///< the reply leaves after the log is synced past the batch, in every fsync mode
-  /// The command counts as a read, but may write: PFCOUNT stores its result. It holds its keys' locks.
+  /// The command counts as a read, but may write, as PFCOUNT stores its result. So it locks its keys.
   kMayReplicate = 1u << 29,
-  /// The command uses no keys, and runs on its loop unless Ctx::work() fails. Off the loop its effects (Ctx::effects) wait for
-  /// its end.
+  /// The command uses no keys, and runs on its loop unless Ctx::work() fails. Off the loop its effects are delivered when it
+  /// ends.
   kMayLeave = 1u << 30,
-  kRunsScript = 1u << 31,  ///< EVAL and similar commands: a script runs other commands (script_calls.h)
+  kRunsScript = 1u << 31,  ///< EVAL and similar commands: a script that runs other commands (script_calls.h)
 };
 
 /// The positions of the keys among the arguments; argument 0 is the name. first = 0: no keys. last = 0: the same as first;
@@ -82,19 +83,21 @@ struct KeySpec {
   int step = 1;
   std::uint16_t access = 0;
   int blind_argc = 0;  ///< with exactly this many arguments the keys are overwritten without a read, although `access` says kRw
-  /// Index of the argument that says how many keys follow it: 1 in ZUNION 2 a b. 0: none. `first` is the argument after it, or
-  /// one key before it, and `last` and `step` are unused. next_key() and last_key() (command_keys.h) visit the keys.
+  /// Index of the argument with the number of keys after it: 1 in ZUNION 2 a b. 0: none. `first` is the argument after the
+  /// number or, if one more key stands before the number, that key. `last` and `step` are unused. next_key() and last_key()
+  /// (command_keys.h) visit the keys.
   int count_at = 0;
-  /// One more key is the argument after the last option STORE, as in SORT. The command writes it, and writes nothing without it.
-  /// Then `first` is the only other key.
+  /// One more key is the argument after the last option STORE, as in SORT. The command writes to that key, and without the option
+  /// writes nothing. Then `first` is the only other key.
   bool has_store = false;
-  /// With has_store: the option may also be STOREDIST, and options begin at this argument, as in GEORADIUS. 0: the options of
+  /// With has_store: the index at which options begin, of which STOREDIST also names a key, as in GEORADIUS. 0: STORE only, as in
   /// SORT.
   int store_from = 0;
-  /// For COMMAND INFO: a part of the keys (CommandSpec::key_specs) is the argument after this word, which is searched from
-  /// argument `first` on.
+  /// For COMMAND INFO: this part of the keys (CommandSpec::key_specs) is the argument after this word. The search for the word
+  /// begins at argument `first`.
   std::string_view keyword = {};
-  /// For COMMAND INFO: describes a part of the keys (CommandSpec::key_specs) whose places are unknown. Such a part has first = 0.
+  /// For COMMAND INFO: a note about this part of the keys (CommandSpec::key_specs), whose positions are unknown. Then `first` is
+  /// 0.
   std::string_view notes = {};
 
   /// Returns true if a command of `argc` arguments overwrites its keys without reading them.
@@ -107,22 +110,23 @@ struct KeySpec {
   }
 };
 
-/// Keys that a command uses without naming each key. The user needs the right to all of them (permissions.h).
+/// Keys that a command uses without naming each one. The user needs the right to all keys of this scope (permissions.h).
 enum class KeyScope : std::uint8_t {
   kNone,
-  kRange,   ///< keys from argument 1 up to argument 2; - and + leave an end open
+  kRange,   ///< keys from argument 1 to argument 2; - and + mean no bound
   kPrefix,  ///< keys that begin with argument 1
   kAll,
-  /// SORT: keys that the patterns of the options BY and GET make from elements. The handler checks the right to read all keys, if
-  /// there are such options.
+  /// SORT: keys that the patterns of its options BY and GET make from elements. With such options, the handler checks that the
+  /// user may read all keys.
   kPatterns,
 };
 
 /// The event of a key that a command has changed, for keyspace notifications.
 struct EventSpec {
-  std::string_view name = {};  ///< empty: the event follows from the command's name (notifications.cc)
+  std::string_view name = {};  ///< "": the name is derived from the command (notifications.cc)
   char letter = 0;             ///< the letter of the event's class in notify-keyspace-events
-  /// If the command deletes the key, it has removed the last element: "del" follows this event. Otherwise "del" is sent alone.
+  /// If the command deletes the key: true if this event comes before "del", as the command has removed the last element; false if
+  /// only "del" is sent.
   bool before_delete = false;
 };
 
@@ -130,7 +134,7 @@ struct EventSpec {
 constexpr int exactly(int arguments) { return arguments; }
 constexpr int at_least(int arguments) { return -arguments; }
 
-/// The group of a command in COMMAND DOCS. kExtension ("ebbtide") has the commands that Redis does not have.
+/// The group of a command in COMMAND DOCS. kExtension ("ebbtide") is for commands that Redis does not have.
 enum class Group : std::uint8_t {
   kConnection,
   kString,
@@ -149,7 +153,7 @@ enum class Group : std::uint8_t {
   kScripting
 };
 
-/// One argument in COMMAND DOCS. redis-cli makes its hints from the arguments.
+/// One argument in COMMAND DOCS. redis-cli derives its hints from them.
 struct ArgDoc {
   enum class Type : std::uint8_t { kString, kInteger, kDouble, kKey, kPattern, kUnixTime, kPureToken, kOneOf, kBlock };
   enum Flags : std::uint8_t { kOptional = 1, kMultiple = 2, kMultipleToken = 4 };
@@ -160,7 +164,7 @@ struct ArgDoc {
   std::uint8_t flags = 0;
   std::string_view since = {};
   std::span<const ArgDoc> arguments = {};  ///< the choices of kOneOf, or the arguments of kBlock
-  std::uint8_t key_spec = 0;               ///< index of the key specification of kKey, or of a kPattern that stands for keys
+  std::uint8_t key_spec = 0;               ///< index of the key specification; for kKey, and for a kPattern that selects keys
   std::string_view display = {};           ///< the text that is shown; empty: the name
 };
 
@@ -177,8 +181,9 @@ struct CommandSpec {
   std::span<const ArgDoc> arguments = {};
   std::span<const CommandSpec> subcommands = {};
   std::string_view container = {};  ///< of a subcommand: the name of its container
-  std::string_view extra_acl = {};  ///< categories besides those of flags and group; for group generic, instead of @keyspace
-  /// For COMMAND INFO, if the accesses to the keys differ: the parts of `keys`, each with its own access.
+  /// Categories besides those derived from flags and group; in the group generic they replace @keyspace.
+  std::string_view extra_acl = {};
+  /// For COMMAND INFO, if the command does not access all keys alike: the parts of `keys`, each with its own access.
   std::span<const KeySpec> key_specs = {};
   KeyScope scope = KeyScope::kNone;
   EventSpec event = {};

@@ -1,4 +1,4 @@
-// A charge to the memory budget that follows an amount of memory in steps, so that small changes cost no charge.
+// Charges an amount of memory to the budget in steps, so that small changes need no charge.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 
 namespace ebbtide {
 
-/// Not thread-safe: the owner of the memory guards it.
+/// Not thread-safe: the owner of the memory must guard this object.
 class SteppedCharge {
  public:
   static constexpr std::size_t kStep = std::size_t{64} << 10;
 
-  /// Charge and release bytes of the memory budget. Set once, before use; if null, nothing is charged.
+  /// Functions that charge and release bytes of the memory budget. Set once, before use; if null, nothing is charged.
   std::function<void(std::size_t bytes)> charge, release;
 
   /// Called when the owner's memory has changed to `bytes`: charges or releases whole steps.

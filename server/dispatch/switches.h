@@ -1,6 +1,6 @@
-// The observers of commands that are in use, as the bits of one word.
+// Which observers of commands are in use, as the bits of one word.
 //
-// Dispatch loads the word once for each command. While it is 0, a command runs without any of the observers (observers.h).
+// Dispatch loads the word once for each command. While it is 0, dispatch skips all observers (observers.h).
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ class Switches {
     kNotifications = 1,
     kTracking = 2,
     kPause = 4,
-    kEveryTime = 8,  ///< the slow log's threshold is so low that dispatch measures every command
+    kEveryTime = 8,  ///< the slow log's threshold is so low that dispatch must check every command's time
     kMonitors = 16,
   };
 

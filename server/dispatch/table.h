@@ -1,7 +1,7 @@
 // The table of commands, by name.
 //
 // The table is open-addressed, at most a quarter full, and hashed over the name's bytes with the case bit set. So a look-up takes
-// one multiplication per byte, one probe and one comparison, and allocates nothing. It is built once, then immutable and
+// one multiplication per byte, one probe and one comparison, and allocates nothing. The table is built once, then immutable and
 // thread-safe.
 #pragma once
 
@@ -17,11 +17,11 @@
 
 namespace ebbtide {
 
-/// A spec with its place in the table. `index` counts commands and subcommands from 0, for arrays of counters.
+/// A spec and its place in the table. `index` numbers commands and subcommands from 0, for arrays of counters.
 struct Command {
   const CommandSpec* spec = nullptr;
   std::uint32_t index = 0;
-  std::uint32_t first_subcommand = 0;  ///< index of the first one; the others follow
+  std::uint32_t first_subcommand = 0;  ///< index of the first subcommand; the others follow it
   std::string full_name;               ///< "get", "config|get"
   bool may_leave_loop = false;         ///< CommandSpec::may_leave_loop()
 };
@@ -31,7 +31,7 @@ class CommandTable {
   /// The specs must outlive the table. No two names may be equal.
   explicit CommandTable(std::span<const std::span<const CommandSpec>> families);
 
-  /// Returns the command of a name, in any case; null if there is none, or if the name is a subcommand's.
+  /// Returns the command of a name, in any case. Returns null if there is none, or if the name belongs to a subcommand.
   [[nodiscard]] const Command* find(Bytes name) const;
   /// Returns the subcommand of a name, in any case; null if there is none.
   [[nodiscard]] const Command* find_subcommand(const Command& container, Bytes name) const;
@@ -39,7 +39,7 @@ class CommandTable {
   [[nodiscard]] const Command* find_full(Bytes name) const;
   /// Returns all commands by index; subcommands follow their container.
   [[nodiscard]] const std::vector<Command>& all() const { return commands_; }
-  /// Returns the commands that are no subcommands, in order of definition.
+  /// Returns the commands except for subcommands, in order of definition.
   [[nodiscard]] const std::vector<const Command*>& top_level() const { return top_level_; }
 
  private:
@@ -91,11 +91,11 @@ class RecentCommands {
   std::array<Recent, std::size_t{1} << kLog2> recent_{};
 };
 
-/// Returns Redis's error for an unknown command, with the beginning of its arguments.
+/// Returns Redis's error for an unknown command, which quotes the beginning of its arguments.
 Status unknown_command(const Args& args);
 /// Returns the error for an unknown subcommand of a container.
 Status unknown_subcommand(const Command& container, Bytes name);
-/// Returns the error for arguments that a known subcommand (argument 1) does not take.
+/// Returns the error for a known subcommand (argument 1) with arguments that it does not take.
 Status wrong_subcommand_arguments(const Command& command, const Args& args);
 /// Returns the error for a wrong number of arguments.
 Status wrong_arity(const Command& command);

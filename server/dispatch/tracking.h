@@ -1,9 +1,9 @@
 // CLIENT TRACKING: stores which clients have read which keys, and sends them invalidations.
 //
-// A tracking client's reads are noted before they run, so that no write is missed in between. A write sends one invalidation to
-// every client that has noted one of its keys, and removes the note. A range delete invalidates the noted keys in its range, or
-// all keys if thousands were noted there. A broadcasting client has no notes, so a range delete invalidates all keys for it.
-// FLUSHDB, SWAPDB and deletes by stamp invalidate all keys of all clients.
+// The reads of a tracking client are noted before they run, so that no write after them is missed. A write sends one invalidation
+// to every client that has noted one of its keys, and removes the note. A range delete invalidates the noted keys in its range,
+// or all keys if thousands are noted there. A broadcasting client has no notes, so a range delete invalidates all keys for it.
+// FLUSHDB, SWAPDB and deletes by stamp invalidate all keys for all clients.
 #pragma once
 
 #include <atomic>
@@ -40,29 +40,31 @@ struct Tracking {
   std::uint64_t redirect = 0;
   std::vector<std::string> prefixes = {};
 
-  /// Returns true if the keys of a read are noted.
+  /// Returns true if the table notes the keys that the client's next command reads.
   [[nodiscard]] bool notes_reads() const {
     return on && !broadcast && (!opt_in || caching == std::optional(true)) && !(opt_out && caching == std::optional(false));
   }
 };
 
-/// An invalidation as a client receives it. `keys` have the form of a reply, in either protocol, for any number of clients; null:
-/// all keys.
+/// An invalidation as a client receives it. `keys` is encoded as in a reply, equally for RESP2 and RESP3, and shared by any
+/// number of clients; null: all keys.
 struct Invalidation {
   std::shared_ptr<const std::string> keys;
   SeqNum seq = 0;  ///< the message leaves when the log has this operation
 };
 
-/// Keeps a client's invalidations back from now on. Called on its loop. A command that reads off its loop may reply with values
-/// older than invalidations that come while it runs. If these were sent first, the client would then cache the older values.
+/// From now on, keeps the client's invalidations until send_kept_invalidations(). Called on its loop. A command that reads off
+/// its loop may reply with values that are older than invalidations that come while it runs. If these were sent before the reply,
+/// the client would then cache the older values.
 void keep_invalidations(Client& client);
-/// Sends the invalidations that were kept back, and later ones at once. Called after the reply is written.
+/// Sends the invalidations that keep_invalidations() has kept back; later ones are sent at once. Called after the reply is
+/// written.
 void send_kept_invalidations(Client& client);
 
-/// The tracking clients, and their notes. Thread-safe, except for members that are set before use.
+/// The tracking clients, and notes of the keys that they have read. Thread-safe, except for members that are set before use.
 class TrackingTable {
  public:
-  /// Limits of the notes. Beyond them the first keys in key order are invalidated as if they had changed.
+  /// Limits of the notes. Beyond them the table drops the first keys in key order, and sends invalidations for them.
   static constexpr std::size_t kMaxKeys = 1'000'000;
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
   /// The notes take at most 1 / kBudgetPart of the memory budget.
@@ -72,36 +74,35 @@ class TrackingTable {
 
   /// Returns true if a client is connected. Set once, before use.
   std::function<bool(std::uint64_t client_id)> is_connected;
-  /// Calls a function with a client on the client's loop, or not at all if the client has disconnected. Set once, before use.
+  /// Calls a function with a client on the client's loop. If the client has disconnected, does not call it. Set once, before use.
   using ToClient = std::function<void(std::uint64_t client_id, std::function<void(Client&)>)>;
   ToClient to_client;
 
   /// Charges the notes' memory. Its functions are set once, before use.
   SteppedCharge memory;
-  /// Charges the keys of invalidations. Set once, before use.
+  /// Shares and charges the encoded keys of invalidations. Set once, before use.
   SharedTexts texts;
   /// Sets the size of the memory budget, in bytes. Notes beyond their share are dropped at the next read.
   void set_budget(std::uint64_t bytes);
 
   /// Replaces the client's settings; if `on` is false, removes them. Called on the client's loop.
   void set(Client& client, const Tracking& tracking);
-  /// Notes that the client has read, or is about to read, these engine keys.
+  /// Notes that the client reads these engine keys.
   void note_reads(std::uint64_t client_id, std::span<const LookupKey> keys);
-  /// Sends the invalidations of a committed batch, except those of broadcasting clients. `writer` is the client that sent the
-  /// command.
+  /// Sends the invalidations of a committed batch, except to broadcasting clients. `writer` is the client that sent the command.
   void committed(const WriteBatch& batch, const Origin& writer, SeqNum seq) {
     std::size_t cursor = 0;
     (void)committed(batch, writer, seq, &cursor, Slice());
   }
-  /// Like the other committed(), from `*cursor` on, which begins at 0. Returns false if the slice ends before all operations are
-  /// handled.
+  /// Like the other committed(), in slices. `*cursor` is the position in the batch, 0 at first. Returns false if the slice ends
+  /// before all operations are handled.
   [[nodiscard]] bool committed(const WriteBatch& batch, const Origin& writer, SeqNum seq, std::size_t* cursor,
                                const Slice& slice);
-  /// Sends the invalidations of a key that has expired. `here` is the event loop of the calling thread; null if it runs no loop.
-  /// Returns false if there was none to send.
+  /// Sends the invalidations for a key that has expired. `here` is the event loop of the calling thread; null if it runs no loop.
+  /// Returns false if no client needs one.
   bool expired(Bytes engine_key, ClientLoop* here);
   /// Sends each broadcasting client one message per prefix, with the keys written since the last call. Called at the end of each
-  /// round, as in Redis. `here`: as in expired().
+  /// round of a loop, as in Redis. `here`: as in expired().
   void send_broadcasts(ClientLoop* here);
 
   struct Counts {
@@ -112,14 +113,14 @@ class TrackingTable {
   [[nodiscard]] Counts counts();
 
  private:
-  /// Engine keys, and the id of the client that wrote each; 0: none, or several.
+  /// Engine keys, each with the id of the client that wrote it; 0: no client, or several clients.
   using WrittenKeys = std::map<std::string, std::uint64_t>;
   struct Prefix {
     std::set<std::uint64_t> clients;
-    std::pair<const std::string, Prefix>* parent = nullptr;  ///< the longest of the prefixes that begin this one
-    /// Keys written since the last broadcast whose longest prefix is this one. They are broadcast for its parents, too.
+    std::pair<const std::string, Prefix>* parent = nullptr;  ///< the longest other prefix with which this one begins
+    /// Keys written since the last broadcast for which this is the longest prefix. They are broadcast for its parents, too.
     WrittenKeys keys;
-    std::size_t key_bytes = 0;  ///< of `keys`
+    std::size_t key_bytes = 0;  ///< bytes of `keys`
   };
   using Prefixes = std::map<std::string, Prefix, std::less<>>;
   struct Tracker {
@@ -138,21 +139,21 @@ class TrackingTable {
   void take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out);
   /// Like take_notes(), and stores the key for broadcasts of its prefixes. The caller holds the lock.
   void invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out);
-  /// Adds the clients that an operation concerns to `out`. The caller holds the lock.
+  /// Adds the clients that must hear of an operation to `out`. The caller holds the lock.
   void invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void invalidate_range(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void forget_notes();
   // Called with the lock held.
   Prefixes::value_type* add_prefix(std::uint64_t client_id, const std::string& prefix);
   void remove_prefix(std::uint64_t client_id, const std::string& prefix);
-  /// Returns the longest prefix that the text begins with; null if there is none.
+  /// Returns the longest of prefixes_ with which the text begins; null if there is none.
   Prefixes::value_type* longest_prefix_of(Bytes text);
   /// Stores a key for the next broadcast of the prefix and its parents.
   void note_written(Prefixes::value_type& prefix, Bytes key, std::uint64_t writer);
-  /// Takes the keys that are to be broadcast, and finds their receivers.
+  /// Moves the keys to broadcast to `out`, and finds their receivers.
   void take_broadcasts(Broadcasts* out);
-  /// Adds the clients that have one of these prefixes to `out->all`. A client with very many prefixes is added without a
-  /// comparison.
+  /// Adds the clients that have one of these prefixes to `out->all`, since they must invalidate all keys. A client with very many
+  /// prefixes is added without a comparison.
   void take_concerned(const std::unordered_map<const Prefixes::value_type*, std::size_t>& prefixes, Broadcasts* out) const;
   /// The encoded keys of an invalidation, as in Invalidation::keys.
   using EncodedKeys = std::shared_ptr<const std::string>;
@@ -167,8 +168,8 @@ class TrackingTable {
   // Guarded by mutex_.
   std::map<std::uint64_t, Tracker> trackers_;
   Prefixes prefixes_;
-  std::vector<Prefixes::value_type*> written_;  ///< prefixes that have keys
-  SeqNum broadcast_seq_ = 0;                    ///< seq of the latest commit with keys in prefixes_
+  std::vector<Prefixes::value_type*> written_;  ///< prefixes that have keys for the next broadcast
+  SeqNum broadcast_seq_ = 0;                    ///< seq of the latest commit whose keys are in prefixes_
   NotedKeys noted_;
   std::size_t items_ = 0;  ///< Counts::items
   std::size_t max_bytes_;

@@ -1,8 +1,8 @@
 // The state of MULTI and WATCH of a connection.
 //
-// WATCH has no cost for other clients. It stores for each key whether the key existed and in which version, and EXEC compares. A
-// version is a seq, and no two versions share a seq, so overwrites, FLUSHDB, SWAPDB, range deletes and expirations are noticed.
-// If an absent key was created and deleted again, EXEC notices the seq of its tombstone, as long as the tombstone exists.
+// WATCH has no cost for other clients. It stores for each key whether the key exists and in which version; EXEC compares. A
+// version is a seq, and no two versions share a seq. So EXEC notices overwrites, FLUSHDB, SWAPDB, range deletes and expirations.
+// If an absent key was created and deleted again, EXEC notices the seq of its tombstone, while the tombstone exists.
 #pragma once
 
 #include <cstdint>
@@ -31,14 +31,14 @@ struct User;
 struct QueuedCommand {
   const Command* command = nullptr;
   DatabaseId database = 0;  ///< the database in which the command will run
-  DatabaseId target = 0;    ///< target database of COPY and MOVE; otherwise the same
+  DatabaseId target = 0;    ///< target database of COPY and MOVE; for other commands, `database`
   std::span<const Bytes> list;
   std::vector<SharedArg> shared;
   std::span<const LookupKey> keys;
   QueuedCommand* next = nullptr;
 };
 
-/// Queued commands in order, and their bytes. A command does not move until the queue is cleared.
+/// Queued commands in order, with the bytes of their arguments. A command does not move in memory until the queue is cleared.
 class CommandQueue {
  public:
   class Iterator {
@@ -66,7 +66,7 @@ class CommandQueue {
     return *this;
   }
 
-  /// Copies arguments and keys. Shared arguments are referenced, not copied.
+  /// Copies the arguments and keys. Shared arguments are not copied, only referenced.
   QueuedCommand& add(const Args& args, std::span<const LookupKey> keys);
   [[nodiscard]] Iterator begin() const { return Iterator(first_); }
   [[nodiscard]] Iterator end() const { return Iterator(nullptr); }
@@ -81,17 +81,18 @@ class CommandQueue {
 
 struct WatchedKey {
   std::uint64_t hash = 0;
-  SeqNum seen_seq = 0;   ///< Client::seen_seq at the WATCH
-  SeqNum entry_seq = 0;  ///< seq of the entry, if it existed
+  SeqNum seen_seq = 0;   ///< Client::seen_seq at the time of WATCH
+  SeqNum entry_seq = 0;  ///< seq of the key's entry, if it existed
   bool present = false;
 };
-/// Watched keys by database and engine key. Their memory is gathered, so that any thread can free it quickly.
+/// Watched keys by database and engine key. They lie in few blocks of memory (GatheredMemory), so that any thread can free them
+/// quickly.
 class WatchedKeys {
  public:
   using Place = std::pair<DatabaseId, Bytes>;
 
   [[nodiscard]] bool contains(const Place& place) const { return kept_ != nullptr && kept_->keys.contains(place); }
-  /// Copies the key, unless it is watched already.
+  /// Adds a copy of the key, unless it is watched already.
   void add(const Place& place, const WatchedKey& key) {
     if (kept_ == nullptr) kept_ = std::make_unique<Kept>();
     kept_->keys.emplace(Place(place.first, kept_->memory.copy(place.second)), key);
@@ -135,20 +136,21 @@ struct Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
-  MemoryAccount& memory;                                                    ///< charged with what is queued and watched
-  bool open = false;                                                        ///< MULTI was called
-  bool failed = false;                                                      ///< a command could not be queued, so EXEC fails
-  bool writes = false, locks_all = false, synced = false, selects = false;  ///< true: a queued command needs this
-  bool walks = false;                                                       ///< one of the queued commands reads a whole database
-  bool is_long = false;                                                     ///< one of the queued commands is flagged kOffload
-  bool may_leave = true;                                                    ///< all of the queued commands may run off the loop
-  std::uint64_t arguments = 0;                                              ///< arguments of all queued commands
-  std::uint64_t passwords = 0;                                              ///< number of passwords that EXEC will check
-  DatabaseId database = 0;  ///< the selected database after the queued commands: SELECT changes it
-  /// The user whose rights to all queued commands were checked; null: its rights have changed in between.
+  MemoryAccount& memory;  ///< charged with queued commands and watched keys
+  bool open = false;      ///< MULTI was called
+  bool failed = false;    ///< a command could not be queued, so EXEC replies with an error
+  /// Some queued command writes, locks all keys, needs a synced log, selects a database.
+  bool writes = false, locks_all = false, synced = false, selects = false;
+  bool walks = false;           ///< one of the queued commands reads a whole database
+  bool is_long = false;         ///< one of the queued commands is flagged kOffload
+  bool may_leave = true;        ///< all of the queued commands may run off the loop
+  std::uint64_t arguments = 0;  ///< arguments of all queued commands
+  std::uint64_t passwords = 0;  ///< number of passwords that EXEC will check
+  DatabaseId database = 0;      ///< the selected database after the queued commands: SELECT changes it
+  /// The user whose rights to all queued commands were checked; null: the rights have changed between two commands.
   std::shared_ptr<const User> rights;
   CommandQueue queue;
-  std::uint64_t charged = 0;  ///< bytes charged for the queue, without large arguments, which have charges of their own
+  std::uint64_t charged = 0;  ///< bytes charged for the queue; large arguments are not in it, since each has a charge of its own
   std::uint64_t bytes = 0;    ///< bytes of queued commands
   WatchedKeys watched;
 
@@ -158,7 +160,7 @@ struct Transaction {
     charged += n;
     return true;
   }
-  /// Frees the queue. The charge of a large queue is released when its memory is.
+  /// Clears the queue. A large queue is freed on another thread, and its charge is released after that.
   void forget_queue() {
     MemoryCharge charge;
     if (charged != 0) charge.took(memory, MemoryAccount::Kind::kConnections, charged);

@@ -1,4 +1,4 @@
-// One run of a queue of commands, for EXEC: on a loop, or off it as a long write.
+// One run of the queued commands of EXEC: on a loop, or off the loop as a long write.
 //
 // The commands run in order against one view. Each command writes into a batch of its own, which joins the transaction's batch if
 // the command does not fail, and reads the writes of earlier commands through PendingWrites. Replies, effects and counts stay in
@@ -26,7 +26,8 @@ namespace ebbtide {
 
 class TransactionRun final : private ScriptCalls {
  public:
-  /// Replies up to and including the reply of a command that depends on the commit.
+  /// A section of the replies. It ends with the reply of a command that depends on the commit (after_commit), or with the last
+  /// reply.
   struct Part {
     OutputBuffer out;
     const QueuedCommand* last = nullptr;
@@ -39,11 +40,11 @@ class TransactionRun final : private ScriptCalls {
     std::string error;  ///< "" if it succeeded
     std::uint64_t nanos;
     ReadCounts counts;
-    AclVerdict denied = {};  ///< why the command was denied, if the user's rights did not allow it
+    AclVerdict denied = {};  ///< why the user's rights did not allow the command, if so
     std::string user = {};   ///< the user whose rights were checked
   };
 
-  /// All arguments must outlive the run. `client` is null off the client's loop.
+  /// All arguments must outlive this object. `client` is null off the client's loop.
   TransactionRun(CommandEnv& env, const Transaction& transaction, Session& session, Client* client, WriteBatch& batch)
       : env_(env), transaction_(transaction), session_(session), client_(client), batch_(batch) {}
   TransactionRun(const TransactionRun&) = delete;
@@ -52,51 +53,53 @@ class TransactionRun final : private ScriptCalls {
 
   // --- set before run()
   std::uint64_t client_id = 0;
-  int protocol = 2;             ///< used off the loop; on it the client's protocol is used
+  int protocol = 2;             ///< RESP version off the loop; on the loop, the client's is used
   std::size_t reply_limit = 0;  ///< argument of OutputBuffer::set_limit
   Millis now = 0;
   std::uint64_t random = 0;
-  bool notes_reads = false;                     ///< a client-side cache needs the keys that are read (TrackingTable::note_reads)
+  bool notes_reads = false;  ///< the keys that the run reads must be noted for a client-side cache (TrackingTable::note_reads)
   std::uint64_t work_left = ~std::uint64_t{0};  ///< Ctx::work
   const std::atomic<bool>* cancelled = nullptr;
   KeySet* also_read = nullptr;  ///< OffLoopCtx::also_read
-  /// The queue is one kRunsScript command outside MULTI: it has no outcome of its own, but script_error.
+  /// The queue is one kRunsScript command outside MULTI. It has no Outcome; its error is script_error.
   bool is_script = false;
-  bool holds_all_locks = false;  ///< on a loop: no other command is between its read and its write of a key
+  bool holds_all_locks = false;  ///< on a loop: the run holds all key locks
 
   /// Compares the watched keys. If none has changed, runs all commands and leaves their writes in the batch. kNotResident: pages
-  /// of the keys are missing, or (if too_long is set) the run takes too long for a loop.
+  /// of the keys are missing, or, if too_long is set, the run takes too long for a loop.
   Status run(const ReadView& view);
 
   // --- results
-  MemoryCharge charge;   ///< for the writes and replies that the run has built, except for values with a charge of their own
-  bool changed = false;  ///< a watched key has changed, and no command was run
+  MemoryCharge charge;   ///< for the writes and replies of the run, except for values that have a charge of their own
+  bool changed = false;  ///< a watched key has changed, so no command was run
   bool too_long = false;
-  SeqNum seen_seq = 0;  ///< the latest operation that any of the views has
+  SeqNum seen_seq = 0;  ///< seq of the latest operation that any view of the run has
   std::deque<Part> parts;
   std::vector<Outcome> outcomes;
-  Effects effects;           ///< effects that happen once the transaction is committed
+  Effects effects;           ///< run on the loop once the transaction is committed
   Millis commit_time = 0;    ///< engine time of the commit; set before the effects happen
-  std::string script_error;  ///< is_script: the error that the script has replied with; "" if it succeeded
-  /// On a loop: a script that may write uses a key that it has not declared. It has to run again with holds_all_locks.
+  std::string script_error;  ///< if is_script: the error with which the script has replied; "" if it succeeded
+  /// On a loop: a script that may write uses a key that it has not declared. It has to run again with all key locks
+  /// (holds_all_locks).
   bool wants_all_locks = false;
   bool changes_databases = false;  ///< a script has emptied or swapped databases
-  bool reads_all = false;          ///< a script has read keys that cannot be named one by one
-  /// The calls of one command by scripts.
+  bool reads_all = false;          ///< a script has read keys that cannot be marked one by one, such as a whole database
+  /// Counts of one command that scripts have called.
   struct Called {
     std::uint64_t calls = 0, failed = 0, nanos = 0;
   };
   std::map<const Command*, Called> called;
-  ReadCounts called_counts;                            ///< reads of all commands that scripts called
+  ReadCounts called_counts;                            ///< reads of all commands that scripts have called
   std::map<std::string, std::uint64_t> called_errors;  ///< errors of the commands that scripts called
 
-  /// Returns the part of `charge` for the batch's bytes, once the run has ended. Releases the part for their second copy.
+  /// To be called once the run has ended. Returns the part of `charge` for the batch's bytes, and releases the charge for their
+  /// second copy.
   [[nodiscard]] MemoryCharge take_batch_charge();
 
-  /// Off the loop: true if the run has read more than one database, so that its views are not of one moment.
+  /// Off the loop: returns true if the run has read more than one database, so that its views are not all of one moment.
   [[nodiscard]] bool reads_several() const { return !leases_.empty(); }
 
-  /// Returns the view of another database: as of now on the loop; off the loop, as of the first call for that database.
+  /// Returns the view of another database. On the loop it is of now; off the loop, of the first call for that database.
   ReadView view_in(DatabaseId database, const ReadView& view);
 
  private:
@@ -109,9 +112,9 @@ class TransactionRun final : private ScriptCalls {
   }
   Status look_ahead(const ReadView& view);
   Status run_queued(const QueuedCommand& queued, const ReadView& view);
-  /// Runs the command's handler, unless its user has lost the right to it.
+  /// Runs the command's handler. If the session's user has lost the right to the command, sets `verdict` instead.
   Status run_handler(const QueuedCommand& queued, Ctx& ctx, AclVerdict* verdict);
-  /// Adds the writes of a command that has succeeded to the batch. A command with `after_commit` ends its part of the replies.
+  /// Appends the writes of a command that has succeeded to the batch. A command with `after_commit` ends a Part of the replies.
   void keep_writes(const QueuedCommand& queued, DatabaseId database, void (*after_commit)(Ctx&));
   // script_calls.cc
   Status call(std::span<const Bytes> arguments, const ScriptCall& options, OutputBuffer* out) override;
@@ -122,19 +125,21 @@ class TransactionRun final : private ScriptCalls {
   Status resolve_call(std::span<const Bytes> arguments, const ScriptCall& options, const Command** command);
   /// Checks the rights of the session's user to a command that a script calls. Fails like Ctx::work().
   Status check_call(std::span<const Bytes> arguments, const Command& command, std::string* denial);
-  /// Notes the keys of a command that a script calls. kNotResident: the run has to start again, with other locks or off the loop.
+  /// Records the keys of a command that a script calls. kNotResident: the run has to start again, with other locks or off the
+  /// loop.
   Status note_call(const Command& command, const Args& args, std::span<const LookupKey> keys);
   Status run_call(const QueuedCommand& queued, const ScriptCall& options, OutputBuffer* out, std::string* error);
   /// Appends the current command's writes to the transaction's batch.
   void append_own();
   void count_call(const Command& command, const std::string& error, std::uint64_t nanos);
-  /// Adds the command's keys that exist before it runs, if events of new or missing keys are on. Not counted as hits or misses.
+  /// If events of new keys or of misses are on: adds the command's keys that exist before it runs to `had`. These look-ups do not
+  /// count as hits or misses.
   Status note_present(Ctx& ctx, PresentKeys* had) const;
   void observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed);
   /// Charges the current memory of the run. kOutOfMemory: the budget has no room for it. kInvalidArgument: the batch is too large
-  /// for a commit.
+  /// to be committed.
   Status account();
-  /// Moves cursor_ past the operations in the transaction's batch, and returns it.
+  /// Advances cursor_ to the end of the transaction's batch, and returns it.
   std::size_t pass_ops();
 
   CommandEnv& env_;
@@ -144,26 +149,26 @@ class TransactionRun final : private ScriptCalls {
   WriteBatch& batch_;
   PendingWrites* writes_ = nullptr;  ///< set while the transaction runs
   WriteBatch own_;                   ///< writes of the current command
-  /// Off the loop: the views of databases other than the first. The whole run sees one moment of each.
+  /// Off the loop: the views of databases other than the first. All commands of the run see the same view of a database.
   std::vector<ReadView> leases_;
   std::function<ReadView(DatabaseId)> other_view_;
-  /// Off the loop: what earlier commands have to announce to the expiry watch. It is dropped if databases are emptied or swapped.
+  /// Off the loop: what earlier commands have to announce to the expiry watch. Cleared if databases are emptied or swapped.
   std::vector<std::shared_ptr<Observers::Progress>> announced_;
-  std::uint64_t keys_left_ = Ctx::kExecKeys;  ///< on a loop: the keys and versions that all walks together may still look at
+  std::uint64_t keys_left_ = Ctx::kExecKeys;  ///< on a loop: the keys and versions that all walks together may still visit
   std::uint64_t replies_ = 0;                 ///< memory of all parts but the last
-  std::uint64_t announced_bytes_ = 0;         ///< memory of the writes that effects keep
-  std::size_t cursor_ = 0;                    ///< the place in the batch at which pass_ops() stopped
+  std::uint64_t announced_bytes_ = 0;         ///< memory of the writes that effects hold
+  std::size_t cursor_ = 0;                    ///< the position in the batch where pass_ops() has stopped
   // --- while a script runs
   Ctx* script_ = nullptr;  ///< the context of the script's own command
   const ReadView* first_view_ = nullptr;
   bool script_killed_ = false;
-  std::set<std::uint64_t> declared_;  ///< hashes of the keys that the script declares
-  DatabaseId declared_in_ = 0;        ///< their database
+  std::set<std::uint64_t> declared_;  ///< hashes of the keys that the script declares (KEYS)
+  DatabaseId declared_in_ = 0;        ///< the database of the declared keys
   std::uint64_t kept_bytes_ = 0;      ///< memory of kept_calls_
-  CommandQueue kept_calls_;           ///< commands of scripts that observers will be notified of
+  CommandQueue kept_calls_;           ///< commands of scripts that are reported to observers after the commit
 };
 
-/// Sends the command to the monitors.
+/// Sends the command to the clients in MONITOR.
 void show_to_monitors(CommandEnv& env, const Origin& client, const Command& command, const Args& args, DatabaseId database);
 
 }  // namespace ebbtide
