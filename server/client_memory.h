@@ -1,6 +1,7 @@
 // Charges the memory of connections, and of users, to the engine's memory budget.
 //
-// Clients can connect before the database is open. Until then the sums are kept here; attach() charges them.
+// Clients can connect before the database is open. Until then this object only adds up their memory; attach() then charges the
+// sums.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 
 namespace ebbtide {
 
-/// The memory of all clients. Thread-safe. Charges come in large steps, so a mutex is fast enough.
+/// The memory of all clients. Thread-safe. Callers charge in large steps, so a mutex is fast enough.
 class ClientMemoryAccount final : public ClientMemory {
  public:
   /// Charges all sums so far, and all later charges, to `account`, which has a budget of `budget` bytes.
@@ -42,7 +43,7 @@ class ClientMemoryAccount final : public ClientMemory {
     budget_ = bytes;
   }
 
-  /// Charges `bytes` for the users and their rules, instead of the bytes charged before. No client is closed because of them.
+  /// Sets the memory of the users and their rules to `bytes`, and charges the difference. A lack of room closes no client.
   void charge_users(std::uint64_t bytes) {
     std::lock_guard lock(mutex_);
     if (account_ != nullptr && bytes > users_) account_->charge(MemoryAccount::Kind::kConnections, bytes - users_);
@@ -118,12 +119,12 @@ class ClientMemoryAccount final : public ClientMemory {
   }
 
  private:
-  static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving this many bytes takes longer than collect_freed_memory()
-  static constexpr std::uint64_t kOverdrawnPart = 32;      ///< overdrawn() lets buffers grow by 1 / kOverdrawnPart of the budget
-  /// Buffers that have less than 1 / kGoodPart of the budget are not the cause of its shortage.
+  static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving these bytes takes longer than collect_freed_memory()
+  static constexpr std::uint64_t kOverdrawnPart = 32;  ///< overdrawn(): buffers have grown by 1 / kOverdrawnPart of the budget
+  /// Buffers with less than 1 / kGoodPart of the budget are not the cause of its shortage, so no client is closed.
   static constexpr std::uint64_t kGoodPart = 8;
 
-  struct OwnedInput {  // members are destroyed in reverse order: the queue first, then its charge
+  struct OwnedInput {  // members are destroyed in reverse order: first the input, then its charge
     std::shared_ptr<MemoryAccount> account;
     MemoryCharge charge;
     std::shared_ptr<const void> input;
@@ -138,7 +139,7 @@ class ClientMemoryAccount final : public ClientMemory {
   MemoryAccount* account_ = nullptr;
   std::uint64_t budget_ = 0;
   std::uint64_t buffers_ = 0, values_ = 0, users_ = 0;
-  std::uint64_t with_room_ = 0;  // buffers_ when the budget last had room
+  std::uint64_t with_room_ = 0;  // value of buffers_ when the budget last had room
 };
 
 }  // namespace ebbtide

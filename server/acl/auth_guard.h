@@ -1,8 +1,8 @@
 // Delays and logs authentication attempts after failures from the same network.
 //
-// The first failures of a network cause no delay, since people mistype. From then on each attempt waits before its password is
-// checked, right or wrong, so that the delay reveals nothing. The wait doubles with each failure up to a limit. A client with the
-// right password from the same network is accepted at most kMaxDelayMs later.
+// The first failures from a network cause no delay, since people mistype. After them, each attempt waits before its password is
+// checked, right or wrong, so that the delay reveals nothing. The delay doubles with each failure, up to kMaxDelayMs. So a client
+// of that network with the right password waits at most that long.
 //
 // Effect: at most limits.unauthenticated_clients connections (128) wait at the same time, so one network tries 128 / 2 s = 64
 // passwords a second, instead of 200,000. Guessing a random password of 8 letters and digits (2.8 * 10^12) takes 1,400 years.
@@ -26,15 +26,15 @@ class AuthGuard {
   static constexpr std::uint32_t kFirstDelayMs = 100;
   static constexpr std::uint32_t kMaxDelayMs = 2'000;  ///< well below limits.authentication_timeout, 10 s
   static constexpr std::int64_t kForgetMs = 60'000;    ///< a network without a failure for this long is forgotten
-  /// The number of networks remembered, 150 bytes each: 600 KB. A peer with more networks can displace the oldest, but then each
-  /// of its networks had only 3 attempts.
+  /// The number of networks remembered, 150 bytes each: 600 KB. A peer with more networks can displace the oldest ones, but each
+  /// of these had only 3 attempts.
   static constexpr std::size_t kNetworks = 4'096;
   static constexpr std::int64_t kLogMs = 10'000;     ///< at most one log line per network in this time
   static constexpr std::uint32_t kLinesASecond = 5;  ///< log lines of all networks together
 
   /// Returns how many ms an attempt from this network waits before its password is checked.
   [[nodiscard]] std::uint32_t delay_ms(Bytes network, std::int64_t now_ms);
-  /// Counts a failed attempt. Returns the log line, or nothing if the rate limit of log lines is reached.
+  /// Counts a failed attempt. Returns the line to log; nullopt if too many lines were logged.
   [[nodiscard]] std::optional<std::string> failed(Bytes network, Bytes address, Bytes user, std::int64_t now_ms);
   /// Returns the number of networks that are remembered now.
   [[nodiscard]] std::size_t networks() const;
@@ -55,7 +55,7 @@ class AuthGuard {
   mutable std::mutex mutex_;
   InOrder in_order_;                                            // guarded by mutex_; by last failure, earliest first
   std::unordered_map<std::string, InOrder::iterator> by_name_;  // guarded by mutex_
-  std::int64_t second_ = 0;                                     // guarded by mutex_; the second in which `lines_` were written
+  std::int64_t second_ = 0;                                     // the second in which lines_ lines were logged
   std::uint32_t lines_ = 0;                                     // guarded by mutex_
 };
 

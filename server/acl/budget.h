@@ -1,7 +1,8 @@
-// The work that a check of rights may do.
+// A limit on the work of a check of rights.
 //
-// A check compares each key with patterns, so a long key and thousands of patterns take seconds. An event loop gives its checks a
-// budget. A check that has used it up is made again on another thread, which has no limit but ends once no client waits for it.
+// A check matches each key with patterns, so a long key and thousands of patterns take seconds. An event loop gives each check a
+// budget. If a check uses up its budget, it starts again on another thread, without a limit, but ends once no client waits for
+// its result.
 #pragma once
 
 #include <algorithm>
@@ -24,19 +25,19 @@ class AclBudget {
   explicit AclBudget(std::uint64_t steps, const std::atomic<bool>* cancelled = nullptr) : left_(steps), cancelled_(cancelled) {}
 
   [[nodiscard]] std::uint64_t left() const { return left_; }
-  /// Takes the steps, and returns false if fewer are left.
+  /// Takes steps from the budget. If fewer are left, takes these and returns false.
   [[nodiscard]] bool take(std::uint64_t steps) {
     const bool enough = steps <= left_;
     left_ -= enough ? steps : left_;
     return enough;
   }
-  /// Returns true if `cancelled` was set. Then no steps are left.
+  /// Returns true if `cancelled` was set, and takes all steps then.
   [[nodiscard]] bool is_cancelled() {
     if (cancelled_ == nullptr || !cancelled_->load(std::memory_order_relaxed)) return false;
     left_ = 0;
     return true;
   }
-  /// Returns the result of glob_match(); nullopt if the steps do not suffice, or if `cancelled` was set.
+  /// Returns the result of glob_match(); nullopt if the budget is used up, or if `cancelled` was set.
   [[nodiscard]] std::optional<bool> match(Bytes pattern, Bytes text) {
     constexpr std::uint64_t kStepsAtOnce = 1 << 20;
     GlobMatch match(pattern, text);

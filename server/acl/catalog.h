@@ -1,6 +1,6 @@
 // The commands that rules of users can name, and their categories.
-// For the rules, a command is only a name, a container, and a set of categories, without handler and spec. A command has the same
-// index here and in the command table, so that checking a command is the test of one bit.
+// Here a command is only a name, a container and a set of categories, without handler and spec. It has the same index as in the
+// command table, so that checking a command is a test of one bit.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ inline constexpr std::array<Bytes, 21> kAclCategories = {
     "string",   "bitmap", "hyperloglog", "geo",       "stream",     "pubsub",      "admin",
     "fast",     "slow",   "blocking",    "dangerous", "connection", "transaction", "scripting"};
 
-/// Returns the index in kAclCategories of a category, named without '@' and in any case; nullopt if there is none.
+/// Returns the index of a category in kAclCategories; nullopt if there is none. `name` is without '@', in any case.
 std::optional<std::size_t> acl_category(Bytes name);
 
 /// The commands that rules can name. Immutable, so thread-safe.
@@ -29,13 +29,13 @@ class AclCatalog {
  public:
   struct Command {
     std::string name;                             ///< lower case: "get", "config|get"
-    std::optional<std::uint32_t> container = {};  ///< of a subcommand: the index of its container
-    std::vector<std::uint32_t> subcommands = {};  ///< of a container: the indexes of its subcommands
+    std::optional<std::uint32_t> container = {};  ///< index of a subcommand's container; nullopt for other commands
+    std::vector<std::uint32_t> subcommands = {};  ///< indexes of a container's subcommands
     std::uint32_t categories = 0;                 ///< bit i stands for kAclCategories[i]
   };
 
   AclCatalog() = default;
-  /// A command's index is its place in `commands`.
+  /// A command's index is its index in `commands`.
   explicit AclCatalog(std::vector<Command> commands);
 
   /// Returns the index of a command or subcommand ("config|get"), named in any case; nullopt if there is none.

@@ -8,15 +8,15 @@
 //     %R~p %W~p %RW~p      a key pattern for commands that read the key, write it, or do either
 //     &news.*              channels; allchannels is &*, resetchannels removes all patterns
 //
-// Rules apply in order, and a later rule wins. A new selector allows nothing. A user has one or several selectors. A command runs
-// if one of them allows all of it: the command, all keys and all channels.
+// Rules apply in order, so a later rule overrides earlier ones. A new selector allows nothing. A user has one or more selectors.
+// A command may run if one selector alone allows the command, all its keys and all its channels.
 //
-// A selector has at most kMostPatterns patterns of each kind and kMostFirstArguments first arguments. Each command of its users
-// is compared with them, on its event loop up to a limit of work (budget.h).
+// A selector has at most kMostPatterns patterns of each kind and kMostFirstArguments first arguments, since each command of the
+// user is compared with them. An event loop does so only up to a limit of work (budget.h).
 //
-// Range commands (DELRANGE and others) have no single keys. Such a command is allowed if a pattern surely matches each key of its
-// range: `*`, or a text without special characters and with `*` after it. If its end is not after its start, the range has no
-// keys, and the pattern must match its start all the same.
+// Range commands (DELRANGE and others) do not name single keys. They are allowed if a pattern certainly matches each key of the
+// range: `*`, or a plain text followed by `*`. If the range's end is not after its start, it has no keys; even then the pattern
+// must match the start.
 #pragma once
 
 #include <cstdint>
@@ -31,26 +31,27 @@
 
 namespace ebbtide {
 
-/// The right that a command lacks. A later value is more specific; it is reported if selectors differ.
+/// The right that a command lacks. Later values are more specific. If selectors lack different rights, the most specific one is
+/// reported.
 enum class AclDenial : std::uint8_t { kNone, kCommand, kKey, kChannel };
 
-/// An access to a key. If no bit is set, any right to the key is enough.
+/// An access to a key. If neither bit is set, any right to the key is enough.
 enum AclAccess : std::uint8_t { kAclRead = 1, kAclWrite = 2 };
 
 /// A command as the rules see it.
 struct AclRequest {
   struct Key {
-    std::size_t argument = 0;  ///< the key's place among the command's arguments
+    std::size_t argument = 0;  ///< index of the key among the command's arguments
     std::uint8_t access = 0;   ///< AclAccess
   };
   struct Range {
     AclRange keys;
     std::uint8_t access = 0;
-    std::size_t argument = 0;  ///< the argument that is reported if the right is denied
+    std::size_t argument = 0;  ///< index of the argument that an error names
   };
   struct Channels {
-    std::size_t first = 0, end = 0;  ///< arguments; none if first == end
-    bool patterns = false;           ///< the names are patterns, which a channel pattern allows only if it is the same text
+    std::size_t first = 0, end = 0;  ///< indexes of arguments; none if first == end
+    bool patterns = false;           ///< the names are patterns; a rule allows a pattern only if it has the same text
   };
 
   std::uint32_t command = 0;    ///< index in the catalog
@@ -63,7 +64,7 @@ struct AclRequest {
 
 struct AclVerdict {
   AclDenial denial = AclDenial::kNone;
-  std::size_t argument = 0;  ///< place of the denied key or channel among the arguments; 0: the command itself is denied
+  std::size_t argument = 0;  ///< index of the argument with the denied key or channel; 0: the command itself is denied
   [[nodiscard]] bool allowed() const { return denial == AclDenial::kNone; }
 };
 
@@ -72,23 +73,23 @@ class AclSelector {
  public:
   static constexpr std::size_t kMostPatterns = 16'384, kMostFirstArguments = 4096;
 
-  /// Applies a rule. Returns "" on success; otherwise the text for the error, Redis's if Redis has one, and changes nothing.
+  /// Applies a rule. Returns "" on success. Otherwise returns the error's text, Redis's if Redis has one, and changes nothing.
   Bytes apply(const AclCatalog& commands, Bytes rule);
   /// The kinds of rules, for error messages.
   static constexpr Bytes kAllowed =
       "+COMMAND, -COMMAND, +@CATEGORY, -@CATEGORY, ~PATTERN, %R~PATTERN, %W~PATTERN, &PATTERN, "
       "allkeys, resetkeys, allchannels, resetchannels, allcommands, nocommands";
 
-  /// Returns whether the selector allows the command, and the denied right if not; nullopt if the budget does not suffice.
+  /// Returns if the selector allows the command, and if not, which right is lacking. nullopt: the budget is used up.
   [[nodiscard]] std::optional<AclVerdict> check(const AclRequest& request, AclBudget& budget) const;
-  /// Returns true if the selector allows a subscription; nullopt if the budget does not suffice. `is_pattern` is as in
-  /// AclRequest::Channels.
+  /// Returns true if the selector allows a subscription; nullopt if the budget is used up. `is_pattern`: `channel` is a pattern,
+  /// as in AclRequest::Channels.
   [[nodiscard]] std::optional<bool> allows_channel(Bytes channel, bool is_pattern, AclBudget& budget) const;
   [[nodiscard]] bool all_channels() const { return all_channels_; }
   /// Returns true if the selector allows everything, so that no check can fail.
   [[nodiscard]] bool unrestricted() const { return all_commands_ && all_keys_ && all_channels_; }
   [[nodiscard]] bool all_keys() const { return all_keys_; }
-  /// Returns the memory of the rules, estimated.
+  /// Returns the estimated memory of the rules, in bytes.
   [[nodiscard]] std::uint64_t memory_bytes() const;
 
   // --- texts, as in ACL GETUSER
@@ -116,7 +117,7 @@ class AclSelector {
   }
   [[nodiscard]] std::optional<bool> allows_command(const AclRequest& request, AclBudget& budget) const;
 
-  bool all_commands_ = false;              ///< no command was denied since +@all
+  bool all_commands_ = false;              ///< +@all applies, and no command was denied after it
   bool began_with_all_ = false;            ///< the latest of +@all and -@all was +@all
   std::vector<std::uint64_t> exceptions_;  ///< bit i: command i differs from began_with_all_; missing words are 0
   std::vector<std::string> rules_;         ///< rules since the last +@all or -@all: "+get", "-@write"

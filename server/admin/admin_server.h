@@ -16,11 +16,11 @@ namespace ebbtide {
 /// The data sources of the HTTP port. They are called on the port's threads.
 struct AdminHandlers {
   std::function<std::string()> metrics;  ///< Prometheus's text format
-  /// Returns "" if the server accepts reads and writes, else the reason why not.
+  /// Returns "" if the server accepts reads and writes, else the reason why it does not.
   std::function<std::string()> not_ready;
   /// Returns the console's data of a database, as JSON; nullopt if there is no such database. Null: no console.
   std::function<std::optional<std::string>(DatabaseId)> console = nullptr;
-  /// Logs a request that broke the protocol, at a limited rate; may be null.
+  /// Logs a request that broke the HTTP protocol, at a limited rate; may be null.
   std::function<void(const std::string&)> bad_request = nullptr;
 };
 
@@ -30,8 +30,8 @@ class AdminServer {
  public:
   explicit AdminServer(AdminHandlers handlers, HttpLimits limits = {});
 
-  /// Sets TLS, and the credentials that clients need; /healthz and /ready require none. TLS must be on in all calls, or in none.
-  /// Thread-safe after start().
+  /// Sets TLS, and the credentials that clients need for all paths except /healthz and /ready. TLS must be on in all calls, or in
+  /// none. Thread-safe after start().
   void set_access(HttpAccess access);
   /// Listens and serves. Port 0 takes a free port. Returns "" or the error.
   std::string start(const std::string& address, std::uint16_t port);

@@ -1,9 +1,8 @@
 // The console: one page at / of the HTTP port, and the data that it shows.
 //
-// The page (console/page.html with its style and script, put together by the build) loads nothing else, and requests
-// /console.json once a second. It is read-only. The JSON has no key and no value: files have a number and a position in the key
-// space. Texts that may come from users (a reason from the engine, a ticket's name) are escaped for JSON here, and the page
-// inserts them as text.
+// The page (console/page.html with its style and script, joined by the build) loads nothing else, and requests /console.json once
+// a second. It is read-only. The JSON contains no keys or values: files have a number and a position in the key space. Texts that
+// may come from users, such as an engine's reason or a ticket's name, are escaped for JSON here. The page inserts them as text.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ struct ConsoleTicket {
 /// The console's data at one moment. Counters count since the start; the page computes rates.
 struct ConsoleSnapshot {
   std::string version;
-  std::string not_ready;  ///< empty, or the reason why reads or writes are refused
+  std::string not_ready;  ///< "", or why the server refuses reads or writes
   std::uint64_t uptime_ms = 0;
   std::uint64_t clients = 0, commands = 0, errors = 0, net_in_bytes = 0, net_out_bytes = 0;
   std::uint64_t resident_bytes = 0;
@@ -41,13 +40,13 @@ struct ConsoleSnapshot {
   std::vector<IndexTree> index_trees;
   std::optional<TreeMap> map;  ///< map of the requested database or index
   std::uint64_t open_tickets = 0;
-  std::vector<ConsoleTicket> tickets;  ///< the first tickets; the others are only counted
+  std::vector<ConsoleTicket> tickets;  ///< the first open tickets; the others are only in open_tickets
   std::uint32_t databases = 0;
-  std::optional<WorkloadSummary> workload;  ///< of the database that was asked for, from its history
-  std::string tuning;                       ///< the newest decision of tuning.auto for the requested database; empty: it is off
+  std::optional<WorkloadSummary> workload;  ///< workload of the requested database, from its history
+  std::string tuning;  ///< the newest decision of tuning.auto for the requested database; "": tuning.auto is off
 };
 
-/// The most cells of a tree that are sent, approximately: as many as a wide screen can show.
+/// About the most cells of a tree map that are sent: as many as a wide screen can show.
 inline constexpr std::size_t kConsoleCells = 1200;
 
 /// Returns the body of the reply to /console.json.
@@ -57,8 +56,9 @@ std::string console_json(const ConsoleSnapshot& snapshot);
 std::string_view console_page();
 std::string_view console_policy();
 
-/// Returns true if a request with this Host header may read the console of a port bound to `bind`. A foreign page whose name
-/// resolves to 127.0.0.1 must not read the console (DNS rebinding): on loopback, the Host must be a name of loopback, too.
+/// Returns true if a request with this Host header may read the console of a port that is bound to `bind`. If the port is on
+/// loopback, the Host must be a name of loopback. Otherwise a foreign page whose name resolves to 127.0.0.1 could read the console
+/// (DNS rebinding).
 bool console_host_allowed(std::string_view host, std::string_view bind);
 
 }  // namespace ebbtide

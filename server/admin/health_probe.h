@@ -15,10 +15,10 @@ struct HealthTarget {
   std::uint16_t port = 0;
 };
 
-/// Asks the server whether its database is open and accepts writes. Returns "" if so, otherwise one line with the reason. A
-/// server without a metrics port is ready if it replies to PING with PONG or requires a password. If its address means all
-/// addresses of the machine, the probe connects to loopback. It does not verify the server's certificate, which need not name
-/// this address; it sends no secret. Takes at most about `timeout_ms`. Thread-safe.
+/// Returns "" if the server's database is open and accepts writes, otherwise one line with the reason. A server without a metrics
+/// port counts as ready if it replies to PING with PONG, or requires a password. If the configured address means all addresses,
+/// the probe connects to loopback. It does not verify the server's certificate, which may be for another name, but it sends no
+/// secret. Takes about `timeout_ms` at most. Thread-safe.
 std::string probe_health(const HealthTarget& target, std::int64_t timeout_ms);
 
 }  // namespace ebbtide

@@ -1,13 +1,13 @@
-// The clients that wait for a key: BLPOP, BZPOPMIN and the other commands that block until a list or sorted set has an element.
+// The clients that wait for an element of a key, by BLPOP, BZPOPMIN and the other commands that block on lists and sorted sets.
 //
-// A key has a queue of waiting clients. A write of the key wakes the first one: its command runs again. The woken client has the
-// baton of that key. It passes the baton on, which wakes the next client, if its command ends without having looked at the key:
-// its time is over, the command failed, the client disconnected, or another of its keys had an element. If its command pops an
-// element and leaves some, its own commit wakes the next client, like any other write.
+// Each key has a queue of waiting clients. A write of the key wakes the first client: its command runs again. That client then
+// has the key's baton. It passes the baton on, which wakes the next client, if its command ends without looking at this key: its
+// timeout has passed, the command failed, the client disconnected, or another of its keys had an element. If its command pops an
+// element and others remain, its own commit wakes the next client, like any other write.
 //
-// No wake-up is lost. A waiting client enters the queues first, and looks at the keys afterwards. Its look needs the locks of the
-// keys (dispatch/key_locks.h), under which a writer looks for queues and commits. So if the look comes first, the writer sees the
-// queue; otherwise the look sees what was written.
+// No wake-up is lost. A waiting client enters the queues before it looks at the keys. It looks under the locks of the keys
+// (dispatch/key_locks.h), and a writer checks the queues and commits under these locks, too. So if the look is first, the writer
+// finds the client in the queue; otherwise the look finds the written element.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ class KeyWaiters {
   class Wait;
 
  private:
-  /// A waiting client in the queue of one of its keys.
+  /// A waiting client's entry in the queue of one of its keys.
   struct Sleeper {
     Wait* wait;
     std::size_t place;
@@ -54,7 +54,7 @@ class KeyWaiters {
   struct Written {
     DatabaseId database;
     std::string key;
-    bool has_elements;  ///< false: the batch deletes the key, or sets it to a string
+    bool has_elements;  ///< false: the batch deletes the key, or replaces it by another type
   };
 
   /// A command that waits until one of its keys has an element. It is in its keys' queues as long as this object lives. Used on
@@ -67,13 +67,13 @@ class KeyWaiters {
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
-    /// Called before a waiting command looks at its keys again.
+    /// Called when a waiting command begins to look at its keys again.
     void begin_look();
-    /// Called when the command has found no element in its keys. Returns true if the client was woken during the look, so that it
-    /// must look again.
+    /// Called when the command has found no element in its keys. Returns true if the client was woken during this look, so that
+    /// it must look again.
     [[nodiscard]] bool found_nothing();
-    /// Called when the command itself has committed a batch. It need not pass on the batons of these keys: if they still have
-    /// elements, its commit wakes the next client.
+    /// Called when the command itself has committed a batch. It then need not pass on the batons of these keys: if they still
+    /// have elements, its commit wakes the next client.
     void has_written(const std::vector<Written>& keys);
 
    private:
@@ -88,7 +88,7 @@ class KeyWaiters {
       Baton baton;
       std::optional<Asleep::iterator> sleeper;  ///< set while the place is asleep: removing it then needs no search
     };
-    /// The places that are entered or left under one lock. Thousands would keep every other loop's commits waiting.
+    /// The places that are entered or left under one lock. Thousands of them would delay the commits of all other loops.
     static constexpr std::size_t kPlacesAtOnce = 256;
     static void let_others_in(std::unique_lock<std::mutex>& lock);
 
@@ -100,13 +100,13 @@ class KeyWaiters {
     std::vector<std::size_t> batons_;  // guarded by waiters_.mutex_: indexes of the places with a baton
   };
 
-  /// Returns true if a client waits. If none does, a commit pays for this check only.
+  /// Returns true if any client waits. If none does, this check is the only cost of a commit.
   [[nodiscard]] bool any() const { return waits_.load(std::memory_order_relaxed) != 0; }
-  /// Returns the keys of the batch that clients wait for, in the batch's order. Called before the commit, under the locks of the
-  /// batch's keys. Puts of collections count. Other writes of a key count only if `own` is true: the command of the batch waits
-  /// itself.
+  /// Returns the keys of the batch for which clients wait, in the batch's order. Called before the commit, under the locks of the
+  /// batch's keys. Only puts of collections count, unless `own` is true: then the batch is that of a waiting command, and all
+  /// writes of a key count.
   [[nodiscard]] std::vector<Written> waited_for(const WriteBatch& batch, bool own) const;
-  /// Called after the commit, once the batch's notifications are sent. Wakes a client for each key that has elements.
+  /// Called after the commit, once the batch's notifications are sent. Wakes the first client of each key that has elements.
   void wake(const std::vector<Written>& keys);
 
   /// Returns the number of commands that wait.
@@ -119,7 +119,7 @@ class KeyWaiters {
   };
   struct Queue {
     const Name* name = nullptr;
-    std::size_t waits = 0;  ///< places in this queue, asleep or not
+    std::size_t waits = 0;  ///< number of places in this queue, asleep or not
     Asleep asleep;          ///< the places that a write may wake, by ticket
   };
 

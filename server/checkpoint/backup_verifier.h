@@ -1,8 +1,8 @@
-// Verifies each new backup in the background, and removes older ones only after that.
+// Verifies each new backup in the background, and removes older backups only after that.
 //
-// A new backup consists of links to the database's files, or of copies, so it has the same damage as they. Older backups are kept
-// until every byte of the new one was read. While any damage is known, no backup is removed: an older backup may be the last good
-// one.
+// A new backup consists of links to the database's files, or of copies, so damage in these files is in the backup, too. So older
+// backups are kept until every byte of the new one was read and is sound. While any damage is known, no backup is removed: an
+// older one may be the last that is sound.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@
 
 namespace ebbtide {
 
-/// The rate of verification, in bytes per second. It is low, since verification must not disturb the service and is not urgent.
+/// The rate of verification, in bytes per second: low, since it must not disturb the service, and is not urgent.
 inline constexpr std::uint64_t kBackupVerifyRate = std::uint64_t{64} << 20;
 
 /// Verifies backups on a thread of its own. Thread-safe.
@@ -28,9 +28,9 @@ class BackupVerifier {
   struct Env {
     /// Reads a whole backup, like verify_checkpoint() (engine/verify_checkpoint.h).
     std::function<Result<VerifyReport>(const std::string& path, const std::function<bool(std::uint64_t bytes)>& go_on)> verify;
-    /// Returns the known damage of the database, for people; "" if there is none.
+    /// Returns the known damage of the database, as a text for people; "" if there is none.
     std::function<std::string()> damage;
-    /// Removes backups older than the backup at `path`, except as many as must be kept.
+    /// Removes backups that are older than the one at `path`, except as many as must be kept.
     std::function<Status(const std::string& path)> prune;
     std::function<void(bool error, const std::string& text)> log;
     std::function<std::uint64_t()> unix_seconds;
@@ -43,7 +43,7 @@ class BackupVerifier {
   BackupVerifier(const BackupVerifier&) = delete;
   BackupVerifier& operator=(const BackupVerifier&) = delete;
 
-  /// Queues a completed backup for verification. If several wait, only the newest is verified.
+  /// Queues a completed backup for verification. If another backup is queued, the newer one replaces it.
   void check(const std::string& path);
   [[nodiscard]] BackupCheckState state() const;
   /// Waits until no verification is queued or running. For tests.
@@ -57,7 +57,7 @@ class BackupVerifier {
   const Env env_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string waiting_;  // a path; "" = none. mutex_ guards this and all members below
+  std::string waiting_;  // path of the queued backup; "" = none. mutex_ guards this and all members below
   bool busy_ = false, stop_ = false;
   BackupCheckState state_;
   std::thread thread_;  // started by the first check()

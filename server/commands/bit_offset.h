@@ -7,8 +7,8 @@
 
 namespace ebbtide {
 
-/// Parses the offset of a bit, in a string of at most kMaxStringBytes. If `field_bits` is set, "#3" is the offset of field 3,
-/// counted from 0. As in Redis, that product wraps around.
+/// Parses the offset of a bit in a string of at most kMaxStringBytes. With `field_bits`, "#3" is the offset of field 3, counted
+/// from 0: 3 times `field_bits`. As in Redis, the product wraps around.
 inline Result<std::uint64_t> bit_offset_argument(Bytes text, unsigned field_bits = 0) {
   const bool in_fields = field_bits > 0 && !text.empty() && text.front() == '#';
   const auto number = parse_integer(in_fields ? text.substr(1) : text);

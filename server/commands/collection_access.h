@@ -15,11 +15,11 @@
 
 namespace ebbtide {
 
-/// Reads the collection at `key`; nullopt if there is none. WRONGTYPE for another type. Other errors as of Strings::get and
-/// Ctx::work. For commands that only read. `wanted`: the elements that the command needs of a large collection.
+/// For commands that only read: reads the collection at `key`; nullopt if the key is absent. WRONGTYPE for another type. Other
+/// errors are those of Strings::get and Ctx::work. `wanted`: the elements that the command needs of a large collection.
 Status find_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found,
                        const Wanted& wanted = {});
-/// Like find_collection(), for commands that write. Reserves memory for the elements among the arguments.
+/// Like find_collection(), for commands that write. Also reserves memory for the elements among the command's arguments.
 Status find_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found,
                                   const Wanted& wanted = {});
 /// Like find_collection() and find_collection_for_update(), but reads no element of a large collection.
@@ -27,10 +27,9 @@ Status locate_collection(Ctx& ctx, const LookupKey& key, CollectionType type, st
 Status locate_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found);
 /// Locates the entries of several keys, of any type, so that the missing pages of all keys are read together.
 Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std::optional<Found>>* found);
-/// The entries of several keys. A key that is named several times has one entry here, so a command needs the memory of its value
-/// only once.
+/// The entries of several keys. If a key is named several times, it has one entry here, so that its value is in memory only once.
 struct SourceEntries {
-  std::vector<std::optional<Found>> found;  ///< the entry of each different key, in the order of their first places
+  std::vector<std::optional<Found>> found;  ///< the entry of each different key, in the order in which the keys are first named
   std::vector<std::uint32_t> entry_of;      ///< for each key: the index of its entry
 };
 /// Locates the entries of several keys, of any type, and reserves memory for them. Each key counts as a hit or a miss.
@@ -44,57 +43,57 @@ Status read_whole(Ctx& ctx, Found* found);
 /// small encoding.
 Result<Bytes> encoding_of(Ctx& ctx, Found* found);
 
-/// Reads the entry that a command pops from, if there is one. WRONGTYPE for another type; but a command that was blocked ignores
-/// such an entry, and `*found` is reset.
+/// Reads the entry from which a command pops, if it exists. WRONGTYPE for another type; if the command has waited for an element,
+/// resets `*found` instead, as if the key were absent.
 Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
 /// Like read_source(), but reads no element of a large collection.
 Status locate_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
-/// Finds the first of the command's keys that has a collection of that type, and reads it. `*first` is its place among the keys;
-/// `found->size()` if there is none.
+/// Finds the first of the command's keys with a collection of that type, and reads the collection. Sets `*first` to the key's
+/// index, or to `found->size()` if there is none.
 Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first);
 /// Like find_first(), but reads no element of a large collection.
 Status locate_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first);
-/// Parses the timeout of BLPOP and similar commands, the argument at `place`, in seconds. Returns ms, rounded up; 0: no time
-/// limit. Returns nullopt for a command that does not block.
+/// Parses the timeout of BLPOP and similar commands: argument `place`, in seconds. Returns ms, rounded up; 0: no time limit.
+/// Returns nullopt for a command that does not block.
 Result<std::optional<std::uint64_t>> wait_argument(const Ctx& ctx, std::size_t place);
 /// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: the result of
 /// wait_argument().
 void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms);
 
-/// Replaces `old`, or creates the collection. An empty one is deleted.
+/// Replaces the collection `old`, or creates one. If the new collection is empty, deletes the key.
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash, Change change);
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const SortedSet& members, Change change);
 /// Like the functions above, for a set or list.
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
                    const std::vector<Bytes>& items, Change change);
 
-/// Sets the key to the result of a command such as SUNIONSTORE, overwrites a value of any type, and replies with the number of
-/// elements. An empty result deletes the key.
+/// For SUNIONSTORE and similar commands: sets the key to their result, in place of a value of any type, and replies with the
+/// number of elements. An empty result deletes the key.
 Status store_result(Ctx& ctx, const LookupKey& key, const SortedSet& members);
 /// Like store_result() above, for a set or list.
 Status store_result(Ctx& ctx, const LookupKey& key, CollectionType type, const std::vector<Bytes>& items);
 
-/// Parses a number from 1 on, such as the number of keys; `error` is the reply to anything else.
+/// Parses a number of at least 1, such as the number of keys. `error` is the reply to any other text.
 Result<std::uint64_t> positive_argument(Bytes text, const char* error);
 
-/// Parses the number of elements that LPOP, SPOP, ZPOPMIN and similar commands take: 0 or more. As in Redis, the error for any
-/// other text says that it must be positive.
+/// Parses the count of LPOP, SPOP, ZPOPMIN and similar commands: 0 or more. As in Redis, the error text for other values says
+/// that the count must be positive.
 Result<std::uint64_t> pop_count_argument(Bytes text);
-/// Parses the number of keys of LMPOP, ZMPOP and their blocking forms. Returns a cursor at the argument after the keys, which
-/// exists.
+/// Parses the number of keys of LMPOP, ZMPOP and their blocking forms. Returns a cursor at the argument after the keys. If that
+/// argument is missing, fails.
 Result<ArgCursor> after_popped_keys(const Ctx& ctx);
-/// Parses the only option of these commands, COUNT, at the cursor; 1 without it.
+/// Parses the option COUNT at the cursor, the only option of these commands. Returns 1 without it.
 Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
 
-/// Returns the number of elements of a located collection. A small one must have been read. In a hash with expired fields, visits
-/// the fields with an expiry (live_count).
+/// Returns the number of elements of a located collection. A small collection must have been read. For a hash with expired fields
+/// this visits all fields with an expiry (live_count).
 Result<std::uint64_t> element_count(Ctx& ctx, const Found& found, CollectionType type);
 /// Runs HLEN, SCARD, ZCARD or LLEN.
 Status reply_count(Ctx& ctx, CollectionType type);
 
 /// HSCAN, SSCAN, ZSCAN: replies with a whole small collection and cursor 0, or with a part of a large one. `reply_one(match,
-/// element)` writes the `items` of an element and returns true. If the pattern `match` is given and does not match, it returns
-/// false.
+/// element)` writes the `items` replies of one element and returns true. If `match` is set and does not match the element, it
+/// writes nothing and returns false.
 template <typename Element, typename ReplyOne>
 Status scan_elements(Ctx& ctx, CollectionType type, std::size_t items, ReplyOne reply_one);
 
@@ -103,21 +102,22 @@ std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64
 
 /// The options of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
 struct RandomCount {
-  bool given = false;       ///< a count was given, so the reply is an array; otherwise it is one element
+  bool given = false;       ///< the command has a count, so the reply is an array; otherwise it is one element or null
   std::uint64_t count = 1;  ///< number of elements to return
-  bool repeats = false;     ///< an element may come several times
+  bool repeats = false;     ///< an element may be returned several times
   bool with_values = false;
 };
-/// Parses these options. `with_values` is the word of the last option. If it is empty, a fourth argument is a syntax error.
+/// Parses these options. `with_values`: the word of the option that asks for values or scores; "": any fourth argument is a
+/// syntax error.
 Result<RandomCount> parse_random_count(const Ctx& ctx, Bytes with_values);
 /// The elements that HRANDFIELD, SRANDMEMBER or ZRANDMEMBER has read, and those chosen among them.
 struct RandomChoice {
   std::size_t size = 0;             ///< number of elements that were read
-  std::vector<std::size_t> places;  ///< the chosen ones among them, ascending; unused if RandomCount::repeats
+  std::vector<std::size_t> places;  ///< indexes of the chosen elements, ascending; unused if RandomCount::repeats
 };
 /// Chooses elements of a located collection and reads it: the whole of a small one, the chosen elements of a large one.
 Result<RandomChoice> choose_random(Ctx& ctx, const RandomCount& wanted, CollectionType type, Found* found);
-/// Replies with the chosen elements. `reply_one(place)` writes the element at that place among the elements that were read.
+/// Replies with the chosen elements. `reply_one(place)` writes the element with that index among the elements that were read.
 template <typename ReplyOne>
 Status reply_random(Ctx& ctx, const RandomCount& wanted, const RandomChoice& choice, ReplyOne reply_one);
 
@@ -126,14 +126,15 @@ Status reply_random(Ctx& ctx, const RandomCount& wanted, const RandomChoice& cho
 /// Work (Ctx::work) for one random element, without its bytes.
 inline constexpr std::uint64_t kRandomElementWork = 32;
 
-/// Counts work as Ctx::work() does, and fails like it: decoding `bytes` of a collection, and work on `members` of several. Inside
-/// EXEC on a loop this counts as the bytes that could be copied in the same time, since nothing else runs there meanwhile.
+/// Counts work like Ctx::work(), and fails like it: the decoding of `bytes` of a collection, and operations on `members`. Inside
+/// EXEC on a loop, the work is weighted by its running time, since the whole EXEC delays other clients.
 inline Status collection_work(Ctx& ctx, std::uint64_t bytes, std::uint64_t members = 0) {
   const bool keeps_loop = ctx.in_exec() && ctx.exec->keys_left != nullptr;
   return ctx.work(keeps_loop ? 4 * bytes + 256 * members : bytes + members);
 }
 
-/// Writes the head of an array of elements, with their values if `pairs` is set: nested arrays in RESP3, a flat one in RESP2.
+/// Writes the head of an array of elements. If `pairs` is set, each element has a value: pairs are nested arrays in RESP3, flat
+/// in RESP2.
 inline void reply_pairs_head(Reply& reply, std::size_t count, bool pairs) {
   reply.array(pairs && reply.protocol() == 2 ? count * 2 : count);
 }
@@ -141,8 +142,8 @@ inline void reply_pair_head(Reply& reply, bool pairs) {
   if (pairs && reply.protocol() == 3) reply.array(2);
 }
 
-/// Parses the cursor of HSCAN, SSCAN or ZSCAN and finds the collection, then parses the options: in this order, as Redis does. If
-/// there is no collection, writes the reply. Reads a part of a large collection, and sets `*next_cursor`.
+/// Parses the cursor of HSCAN, SSCAN or ZSCAN, finds the collection, and parses the options, in this order, as Redis does. If the
+/// collection is absent, writes the reply. Of a large collection, reads a part and sets `*next_cursor`.
 Status begin_element_scan(Ctx& ctx, CollectionType type, std::optional<Found>* found, std::optional<Bytes>* match,
                           std::uint64_t* next_cursor);
 

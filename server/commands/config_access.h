@@ -1,4 +1,4 @@
-// The configuration of the running server, as the tuner reads and changes it.
+// The tuner's access to the configuration of the running server.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// Returns access by the names and with the errors of CONFIG GET and CONFIG SET. `server` must outlive the result.
+/// Returns functions that read and change settings like CONFIG GET and CONFIG SET. `server` must outlive them.
 inline ConfigAccess config_access(ServerControl& server) {
   return {[&server](const std::string& key) {
             const Bytes pattern = key;

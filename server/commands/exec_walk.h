@@ -1,8 +1,8 @@
-// The limits of walks and range deletes inside EXEC, where writers wait for the transaction.
+// The limits of walks and range deletes inside EXEC, since other writers wait for the transaction.
 //
-// A walk off the event loop may look at Ctx::kExecKeys keys and skipped versions. On a loop, other clients wait as well: there
-// the limit is for all walks of the transaction together. Once it is spent, each walk may still look at kLeastExecKeys. Beyond
-// its limit a command ends early (SCAN), estimates (DBSIZE), or fails alone (KEYS).
+// A walk may visit Ctx::kExecKeys keys and skipped versions. Off the event loop, each walk of the transaction has this limit. On
+// a loop all its walks share one limit, since other clients wait, too; after that, each walk may still visit kLeastExecKeys.
+// Beyond its limit a command ends early (SCAN), estimates (DBSIZE), or fails alone (KEYS).
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@ namespace ebbtide {
 
 constexpr std::uint64_t kLeastExecKeys = 200;
 
-/// Returns how many keys and skipped versions a walk that begins now may look at. Outside EXEC there is no limit.
+/// Returns how many keys and skipped versions a walk that begins now may visit. Outside EXEC there is no limit.
 inline std::uint64_t walk_limit(const Ctx& ctx) {
   if (!ctx.in_exec()) return ~std::uint64_t{0};
   return ctx.exec->keys_left == nullptr ? Ctx::kExecKeys : std::max(*ctx.exec->keys_left, kLeastExecKeys);
 }
 
-/// Counts the keys and versions that one walk looks at, and subtracts them from the transaction's limit at the end.
+/// Counts the keys and versions that one walk visits. The destructor subtracts them from the transaction's limit.
 class ExecWalk {
  public:
   /// `ctx` and `walk` must outlive this object.
@@ -47,12 +47,12 @@ class ExecWalk {
   std::uint64_t looked_at_ = 0;
 };
 
-/// Bytes to pass to Ctx::work() for one estimate of a database's number of keys. The estimate counts the entries in memory, which
-/// takes about 2 ms, as long as processing these bytes.
+/// An estimate of the number of keys counts the entries in memory, which takes about 2 ms: as long as Ctx::work() on this many
+/// bytes.
 constexpr std::uint64_t kEstimateBytes = 2 << 20;
 
-/// Counts a range delete inside EXEC, whose bounds have `bound_bytes` bytes, as Ctx::work() does, and fails like it. No key is
-/// read. But the commit adds the delete to the memtable's tombstones on the loop, and each copy of long bounds takes new memory.
+/// Counts the work of a range delete inside EXEC, whose bounds have `bound_bytes` bytes, and fails like Ctx::work(). The delete
+/// reads no key, but its commit runs on the loop: it adds the delete to the memtable's tombstones, and copies the bounds.
 inline Status range_delete_work(Ctx& ctx, std::size_t bound_bytes) {
   return ctx.in_exec() ? ctx.work(Ctx::kRangeDeleteWork + Ctx::kBoundByteWork * bound_bytes) : Status::ok();
 }

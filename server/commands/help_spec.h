@@ -1,4 +1,4 @@
-// HELP of a container command as a subcommand in its table.
+// The spec of the subcommand HELP, for each container command.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// HELP as a subcommand of `container`, which Redis has since version `since`.
+/// Returns the spec of HELP for `container`. `since`: the Redis version that has this subcommand.
 constexpr CommandSpec help_of(std::string_view container, std::string_view since, Group group = Group::kGeneric,
                               std::string_view extra_acl = {}) {
   return {.name = "help",

@@ -1,5 +1,5 @@
-// Reads ranges of a large sorted set's members (store/collection/large.h), by place, score or name. What a command reads grows
-// with the members that it returns and with those that it skips, not with the sorted set.
+// Reads ranges of members of a large sorted set (store/collection/large.h), by index, score or name. The cost grows with the
+// members that are returned or skipped, not with the sorted set.
 //
 // The functions with `found` take a located header. Their errors are those of load_elements() (commands/large_access.h).
 #pragma once
@@ -15,19 +15,20 @@
 
 namespace ebbtide {
 
-/// The part of a range of members that a command wants.
+/// The part of a range of members that a command wants, such as LIMIT.
 struct MemberLimit {
   bool from_end = false;  ///< skip and limit count from the range's end
   std::uint64_t skip = 0, limit = ~std::uint64_t{0};
 };
 
-/// Load members into `found`, in the form of a small sorted set: those at the places, which the sorted set must have, ...
+/// The load_members() functions load members into `found`, in the form of a small sorted set. Here: the members with these
+/// indexes, which the sorted set must have.
 Status load_members(Ctx& ctx, const Places& places, Found* found);
-/// ... those in a range of scores, ...
+/// The members in a range of scores.
 Status load_members(Ctx& ctx, const ScoreRange& range, const MemberLimit& limit, Found* found);
-/// ... those in any of several ranges of scores, which are ascending and do not overlap, ...
+/// The members in any of several ranges of scores. The ranges must ascend and not overlap.
 Status load_members(Ctx& ctx, std::span<const ScoreRange> ranges, Found* found);
-/// ... or those in a range of names. If the scores differ, loads all members and sets `*all`.
+/// The members in a range of names. If the sorted set has different scores, loads all members and sets `*all`.
 Status load_members(Ctx& ctx, const LexRange& range, const MemberLimit& limit, Found* found, bool* all);
 
 /// Visits the members at the places in ascending order, without loading them: for long replies. Errors, also in the middle, are
@@ -39,10 +40,10 @@ Status visit_members(Ctx& ctx, const ScoreRange& range, const MemberLimit& limit
 
 /// Return the number of members in a range.
 Result<std::uint64_t> count_members(Ctx& ctx, const ScoreRange& range, const Found& found);
-/// If the scores differ, returns nullopt.
+/// Returns nullopt if the sorted set has different scores.
 Result<std::optional<std::uint64_t>> count_members(Ctx& ctx, const LexRange& range, const Found& found);
 
-/// Returns score and place of a member; nullopt: no such member. Visits the members between it and the nearer end.
+/// Returns the score and rank of a member; nullopt: no such member. Visits the members between it and the nearer end.
 Result<std::optional<RankedScore>> rank_member(Ctx& ctx, Bytes member, Found* found);
 
 }  // namespace ebbtide

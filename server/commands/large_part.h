@@ -1,5 +1,5 @@
-// Loads some elements of a large collection into the form of a small one. Commands call the functions of large_access.h and
-// large_members.h, which use this file.
+// Loads some elements of a large collection into the form of a small one. Only large_access.h and large_members.h use this file;
+// commands call those.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct ElementRange {
   bool in_parts = false;  ///< the walk ends early once it has skipped kMostWalked dead elements (ElementWalk::rest)
 };
 
-/// The maximum number of elements that a walk visits on an event loop, about a millisecond of work. A longer walk leaves its loop.
+/// The most elements that a walk visits on an event loop: about a millisecond of work. A longer walk leaves its loop.
 inline constexpr std::uint64_t kMostWalked = 4096;
 
 /// Called with the name, value and expiry of an element.
@@ -37,9 +37,9 @@ using ElementVisit = std::function<Status(Bytes name, Bytes value, Millis expiry
 /// Makes dispatch run the command again, off its loop.
 Status leave_loop(Ctx& ctx);
 
-/// Visits the elements of a range one by one, from its start or, with ElementRange::from_end, from its end. Uses `skip` and
-/// `limit` only to estimate how many pages it needs. Counts its work. On a loop it never waits for the disk: begin() and next()
-/// return kNotResident if pages are missing, or if the walk is too long.
+/// Visits the elements of a range one by one, from its start or, with ElementRange::from_end, from its end. `skip` and `limit`
+/// serve only to estimate how many pages the walk needs. The walk counts its work (Ctx::work). On a loop it never waits for the
+/// disk: begin() and next() return kNotResident if pages are missing, or if the walk is too long.
 class ElementWalk {
  public:
   ElementWalk(Ctx& ctx, ElementKeys& keys, const ElementRange& range);
@@ -55,7 +55,7 @@ class ElementWalk {
   /// Returns the expiry of the element; 0: none.
   [[nodiscard]] Millis expiry() const { return walk_->expiry(); }
   [[nodiscard]] Bytes key() const { return walk_->key(); }
-  /// Returns about how many dead elements the walk has skipped.
+  /// Returns about how many tombstones of removed elements the walk has skipped.
   [[nodiscard]] std::uint64_t passed() const { return passed_; }
 
  private:
@@ -73,11 +73,11 @@ class ElementWalk {
 /// A part of one large collection, in the form of a small one. Not thread-safe; for one run of a command.
 class LargePart {
  public:
-  /// `found`: the located header. It must outlive the part and stay unchanged until give().
+  /// `found`: the located header. It must outlive this object, and stay unchanged until give().
   LargePart(Ctx& ctx, const Found& found, const LargeHeader& header);
 
-  /// Looks an element up by its name, and adds it if it is there. If its page is not in memory, is_resident() is false from then
-  /// on.
+  /// Looks an element up by its name, and adds it to this part if it exists. If the element's page is not in memory,
+  /// is_resident() returns false from then on.
   Status look_up(Bytes name) { return look_up(named_class(header_.type), name, true); }
   Status look_up_position(std::uint64_t place);
   [[nodiscard]] bool is_resident() const { return resident_; }
@@ -94,17 +94,17 @@ class LargePart {
   Result<std::optional<std::string>> walk_some(const ElementRange& range, std::size_t bytes);
   /// Returns the number of elements in a range.
   Result<std::uint64_t> count_in(const ElementRange& range);
-  /// Returns the place of the element with this name in the ordered class. Visits the elements between it and the nearer end.
+  /// Returns the rank of the element with this name in the ordered class. Visits the elements between it and the nearer end.
   Result<std::uint64_t> place_of(Bytes name);
 
-  /// Moves the elements into `found`, in place of what it had; the header's own value stays in Found::header.
+  /// Moves the elements into `found`, in place of its value. Found::header keeps the header's own value.
   void give(Found* found) { set_elements(builder_.take(), found); }
   [[nodiscard]] std::size_t count() const { return builder_.count(); }
   /// Puts members of a sorted set, which were looked up by name, into the order of their scores.
   static Status order_by_score(Found* found);
-  /// Replaces the value of a header by elements of its collection.
+  /// Replaces the header's value in `found` by these elements of its collection.
   static void set_elements(std::string elements, Found* found);
-  /// Returns the part of a range that lies within the header's bounds. All elements of the range are in it.
+  /// Returns the intersection of a range and the header's bounds. It has all elements of the range.
   [[nodiscard]] ElementRange in_bounds(ElementRange range) const;
 
  private:
@@ -112,7 +112,7 @@ class LargePart {
   Status add(Bytes name, Bytes value, Millis expiry = 0);
   Status add_scored(Bytes name, Bytes value);
   Status add_backward(ElementWalk& walk, std::uint64_t limit);
-  /// Returns true if elements of this class are found by their rank (ranked_walk.h). The functions below are for them.
+  /// Returns true if elements of this class can be found by rank (ranked_walk.h). The functions below require that.
   [[nodiscard]] bool is_ranked(ElementClass which) const;
   Status visit_ranks(const ElementRange& range, const ElementVisit& each);
   Status walk_to_ranks(std::span<const std::size_t> ranks);

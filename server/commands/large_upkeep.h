@@ -1,7 +1,7 @@
 // Keeps walks over a large collection short, however many elements were removed from it.
 //
-// A removed element is a tombstone until merges drop it, and a walk skips it. At a tenth of a microsecond each, a queue of a few
-// members would soon be slow. These rules limit that:
+// A removed element is a tombstone until merges drop it, and a walk has to skip it, at a tenth of a microsecond each. So a queue
+// with few members and many removed ones would soon be slow. These rules limit that:
 // 1. The header of a sorted set names its first and its last member (LargeHeader::lowest, highest). Walks begin there, so members
 //   that were popped or expired at one end cost nothing.
 // 2. The header counts the dead elements between these bounds, below them, and above them. If a member is added outside of the
@@ -25,8 +25,7 @@
 
 namespace ebbtide {
 
-/// The most elements that are rewritten on an event loop: about a millisecond, which is within the work that a command may do
-/// there.
+/// The most elements that are rewritten on an event loop: this takes about a millisecond, as much as a command may take there.
 inline constexpr std::uint64_t kMostRewrittenOnLoop = 1024;
 /// The most elements and bytes that are rewritten: about thirty milliseconds, off the loop.
 inline constexpr std::uint64_t kMostRewritten = 16'384;
@@ -35,7 +34,7 @@ inline constexpr std::uint64_t kDeadPerLive = 4;
 /// Skipping this many dead elements takes about ten microseconds.
 inline constexpr std::uint64_t kFewDead = 64;
 
-/// Sets the bounds of a sorted set that has these members, in order; at least one.
+/// Sets the bounds of a sorted set with these members, which are in order; at least one.
 void set_bounds(const SortedSet& members, LargeHeader* header);
 
 /// Updates a header's count of dead elements and, in a sorted set, its bounds. `before` and `after`: some elements before and

@@ -1,11 +1,12 @@
-// The reply of a range delete: a ticket, which PURGE.STATUS and PURGE.WAIT take.
+// The reply to a range delete: a purge ticket, the argument of PURGE.STATUS and PURGE.WAIT.
 #pragma once
 
 namespace ebbtide {
 
 struct Ctx;
 
-/// Replies purge-<n>-<tree>: n is the time of the delete, tree is the tree that the delete belongs to. For Ctx::after_commit.
+/// Replies purge-<n>-<tree>. n is the time of the delete, and tree the number of the tree from which it deletes. For
+/// Ctx::after_commit.
 void reply_ticket(Ctx& ctx);
 
 }  // namespace ebbtide

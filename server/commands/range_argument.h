@@ -10,8 +10,8 @@ namespace ebbtide {
 
 struct Ctx;
 
-/// Returns the range from argument `i`, included, to argument `i` + 1, excluded, as engine keys. "-" as the start and "+" as the
-/// end leave that end open. "+" as the start, or "-" as the end, gives an empty range.
+/// Returns the range of engine keys from argument `i`, included, to argument `i` + 1, excluded. "-" as the start and "+" as the
+/// end mean no bound. "+" as the start, or "-" as the end, gives an empty range.
 Result<KeyRange> range_argument(const Ctx& ctx, std::size_t i);
 
 }  // namespace ebbtide

@@ -1,5 +1,6 @@
-// Walks over the elements of a large collection that begin at a rank, or know the rank of their element. They use the collection's
-// rank index (store/rank_indexes.h) and split its segments on the way, so that later walks are shorter.
+// Walks over the elements of a large collection that begin at a given rank, or count the rank of each element. They use the
+// collection's rank index (store/rank_indexes.h). They also split the index's segments on the way, so that later walks are
+// shorter.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace ebbtide {
 /// A walk over the ordered class of a sorted set or set. For one run of a command.
 class RankedWalk {
  public:
-  /// A walk over fewer elements is as fast as a look-up in the index.
+  /// For walks over fewer elements the index saves nothing.
   static constexpr std::uint64_t kFew = 2 * RankIndex::kSegmentElements;
 
   /// Returns true if the ranks of the collection may be indexed: its elements do not expire, and are not changed by pending writes
@@ -28,9 +29,9 @@ class RankedWalk {
   RankedWalk(const RankedWalk&) = delete;
   RankedWalk& operator=(const RankedWalk&) = delete;
 
-  /// Goes to the first element whose name is not below `name`, or behind the last element. Errors as of ElementWalk.
+  /// Moves to the first element whose name is not below `name`, or behind the last element. Errors as from ElementWalk.
   Status seek(Bytes name);
-  /// Goes to the element with this rank. kCorruption if there are fewer elements than the header counts.
+  /// Moves to the element with this rank. kCorruption if the collection has fewer elements than its header counts.
   Status seek_rank(std::uint64_t rank);
   Status next();
   [[nodiscard]] bool valid() const { return walk_->valid(); }
@@ -40,10 +41,10 @@ class RankedWalk {
 
  private:
   [[nodiscard]] RankIndexes::State state() const;
-  /// Returns the seq of the collection's newest header; 0: none.
+  /// Returns the seq of the collection's newest header; 0 if there is none.
   [[nodiscard]] SeqNum newest() const;
   Status begin(std::optional<RankIndexes::Walk> from);
-  /// Gives the points of the walk so far to the index.
+  /// Passes the points that the walk has collected to the index, which splits its segment there.
   void end_segment();
 
   Ctx& ctx_;

@@ -1,9 +1,8 @@
-// The configuration: the settings from YAML file, environment and command line as one value, and the table of its keys.
+// The configuration: the settings from YAML file, environment and command line as one value, and the table of all keys.
 //
-// One table (config_keys()) has the type, range, meaning and Redis name of each key, and functions that read a key from a Config
-// and write it. The loader, CONFIG GET, SET and REWRITE and the check of config/ebbtide.yaml use the table. Only keys that have
-// an effect are in it. The keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for one
-// database.
+// The table config_keys() has the type, range, meaning and Redis name of each key, and functions that read and write it in a
+// Config. The loader, CONFIG GET, SET and REWRITE and the check of config/ebbtide.yaml use the table. It has only keys with an
+// effect. Keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for one database.
 //
 // Precedence: command line, then environment (EBBTIDE_A__B__C), then file, then default.
 #pragma once
@@ -30,8 +29,8 @@ enum class DebugCommands : std::uint8_t { kNo, kLocal, kYes };
 /// A threshold, in microseconds, that no command reaches.
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-/// Limits of the bytes that wait to be sent to a client of one class. The client is closed at `hard`, or after `soft_ms` above
-/// `soft`; 0 = no limit.
+/// Limits of the bytes that wait to be sent to a client of one class. The server closes the client when they exceed `hard`, or
+/// when they have exceeded `soft` for `soft_ms`; 0 = no limit.
 struct OutputBufferLimits {
   std::uint64_t hard = 0, soft = 0, soft_ms = 60'000;
 };
@@ -51,7 +50,7 @@ struct Config {
   std::string file_password;  ///< content of password_file when the configuration was loaded
   std::string users_file;     ///< "" = none
   Users file_users;           ///< content of users_file when the configuration was loaded
-  AclCatalogPtr commands;     ///< commands that rules of users can name; no setting; null = none
+  AclCatalogPtr commands;     ///< commands that rules of users can name; not a setting; null = none
   std::uint64_t acl_log_max_len = 128;
   std::uint64_t tls_port = 0;  ///< 0 = off
   TlsSettings tls;
@@ -60,7 +59,7 @@ struct Config {
   bool protected_configs = false;
   std::string backup_dir = "auto";
   std::uint64_t backup_keep = 3;
-  // The sections `storage` and `tree`. memory_budget is 0 (auto) until it is resolved.
+  // The sections `storage` and `tree`. memory_budget is 0 (auto) until memory_budget_of() resolves it.
   Settings engine = default_engine();
   // The section `limits`.
   std::uint64_t timeout_ms = 0;
@@ -80,21 +79,22 @@ struct Config {
   std::uint64_t proto_max_bulk_len = std::uint64_t{512} << 20;
   OutputBufferLimits output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
   OutputBufferLimits pubsub_output_buffer = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};
-  OutputBufferLimits replica_output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};  ///< no effect
+  /// Accepted, without effect.
+  OutputBufferLimits replica_output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
   // The section `tuning`.
   TuningMode tuning_auto = TuningMode::kOff;
   double tuning_rho = 0.5;
   std::uint64_t tuning_window_ms = 60'000;
   std::vector<std::string> tuning_expected_workload;  ///< four numbers as texts, or none
   DeviceCosts tuning_device;
-  /// Returns tuning_expected_workload as shares; none if it is empty.
+  /// Returns tuning_expected_workload as shares; nullopt if it is not set.
   [[nodiscard]] std::optional<OperationFigures> expected_workload() const;
   // The sections `metrics` and `log`.
   std::string metrics_bind = "127.0.0.1";
   std::uint64_t metrics_port = 9736;  ///< 0 = off
   bool console = true;
-  bool metrics_tls = false;              ///< with the certificate of `tls`
-  std::string metrics_user = "ebbtide";  ///< for HTTP's basic authentication
+  bool metrics_tls = false;              ///< HTTPS with the certificate of `tls`
+  std::string metrics_user = "ebbtide";  ///< user name of HTTP's basic authentication
   std::string metrics_password_file;     ///< "" = no authentication
   std::string log_level = "info";
   std::string log_file;             ///< "" = standard output
@@ -107,10 +107,10 @@ struct Config {
   static Settings default_engine();
 };
 
-/// Reads a secret from a file; one newline at its end does not count. kInvalidArgument: it cannot be read, or is empty.
+/// Reads a secret from a file, without a newline at its end. kInvalidArgument: the file cannot be read, or is empty.
 Result<std::string> read_secret(const std::string& path);
-/// Reads users_file; if it is not set, returns the user "default" only. kInvalidArgument: the file cannot be read, Users::parse()
-/// refuses it, or it conflicts with the password. The users may take `most_bytes` of memory.
+/// Reads users_file, whose users may take `most_bytes` of memory. If it is not set, returns the user "default" only.
+/// kInvalidArgument: the file cannot be read, Users::parse() refuses it, or it conflicts with the configured password.
 Result<Users> read_users(const Config& config, std::uint64_t most_bytes);
 /// Returns the memory budget: storage.memory_budget, with `auto` resolved for a machine of `memory` bytes.
 std::uint64_t memory_budget_of(const Config& config, std::uint64_t memory);
@@ -120,20 +120,20 @@ std::string backup_directory(const Config& config);
 
 enum class ConfigType : std::uint8_t { kBool, kInteger, kNumber, kSize, kDuration, kText, kName, kList };
 
-/// A key of the configuration, with the functions that read and write it.
+/// A key of the configuration, with the functions that read and write its value.
 struct ConfigKey {
-  std::string name;  ///< "storage.block_cache"; the name of a tree key is without the `tree.`
+  std::string name;  ///< "storage.block_cache"; of a tree key, the name without `tree.`
   ConfigType type = ConfigType::kText;
   std::string allowed;        ///< allowed values, for people: "16KiB to 16GiB, or auto"
   std::string doc;            ///< meaning of the key in one sentence
   bool changeable = false;    ///< CONFIG SET may change the key while the server runs
-  bool is_protected = false;  ///< CONFIG SET needs server.protected_configs, since the value is a path
+  bool is_protected = false;  ///< CONFIG SET refuses the key unless server.protected_configs is on, since its value is a path
   std::string redis_name;     ///< "" = Redis has no such parameter
   /// Returns the value's canonical text, as in the YAML.
   std::function<std::string(const Config&)> get;
   /// Sets the value from its text. kInvalidArgument says what is allowed, without the key's name.
   std::function<Status(Config&, Bytes)> set;
-  /// Like get and set, with the text in Redis's form. Null if that is the same form.
+  /// Like get and set, with the text in Redis's form. Null if Redis's form is the same.
   std::function<std::string(const Config&)> redis_get;
   std::function<Status(Config&, Bytes)> redis_set;
 };
@@ -141,17 +141,17 @@ struct ConfigKey {
 /// Returns all keys; tree keys are named `tree.<name>`. The table is built once.
 const std::vector<ConfigKey>& config_keys();
 using ConfigKeyPtr = std::shared_ptr<const ConfigKey>;
-/// Finds a key by its dotted name, including `databases.<n>.<tree key>` and parameters of policies; null if there is none. A
-/// parameter that no policy has is found, too: setting it returns an error that says so.
+/// Finds a key by its dotted name, including `databases.<n>.<tree key>` and parameters of policies; null if there is none. Also
+/// finds a parameter that no policy has: setting it returns an error that says so.
 ConfigKeyPtr find_config_key(Bytes name);
-/// Returns true for a name that a key had in earlier configurations. find_config_key() finds the key by it, too; if a source has
-/// both names, the value of the present one counts.
+/// Returns true for a name that a key had in earlier versions. find_config_key() finds the key by that name, too. If a source has
+/// both names, the value of the current name counts.
 bool is_older_name(Bytes name);
 /// Returns all older names.
 std::span<const Bytes> older_names();
 /// Finds a key by Redis's name; null if there is none.
 ConfigKeyPtr find_redis_key(Bytes name);
-/// Returns the end of an error message for an unknown key: the nearest known name, if there is one.
+/// Returns the end of an error message for an unknown key: it suggests the most similar known name, if there is one.
 std::string explain_unknown_key(Bytes name);
 
 /// Returns the content of a regular file. kInvalidArgument: "PATH: cannot be read: REASON", or "PATH: is a pipe or a device ...".
@@ -171,21 +171,21 @@ struct ConfigSources {
 Result<Config> load_config(const ConfigSources& sources);
 /// Like load_config(), with the file's content in `text`; `file` is its name for messages.
 Result<Config> load_config_text(const std::string& text, const std::string& file, const ConfigSources& sources);
-/// Checks rules between several keys, and the engine's rules.
+/// Checks the rules that concern several keys, and the engine's rules.
 Status validate(const Config& config);
 
 /// Returns `text`, a configuration file, with the values of `config`. Values that differ are replaced in place or added to their
-/// section; everything else stays, comments included. kInvalidArgument if the text cannot be edited.
+/// section. All other text stays, comments included. kInvalidArgument if the text cannot be edited.
 Result<std::string> rewrite_config(const std::string& text, const std::string& file, const Config& config);
 
 // --- values as text
-/// Parses and formats a size: a whole number and a unit (B, KiB, MiB, GiB, TiB), like "64MiB"; 0 needs no unit.
+/// Parse and format a size: a whole number and a unit (B, KiB, MiB, GiB, TiB), like "64MiB"; 0 needs no unit.
 Result<std::uint64_t> parse_size(Bytes text);
 std::string format_size(std::uint64_t bytes);
-/// Parses and formats a duration, in ms: "250ms", "30s", "5m", "24h", "7d"; 0 needs no unit.
+/// Parse and format a duration, in ms: "250ms", "30s", "5m", "24h", "7d"; 0 needs no unit.
 Result<std::uint64_t> parse_duration_ms(Bytes text);
 std::string format_duration_ms(std::uint64_t ms);
-/// Parses a size like Redis's memtoll: "100", "1k" = 1000, "1kb" = 1024, ...; also takes the units of parse_size().
+/// Parses a size like Redis's memtoll: "100", "1k" = 1000, "1kb" = 1024, ...; also accepts the units of parse_size().
 Result<std::uint64_t> parse_redis_memory(Bytes text);
 
 }  // namespace ebbtide

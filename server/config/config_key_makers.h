@@ -1,5 +1,5 @@
-// Functions that make configuration keys, one for each type. Their arguments are the name, the field in a Config, the range and
-// the meaning. Only config_keys.cc, which has the table, includes this.
+// Functions that make configuration keys, one function for each type. Their arguments are the name, the field of Config, the
+// range and the meaning. Only config_keys.cc, which has the table, includes this.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline std::string number_text(double value) {
   return {text, std::to_chars(text, text + sizeof(text), value).ptr};
 }
 
-// Returns a reference to a field of type T in a Config.
+// A function that returns a reference to a field of type T in a Config.
 template <typename T>
 using Field = std::function<T&(Config&)>;
 
@@ -186,7 +186,7 @@ inline ConfigKey number_key(std::string name, Field<double> field, double low, d
   return key;
 }
 
-// Makes a key whose value is a list: separated by spaces or commas as a text, a sequence in the YAML.
+// Makes a key whose value is a list: in texts separated by spaces or commas, in the YAML a sequence.
 inline ConfigKey list_key(std::string name, Field<std::vector<std::string>> field, std::string allowed, std::string doc) {
   ConfigKey key;
   key.name = std::move(name);
@@ -221,7 +221,7 @@ Field<T> of(T Settings::*member) {
   return [member](Config& c) -> T& { return c.engine.*member; };
 }
 
-// Returns the settings of a tree: the defaults, or those of one database.
+// Returns the settings of a tree: those under `tree.`, or those of one database.
 using TreeOf = std::function<TreeSettings&(Config&)>;
 template <typename T>
 Field<T> of(const TreeOf& tree, T TreeSettings::*member) {

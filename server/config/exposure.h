@@ -1,4 +1,4 @@
-// One line that says which clients the server serves without a password, for the log at the start.
+// The log line at the start that says which clients can connect without a password.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 namespace ebbtide {
 
 struct Exposure {
-  bool warning = false;  ///< true: log as a warning, since the port is not on loopback only and no password is set
-  std::string line;  ///< "" if clients must authenticate and the metrics port listens on loopback only, or requires a password
+  bool warning = false;  ///< true: log as a warning, since no password is set and the port is reachable from other machines
+  std::string line;      ///< "" if clients must authenticate, and the metrics port is on loopback only or requires a password
 };
 
-/// Returns the line for a configuration. `password_required`: a password or the file of users makes clients authenticate. `port`
-/// is the port that the server listens on. A pure function.
+/// Returns the line for a configuration. `password_required`: clients must authenticate, because of a password or the users file.
+/// `port`: the port on which the server listens. A pure function.
 Exposure exposure_of(const Config& config, bool password_required, unsigned port);
 
 }  // namespace ebbtide

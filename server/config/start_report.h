@@ -11,15 +11,15 @@
 
 namespace ebbtide {
 
-/// What the configuration does not have.
+/// Facts about the start that are not in the configuration.
 struct StartFacts {
   std::string version;
   unsigned port = 0, tls_port = 0, admin_port = 0;  ///< 0: the server does not listen on it
   int pid = 0;
   std::size_t loops = 0;           ///< event loops
   std::uint64_t memory_bytes = 0;  ///< of the machine or the control group
-  std::string memory_source;       ///< what sets these bytes, for people
-  std::string cores_source;        ///< what sets the number of processors
+  std::string memory_source;       ///< where memory_bytes comes from, for people
+  std::string cores_source;        ///< what determines the number of processors, for people
   bool password_required = false;
 };
 
@@ -28,7 +28,7 @@ struct StartLine {
   std::string text;
 };
 
-/// Returns the lines, without the line feed. `engine`: the settings in effect. A pure function.
+/// Returns the lines, without line feeds. `engine`: the settings in effect. A pure function.
 std::vector<StartLine> start_report(const Config& config, const Settings& engine, const StartFacts& facts);
 
 }  // namespace ebbtide

@@ -1,10 +1,11 @@
-// One client socket: its input that has not run, its output that is not sent, and the conditions for sending it.
+// One client socket: its commands that have not run, its output that is not sent, and the conditions for sending that output.
 //
-// A loop drives the connection, which schedules nothing by itself. Input moves in one direction:
+// A loop drives the connection, which schedules nothing by itself. Input moves through these stages:
 //   socket -> parser -> pending (handed to the sink) -> done
-// While commands are pending nothing is read, so that their arguments stay in place. The kernel's buffers then slow the peer
+// While commands are pending, nothing is read, so that their arguments stay in place. The kernel's buffers then slow the peer
 // down.
-// Replies leave in order. A reply that depends on seq s leaves once the log has reached s (the gate).
+// Replies leave in order. A reply that depends on seq s leaves once the log has reached s. A Gate stores s and the reply's
+// position.
 #pragma once
 
 #include <cstdint>
@@ -31,33 +32,36 @@ class Connection final : public Client {
 
   enum class Io : std::uint8_t { kOk, kBlocked, kEnd, kError };
 
-  /// Receives once; a big bulk is received several times, through `scratch`. kBlocked: the socket is empty now. kEnd: the peer
-  /// has closed.
+  /// Receives once; a big bulk is received several times, through `scratch`. kBlocked: the socket has no more input now. kEnd:
+  /// the peer sends no more.
   Io receive(const ParserLimits& limits, std::span<char> scratch, LoopCounters& counters);
-  /// Sends the replies that may leave. kOk: they were sent, or as many as one round allows.
+  /// Sends the replies that may leave. kOk: all were sent, or as many as one round allows.
   Io send(std::uint64_t durable_seq, LoopCounters& counters);
-  /// Parses input, and appends ready commands to `pass`; commands left from earlier passes come first.
+  /// Parses input, and appends ready commands to `pass`; commands that earlier passes have not run come first.
   void hand_in(const ParserLimits& limits, std::vector<PendingCommand>* pass);
   /// Called after the pass with the connection's commands. Keeps the commands that are not done.
   void take_back(std::span<PendingCommand> part);
-  /// Makes replies that were appended since the last call wait until the log has reached seen_seq.
+  /// Closes a gate: replies that were appended since the last call wait until the log has reached seen_seq.
   void close_gate(std::uint64_t durable_seq, std::int64_t now_ms);
-  /// Releases the replies that wait for writes up to `durable_seq`, even if the socket does not take them yet.
+  /// Opens gates: replies that wait for writes up to `durable_seq` may leave. For connections whose socket takes no output now,
+  /// too.
   void open_gates(std::uint64_t durable_seq);
-  /// Replaces the replies whose outcome is unknown by one error; then the connection closes.
+  /// Called when the log has failed: replaces the replies that wait for writes after `durable_seq`, whose outcome is unknown, by
+  /// one error. Then the connection closes.
   void give_up_gated(std::uint64_t durable_seq);
 
   [[nodiscard]] std::size_t query_bytes() const override { return parser.buffered(); }
   [[nodiscard]] std::size_t query_free_bytes() const override { return parser.unused(); }
   [[nodiscard]] std::size_t argument_bytes() const override;
   [[nodiscard]] std::size_t total_bytes() const override { return sizeof(Connection) + parser.memory() + out.memory(); }
-  /// Returns buffers and state in bytes, including shared texts in the output, which are charged to the budget separately.
+  /// Returns the memory of buffers and state in bytes. It includes shared texts in the output, which are charged to the budget
+  /// separately.
   [[nodiscard]] std::size_t buffers_and_state() const {
     return parser.buffer_memory() + out.memory() + state_bytes + (tls == nullptr ? 0 : TlsStream::kMemoryBytes);
   }
   [[nodiscard]] std::shared_ptr<const void> take_input() override;
   [[nodiscard]] bool has_pending() const { return !pending.empty(); }
-  /// Returns true if the waiting command waits for another client.
+  /// Returns true if the client's command waits for another client, such as BLPOP.
   [[nodiscard]] bool is_blocked() const { return waiting && !pending.empty() && pending.front().blocked; }
   /// Returns true if more input may be read now.
   [[nodiscard]] bool may_read() const {
@@ -69,10 +73,10 @@ class Connection final : public Client {
   }
   /// Returns true if more than `bytes` of commands that have not run are buffered, or a big bulk is being received.
   [[nodiscard]] bool has_much_input(std::size_t bytes) const { return parser.buffered() > bytes || parser.big_missing() > 0; }
-  /// Returns the number of waiting commands, estimated while they are not parsed.
+  /// Returns the number of commands that have not run; an estimate while they are not parsed.
   [[nodiscard]] std::size_t commands() const { return has_pending() ? pending.size() : parser.buffered() / kCommandBytes; }
   static constexpr std::size_t kCommandBytes = 32;  ///< assumed size of a short command
-  /// Returns true if the connection has commands that can be handed in without waiting for epoll.
+  /// Returns true if the connection has commands that can run without a further event from epoll.
   [[nodiscard]] bool wants_turn() const {
     if (!has_pending()) return may_parse();
     return (!waiting || resumed) && !closing() && out.size() < output_high_water;
@@ -93,46 +97,47 @@ class Connection final : public Client {
     std::int64_t since_ms;
   };
 
-  /// Sends an error outside of the order of replies, if no output waits to be sent. A client that has not finished its TLS
-  /// handshake gets no error.
+  /// Sends an error at once, if no output waits to be sent. A client whose TLS handshake is not finished gets no error.
   void send_at_once(Bytes error);
-  /// Closes our side of the connection, for TLS too.
+  /// Closes the server's sending side of the connection, for TLS too.
   void end_output();
 
   RequestParser parser;
   const std::unique_ptr<TlsStream> tls;  ///< null: plain text
   ClientMemory* memory = nullptr;        ///< null: no memory is charged
-  std::vector<PendingCommand> pending;   ///< handed in and not done, in order
-  std::unique_ptr<Continuation> ended;   ///< the sink's data of the command that waited when the connection closed
+  std::vector<PendingCommand> pending;   ///< commands that were handed in and are not done, in order
+  std::unique_ptr<Continuation> ended;   ///< the sink's continuation of the command that waited when the connection closed
   std::deque<Gate> gates;
   std::uint64_t gated_until = 0;
-  std::int64_t soft_limit_since_ms = 0;  ///< the time since which the output exceeds the soft limit; 0: it does not
+  std::int64_t soft_limit_since_ms = 0;  ///< when the output began to exceed the soft limit; 0: it does not exceed the limit
   std::int64_t linger_until_ms = 0;
   std::int64_t end_of_input_ms = 0;
   std::size_t lingered_bytes = 0;
-  std::size_t charged_values = 0;  ///< bytes of big arguments, charged to ClientMemory
-  std::size_t held_bytes = 0;      ///< buffers_and_state() at the last look
-  std::size_t own_bytes = 0;       ///< the part of held_bytes that is not shared, as included in the loop's sum
-  std::int64_t retry_at_ms = 0;    ///< when the waiting command is handed in again; 0: it waits to be resumed
+  std::size_t charged_values = 0;  ///< bytes of big arguments that are charged to ClientMemory
+  std::size_t held_bytes = 0;      ///< buffers_and_state() when the loop last updated it
+  std::size_t own_bytes = 0;       ///< the part of held_bytes that is not shared; the loop's held_bytes_ includes it
+  std::int64_t retry_at_ms = 0;    ///< when the waiting command is handed in again; 0: only after resume()
   std::int64_t stranger_since_ms = 0;
   std::size_t slot = 0;  ///< index in the loop's list of connections
 
-  std::size_t unfinished_write = 0;  ///< bytes that TLS has begun to send; they must be offered to TLS again
+  std::size_t unfinished_write = 0;  ///< bytes that TLS has begun to send; the next write must offer them again
   bool readable = false;             ///< the socket may have input: the last receive was not kBlocked
   bool writable = true;              ///< the last send was not kBlocked
-  bool peer_ended = false;           ///< epoll has reported that the peer sends no more; it reports that once
+  bool peer_ended = false;           ///< epoll has reported that the peer sends no more; epoll reports this only once
   bool end_of_input = false;         ///< the peer sends no more, and all its input was read
   bool queued = false;               ///< the connection is in the loop's list of connections with something to do
   bool in_gated_list = false;
-  bool resumed = false;     ///< the waiting command is handed in in the next pass
-  bool send_first = false;  ///< the last round had no time to send its replies, so no command runs before that
-  /// The connection's rank after a pass that had no time for all commands. 0: it has little input, and has not waited. 1: it has
-  /// much input, or the pass had no time for its commands. 2: the pass had time for some of its commands, or for a slice of one.
+  bool resumed = false;  ///< the waiting command is handed in with the next pass
+  /// The last round had no time to send this connection's replies, so no command of it runs until they are sent.
+  bool send_first = false;
+  /// The connection's order in the next pass, after a pass that had no time for all commands. 0: it has little input, and has not
+  /// waited. 1: it has much input, or the pass had no time for its commands. 2: the pass ran some of its commands, or a slice of
+  /// one.
   std::uint8_t rank = 0;
   bool counted_stranger = false;
   bool limited_as_subscriber = false;  ///< true if the output limits of subscribers apply now
   bool error_sent = false;             ///< the reply to a parse error was sent
-  bool lingering = false;              ///< everything is sent and our side is shut down; input of the peer is read and dropped
+  bool lingering = false;              ///< all output is sent and the sending side is closed; further input is read and dropped
   bool dead = false;                   ///< closed; freed at the end of the round
 
  private:

@@ -5,9 +5,9 @@
 //   2. Parse all their pipelines into one span, and hand it to the sink: a pass.
 //   3. Write the log, once.
 //   4. Send each connection the replies that may leave. Epoll is used for sending only after EAGAIN.
-// Each round has a few milliseconds for steps 1 and 2 together, for the sink's pass, and for step 4. Connections with large
-// inputs or outputs that are left over come first in the next round. Connections with small ones are always served.
-// In such a round a GET without pipelining takes one recv, one send and a share of one epoll_wait.
+// A round has a few milliseconds each for steps 1 and 2 together, for the sink's pass, and for step 4. Connections whose large
+// input or output takes longer come first in the next round. Connections with little input or output are served in every round.
+// In a round like this, a GET without pipelining takes one recv, one send and a share of one epoll_wait.
 //
 // Sockets are registered once, edge-triggered, for both directions. The connection stores whether its socket is readable and
 // writable. A connection with more work than its share of a round is queued for the next round, which then does not wait.
@@ -35,9 +35,9 @@ namespace ebbtide {
 struct Arrival {
   int fd = -1;
   std::string address, network, local_address;  ///< Client::address, Client::network, Client::local_address
-  bool stranger = false;                        ///< the client must authenticate and has not, or its handshake is not finished
-  std::unique_ptr<TlsStream> tls = nullptr;     ///< null: plain text
-  std::uint64_t id = 0;                         ///< the client's id; adopt() sets it
+  bool stranger = false;                     ///< the client must authenticate but has not, or its TLS handshake is not finished
+  std::unique_ptr<TlsStream> tls = nullptr;  ///< null: plain text
+  std::uint64_t id = 0;                      ///< the client's id; adopt() sets it
 };
 
 class EventLoop final : public ClientLoop {
@@ -46,21 +46,21 @@ class EventLoop final : public ClientLoop {
   /// Stops the thread, joins it, and closes the connections.
   ~EventLoop() override;
 
-  /// Starts the thread. Returns "" or the reason why the loop could not be set up.
+  /// Starts the thread. Returns "", or why the loop could not be set up.
   std::string start(std::unique_ptr<CommandSink> sink);
-  /// Sends the output that the sockets take at once, closes every connection, ends the thread and waits for it. Destroys the
-  /// sink. May be called again.
+  /// Sends as much output as the sockets take at once, closes every connection, and waits for the end of the thread. Destroys the
+  /// sink. May be called twice.
   void stop();
 
-  /// Replaces sink and gate from the next round on. Null `gate`: replies do not wait.
+  /// Replaces sink and gate from the next round on. If `gate` is null, replies do not wait for the log.
   void set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate);
   void set_settings(const NetSettings& settings);
-  /// Takes ownership of a socket that `shared` counts already: as a client, and as a stranger if it must authenticate. Any
-  /// thread.
+  /// Takes ownership of a socket. The caller has counted it in `shared` as a client, and as a stranger if it must authenticate.
+  /// Any thread.
   void adopt(Arrival arrival);
-  /// Closes the connection, unless it has authenticated before the loop handles this. Any thread.
+  /// Closes the connection of a client that has not authenticated by the time that the loop runs this. Any thread.
   void evict(std::uint64_t client_id);
-  /// Called when the log has moved, so replies may be ready to leave. Any thread. Cheap if no reply waits here.
+  /// Called when the log has advanced, so that waiting replies may leave. Any thread. Cheap if no reply of this loop waits.
   void notify_durable();
 
   void post(std::function<void()> task) override;
@@ -70,11 +70,11 @@ class EventLoop final : public ClientLoop {
   [[nodiscard]] int index() const override { return index_; }
   void for_each(const std::function<void(Client&)>& f) override;
 
-  /// Returns the number of this loop's connections, including sockets that adopt() has not passed on yet.
+  /// Returns the number of this loop's connections, including sockets from adopt() that the loop has not taken yet.
   [[nodiscard]] std::uint64_t load() const { return load_.load(std::memory_order_relaxed); }
   /// Returns the number of connections whose command waits for pages or for an offload thread.
   [[nodiscard]] std::uint64_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
-  /// Return the bytes of input and output buffers, and the largest buffer of each kind. At most a second old.
+  /// Return the bytes of all input and output buffers, and the largest buffer of each kind. The values are at most a second old.
   [[nodiscard]] std::uint64_t client_bytes() const { return client_bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t max_input() const { return max_input_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t max_output() const { return max_output_.load(std::memory_order_relaxed); }
@@ -101,7 +101,7 @@ class EventLoop final : public ClientLoop {
   bool shake_hands(Connection& c);
   void run_pass();
   void collect_pass();
-  /// When the commands of a pass had run and when their log was written, by the monotonic clock.
+  /// The monotonic times at which the commands of a pass had run, and at which the log had their writes.
   struct PassTimes {
     std::uint64_t ran_ns = 0, logged_ns = 0;
     bool wrote = false;  ///< the pass wrote to the log
@@ -113,11 +113,11 @@ class EventLoop final : public ClientLoop {
   void flush(Connection& c);
   void flush_gated();
   void enqueue(Connection& c);
-  /// Like enqueue(), for a connection that this round had no time for.
+  /// Like enqueue(), for a connection for whose work this round had no time.
   void put_off(Connection& c);
-  /// Begins the round's next part: one part receives and parses, the other sends.
+  /// Begins the next part of the round. One part receives and parses, the other sends.
   void begin_part(std::uint64_t now_ns);
-  /// Counts bytes that were received, parsed or sent. Sets late_ once they have taken the part's time.
+  /// Counts bytes that were received, parsed or sent. Sets late_ once the part's time is used up.
   void spend(std::size_t bytes);
   void order_working();
   void check_output_limits(Connection& c);
@@ -139,7 +139,7 @@ class EventLoop final : public ClientLoop {
   void finish_closing(Connection& c);
   void linger(Connection& c);
   void close(Connection& c);
-  /// Frees closed connections, for at most a part of the round.
+  /// Frees closed connections, for at most a part of the round's time.
   void bury();
   void sweep();
   void sweep_one(Connection& c);
@@ -161,13 +161,14 @@ class EventLoop final : public ClientLoop {
   ReplyGate* gate_ = nullptr;
   std::unordered_map<std::uint64_t, Connection*> by_id_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::deque<std::unique_ptr<Connection>> graveyard_;  ///< in the order in which they have closed
+  /// Closed connections, in the order in which they closed; bury() frees them.
+  std::deque<std::unique_ptr<Connection>> graveyard_;
   std::vector<Connection*> queue_, working_, gated_, put_off_;
-  bool cut_ = false;               ///< connections have ranks, because the last pass left commands over or inputs are large
-  bool short_first_ = false;       ///< the current pass began with short inputs
-  bool late_ = false;              ///< this part of the round has no time for large inputs and outputs
-  std::uint64_t part_end_ns_ = 0;  ///< when this part of the round ends
-  std::size_t unmeasured_ = 0;     ///< bytes since the clock was last read to set late_
+  bool cut_ = false;          ///< connections have ranks, because the last pass did not run all commands or inputs are large
+  bool short_first_ = false;  ///< the current pass began with short inputs
+  bool late_ = false;         ///< the time of this part of the round is used up: large inputs and outputs wait for the next round
+  std::uint64_t part_end_ns_ = 0;           ///< when this part of the round ends
+  std::size_t unmeasured_ = 0;              ///< bytes since spend() last read the clock
   std::vector<std::uint64_t> own_resumes_;  ///< ids of clients whose resumption this thread requested
   std::vector<PendingCommand> pass_;
   struct Part {
@@ -177,15 +178,16 @@ class EventLoop final : public ClientLoop {
   std::vector<Part> parts_;
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
   std::vector<char> scratch_;
-  std::uint64_t logging_seq_ = 0, logging_since_ns_ = 0;  ///< the pass whose wait for the log is being measured; 0: none
-  std::uint64_t now_ns_ = 0;                              ///< the monotonic clock at the begin of the round
-  std::int64_t base_ms_ = 0;                              ///< Unix time minus monotonic time, at the start
+  /// Seq and start of the pass whose wait for the log is being measured; 0: none.
+  std::uint64_t logging_seq_ = 0, logging_since_ns_ = 0;
+  std::uint64_t now_ns_ = 0;  ///< the monotonic clock at the start of the round
+  std::int64_t base_ms_ = 0;  ///< Unix time minus monotonic time, at the start
   std::int64_t now_ms_ = 0, next_sweep_ms_ = 0;
   std::size_t sweep_at_ = 0;
   bool more_arrivals_ = false, more_tasks_ = false;
-  /// Bytes of the connections' own buffers, and how many of them are charged to the budget.
+  /// Bytes of the connections' own buffers, and how many of these bytes are charged to the budget.
   std::size_t held_bytes_ = 0, charged_bytes_ = 0;
-  std::size_t largest_held_ = 0;  ///< the most that any connection has held since the last complete sweep
+  std::size_t largest_held_ = 0;  ///< the most bytes that one connection has held since the last complete sweep
   std::uint64_t sweep_bytes_ = 0, sweep_input_ = 0, sweep_output_ = 0;
 
   // Members with synchronization of their own.

@@ -1,9 +1,9 @@
 // Accepts connections, and gives each to the event loop that has the fewest connections.
 //
-// asio reports when a listening socket has connections; then they are accepted in a batch. A connection is refused here, with an
-// error reply, if there are too many clients or too many unauthenticated clients, or by protected mode. One file descriptor is
-// kept in reserve: when no other is left, it is closed for a moment, so that the connection can be accepted and closed instead of
-// staying in the queue. If that fails too, the listener pauses before the next attempt.
+// asio reports when a listening socket has connections; these are accepted in a batch. A connection is refused here, with an
+// error reply, by protected mode, or if there are too many clients or unauthenticated clients. If no file descriptor is free, the
+// spare one (spare_fd_) is closed for a moment: the connection is accepted and closed, instead of staying in the queue. If that
+// fails, too, the listener pauses before the next attempt.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ class Listener {
            std::vector<EventLoop*> loops);
   ~Listener();
 
-  /// Listens on an address ("127.0.0.1", "::1", "0.0.0.0", "*") and port. Port 0 takes a free port, which all later calls use;
-  /// with `tls` it is a separate port. `tls`: connections are encrypted, by set_tls()'s context. Returns "" or the error. Sets
-  /// `unavailable` if the machine has no such address, for example because IPv6 is off.
+  /// Listens on an address ("127.0.0.1", "::1", "0.0.0.0", "*") and port. Port 0 takes a free port, which later calls with port 0
+  /// take, too; connections with and without TLS have a port each. `tls`: connections are encrypted, with the context of
+  /// set_tls(). Returns "" or the error. Sets `unavailable` if the machine has no such address, for example because IPv6 is off.
   std::string listen(const std::string& address, std::uint16_t port, bool* unavailable, bool tls = false);
-  /// Listens on a Unix socket with the given file mode. An existing socket that no server listens on is replaced; any other file
-  /// is an error. Returns "" or the error. stop() removes the socket.
+  /// Listens on a Unix socket with the given file mode. Replaces a socket file on which no server listens; any other existing
+  /// file is an error. Returns "" or the error. stop() removes the socket file.
   std::string listen_unix(const std::string& path, unsigned mode);
   /// Returns the port of the first socket; 0 if there is none.
   [[nodiscard]] std::uint16_t port() const { return port_; }
@@ -48,7 +48,7 @@ class Listener {
  private:
   struct Socket;
   void wait(Socket& socket);
-  bool accept_batch(Socket& socket);  ///< false: it failed, and an immediate attempt would fail again
+  bool accept_batch(Socket& socket);  ///< returns false if accepting failed, and would fail again at once
   void admit(Arrival arrival, bool loopback, bool tls);
   bool close_a_stranger();
   void refuse(int fd, const char* reply, bool tls);
@@ -65,7 +65,7 @@ class Listener {
   std::uint16_t port_ = 0, tls_port_ = 0;
   std::string unix_path_;  ///< path of the Unix socket; "" = none
   int null_fd_ = -1;       ///< /dev/null
-  int spare_fd_ = -1;      ///< the reserve: a copy of null_fd_
+  int spare_fd_ = -1;      ///< a copy of null_fd_, closed to free one descriptor when no other is left
   std::int64_t error_logged_ms_ = 0, eviction_logged_ms_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The settings of the network, and its counts.
+// Settings and counters of the network.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 
 namespace ebbtide {
 
-/// Limits of the bytes that wait to be sent to one client. The client is closed at `hard`, and after `soft_ms` above `soft`. 0:
-/// no limit.
+/// Limits of the bytes that wait to be sent to one client. The server closes the client when they exceed `hard`, or when they
+/// have exceeded `soft` for `soft_ms`. 0: no limit.
 struct OutputLimits {
   std::uint64_t hard = 0, soft = 0;
   std::int64_t soft_ms = 60'000;
@@ -23,16 +23,16 @@ struct OutputLimits {
 /// Limits of connections. Each loop has a copy, which is replaced as a whole when a setting changes.
 struct NetSettings {
   std::uint64_t max_clients = 10'000;
-  std::uint64_t max_strangers = 128;        ///< connections that have not authenticated although a password is set
-  std::int64_t auth_timeout_ms = 10'000;    ///< 0: off
-  std::int64_t idle_timeout_ms = 0;         ///< 0: off
-  std::int64_t tcp_keepalive_ms = 300'000;  ///< 0: off
+  std::uint64_t max_strangers = 128;                           ///< connections that must authenticate and have not
+  std::int64_t auth_timeout_ms = 10'000;                       ///< 0: off
+  std::int64_t idle_timeout_ms = 0;                            ///< 0: off
+  std::int64_t tcp_keepalive_ms = 300'000;                     ///< 0: off
   std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;  ///< unparsed input of a client, except for one big bulk
   std::uint64_t max_bulk_bytes = std::uint64_t{512} << 20;
   OutputLimits output = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
   /// Limits of subscribers, and of clients in MONITOR.
   OutputLimits subscriber_output = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};
-  std::uint64_t memory_budget = 0;  ///< budget of the whole server; the output of one client may have half of it; 0: no limit
+  std::uint64_t memory_budget = 0;  ///< of the whole server; the output of one client may have half of it; 0: no limit
   bool password_required = false;   ///< new connections must authenticate
   bool protected_mode = true;       ///< without a password, only loopback addresses may connect
   int tcp_backlog = 511;
@@ -53,8 +53,8 @@ struct LoopCounters {
   NetCounter bytes_in, bytes_out, reads, writes, waits, passes, commands, closed;
   NetCounter query_limit_closes, output_limit_closes, idle_closes, auth_timeout_closes, protocol_errors, security_closes,
       memory_closes, values_refused, tls_handshakes, tls_failures;
-  // The number of passes by duration, including the receiving before them. The upper bounds are 2^i microseconds; the last bucket
-  // has the longer passes.
+  // The number of passes by duration, which includes receiving their commands. Bucket i has an upper bound of 2^i microseconds;
+  // the last bucket has all longer passes.
   static constexpr int kPassBuckets = 24;
   NetCounter pass_bucket[kPassBuckets];
   NetCounter pass_nanos;
@@ -85,17 +85,17 @@ class LiveClients {
 struct NetShared {
   LiveClients live;
   std::atomic<std::uint64_t> next_client_id{1};
-  std::atomic<std::uint64_t> clients{0}, strangers{0};  ///< including connections on their way to a loop
-  Strangers unauthenticated;                            ///< the unauthenticated clients that have reached their loop
+  std::atomic<std::uint64_t> clients{0}, strangers{0};  ///< including connections that no loop has taken yet
+  Strangers unauthenticated;                            ///< unauthenticated clients that a loop has taken
   std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0},
       evicted_strangers{0}, accept_errors{0};
-  /// When an HTTP request (POST or Host:) was last logged, at most once a minute; 0: never.
+  /// When an HTTP request (POST or Host:) was last logged, which happens at most once a minute; 0: never.
   std::atomic<std::int64_t> attack_told_ms{0};
 };
 
 enum class NetLog : std::uint8_t { kDebug, kInfo, kWarning };
 
-/// The part of the memory budget that connections use. Thread-safe. A caller releases the charges that it has made.
+/// Charges connections to the memory budget. Thread-safe. A caller must release the charges that it has made.
 class ClientMemory {
  public:
   virtual ~ClientMemory() = default;
@@ -106,28 +106,29 @@ class ClientMemory {
   [[nodiscard]] virtual bool try_charge_values(std::uint64_t bytes) = 0;
   virtual void charge_values(std::uint64_t bytes) = 0;
   virtual void release_values(std::uint64_t bytes) = 0;
-  /// Returns a value with the same bytes. It owns the charge, and releases it when its last copy is destroyed; the caller must
-  /// not.
+  /// Returns a value with the same bytes, which owns their charge and releases it with its last copy. So the caller must not
+  /// release it.
   [[nodiscard]] virtual std::shared_ptr<const std::string> own_value(std::shared_ptr<const std::string> value) = 0;
-  /// Charges `bytes` for input that outlives its connection. Returns the same memory; its new owner releases the charge.
+  /// Charges `bytes` for input that outlives its connection. Returns the same memory; the charge is released with its last owner.
   [[nodiscard]] virtual std::shared_ptr<const void> own_input(std::shared_ptr<const void> input, std::uint64_t bytes) = 0;
-  /// Returns true if the budget is spent and buffers have a considerable part of it. Then the loops close the connections with
-  /// the largest buffers.
+  /// Returns true if the budget is used up and client buffers have a considerable part of it. Then the loops close the
+  /// connections with the largest buffers.
   [[nodiscard]] virtual bool short_of_buffers() const = 0;
-  /// Returns true if buffers have grown by a considerable part of the budget since it was spent. Closing only the largest is too
-  /// slow then: the loops close each connection that grows, unless it is small.
+  /// Returns true if buffers have grown by a considerable part of the budget since it was used up. Closing only the largest is
+  /// then too slow: the loops close each connection that grows, unless it is small.
   [[nodiscard]] virtual bool overdrawn() const = 0;
 };
 
-/// The environment of the network, as functions, since this layer cannot include other parts. Any thread may call them.
+/// The environment of the network, as functions, since this layer cannot include the server's. Any thread may call them.
 struct NetEnv {
-  std::function<std::int64_t()> unix_ms;   ///< Unix time in ms; called once, so that a jump of the clock causes no timeout
-  std::function<std::uint64_t()> mono_ns;  ///< a monotonic clock
-  std::function<void(NetLog, const std::string&)> log;  ///< called with one sentence to log
+  /// Unix time in ms; each loop reads it once, at its start, so that a jump of the clock causes no timeout.
+  std::function<std::int64_t()> unix_ms;
+  std::function<std::uint64_t()> mono_ns;               ///< a monotonic clock
+  std::function<void(NetLog, const std::string&)> log;  ///< logs one sentence
   ClientMemory* memory = nullptr;                       ///< null: no memory is charged
 };
 
-/// The progress of the log, for which replies wait. Any thread may call this.
+/// How far the log has advanced, for replies that wait for it. Any thread may call this.
 class ReplyGate {
  public:
   virtual ~ReplyGate() = default;
@@ -135,8 +136,8 @@ class ReplyGate {
   virtual bool end_of_pass() = 0;
   /// Returns the seq up to which replies may leave.
   [[nodiscard]] virtual std::uint64_t durable_seq() const = 0;
-  /// Returns true if writes are refused. Then replies that wait for a seq after durable_seq() might wait forever: their outcome
-  /// is unknown.
+  /// Returns true if the engine refuses writes. Replies that wait for a seq after durable_seq() then have an unknown outcome, and
+  /// might wait forever.
   [[nodiscard]] virtual bool failed() const = 0;
 };
 

@@ -1,14 +1,14 @@
-// The unauthenticated connections, and the choice of the connection that makes room for a new one.
+// The unauthenticated connections. At their limit, chooses the one that is closed to make room for a new one.
 //
-// Their number is limited, so that no client fills the server's memory and file descriptors without a password. At the limit a
-// new connection is accepted and an old one is closed. The closed one belongs to the network that has the most connections, and
-// there to the host that has the most; of that host's connections it is the oldest. So a peer that opens many connections loses
-// its own, and other clients have time to authenticate. Connections that wait for their loop count, too: otherwise a flood would
-// displace those that a busy loop has already taken.
+// Their number is limited, so that a client without a password cannot use up memory and file descriptors. At the limit, a new
+// connection is accepted and an old one is closed. That is the oldest connection of the host with the most connections, within
+// the network with the most connections. So a peer that opens many connections loses its own, and other clients have time to
+// authenticate. Connections that no loop has taken yet count, too: otherwise a flood would displace those that a busy loop has
+// already taken.
 //
-// Among a host's connections, those whose peer has sent its last byte are closed first, although they may still wait for the
-// check of a password (AuthGuard). Otherwise a peer that tries passwords over many short connections would displace each client
-// of its host during such a wait.
+// Of that host's connections, those whose peer has closed its sending side are closed first, even if they wait for a password
+// check (AuthGuard). Otherwise a peer that tries passwords over many short connections could displace every other client of its
+// host.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class Strangers {
  public:
   struct Stranger {
     std::uint64_t client_id = 0;
-    std::string network;  ///< Client::network
+    std::string network;  ///< Client::network of the peer
     std::string host;     ///< its address without the port
     EventLoop* loop = nullptr;
     bool ended = false;  ///< the peer sends no more
@@ -51,7 +51,7 @@ class Strangers {
     std::lock_guard lock(mutex_);
     if (const auto found = by_id_.find(client_id); found != by_id_.end()) erase(found->second);
   }
-  /// Notes that the peer of a connection sends no more. Does nothing if the connection is not in the set.
+  /// Records that the peer of a connection sends no more. Does nothing if the connection is not in the set.
   void end(std::uint64_t client_id) {
     std::lock_guard lock(mutex_);
     const auto found = by_id_.find(client_id);

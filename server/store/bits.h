@@ -24,10 +24,10 @@ std::uint64_t count_bits(Bytes value, std::uint64_t first, std::uint64_t last);
 std::optional<std::uint64_t> find_bit(Bytes value, std::uint64_t first, std::uint64_t last, bool bit);
 
 enum class BitOp : std::uint8_t { kAnd, kOr, kXor, kNot };
-/// Combines the first value.size() bytes of `into` with `value`; kNot stores the complement of `value` there.
+/// Combines the first value.size() bytes of `into` with `value`. For kNot, stores the complement of `value` in `into`.
 void combine_bits(BitOp op, Bytes value, char* into);
 
-/// The type of an integer of 1 to 64 bits (unsigned: to 63) in a row of bits, the highest bit first. Signed integers are in two's
+/// The type of an integer in a row of bits: of 1 to 64 bits, or 63 if unsigned, highest bit first. Signed integers are in two's
 /// complement.
 struct BitfieldType {
   bool is_signed = false;
@@ -42,8 +42,8 @@ enum class BitOverflow : std::uint8_t { kWrap, kSaturate, kFail };
 std::int64_t get_field(Bytes value, BitfieldType type, std::uint64_t position);
 /// Stores the lowest bits of `number` in the field. Requires position + type.bits <= 8 * value->size().
 void set_field(std::string* value, BitfieldType type, std::uint64_t position, std::int64_t number);
-/// Returns `number` wrapped or saturated to the field's type; nullopt if it does not fit and `overflow` is kFail. As in Redis, an
-/// unsigned field takes the number as unsigned, so a negative number is too large.
+/// Wraps or saturates `number` to the field's type, and returns it. nullopt: it does not fit, and `overflow` is kFail. As in
+/// Redis, `number` counts as unsigned for an unsigned field, so that a negative number is too large.
 std::optional<std::int64_t> fit_field(BitfieldType type, std::int64_t number, BitOverflow overflow);
 /// Like fit_field(), for the sum of a field's `number` and `increment`.
 std::optional<std::int64_t> add_to_field(BitfieldType type, std::int64_t number, std::int64_t increment, BitOverflow overflow);

@@ -1,9 +1,9 @@
 // Collections on the engine: one entry of kind kCompact per key (collection/compact.h), or, if it is large, a header of kind
 // kHeader and an entry for each element (collection/large.h).
 //
-// All puts of collections are here, because they may delete. A put that drops an element, or overwrites a collection, carries a
-// delete debt, so that the dropped bytes leave the files by the delete deadline. A put that adds or changes elements has no debt.
-// Removing the last element deletes the key. While the disk is full, only puts that drop elements are accepted.
+// All puts of collections are in this file, because a put may delete. A put that drops an element, or overwrites a collection,
+// has a delete debt, so that the dropped bytes leave the files by the delete deadline. A put that adds or changes elements has
+// none. Removing the last element deletes the key. While the disk is full, only puts that drop elements are accepted.
 #pragma once
 
 #include <optional>
@@ -21,25 +21,25 @@
 
 namespace ebbtide {
 
-/// Returns WRONGTYPE, unless the bytes are a collection of that type.
+/// Returns WRONGTYPE unless the entry is a collection of that type.
 Status check_collection(const Found& found, CollectionType type);
 
 /// Returns the encoding that Redis would use for a newly built collection: "listpack", "hashtable", "intset", "skiplist" or
 /// "quicklist". kCorruption if the bytes are damaged.
 Result<Bytes> collection_encoding(Bytes value);
 
-/// Returns Redis's encoding for collections of that type that are too large for a packed one.
+/// Returns Redis's encoding for a collection of that type that is too large for a packed encoding.
 Bytes large_encoding(CollectionType type);
-/// Returns false if Redis never packs a collection of this many elements.
+/// Returns false if a collection of this many elements is too large for Redis's packed encodings.
 bool may_be_packed(CollectionType type, std::uint64_t elements);
 
 /// Returns the expiry that commands gave the key of a located entry; 0: none. The entry itself may expire earlier
 /// (LargeHeader::entry_expiry).
 Millis key_expiry(const Found& found);
 
-/// The effect of a put on the elements that the collection had.
+/// The effect of a put on the elements of the old collection.
 enum class Change : std::uint8_t {
-  kKeeps,   ///< all are still there; some may have another value, score or place
+  kKeeps,   ///< all remain; some may have another value, score or place
   kRemoves  ///< at least one was removed
 };
 
@@ -50,24 +50,24 @@ class Collections {
   Collections(const ReadView& view, WriteBatch& batch, ReadCounts& counts, const PendingWrites* pending)
       : view_(view), batch_(batch), pending_(pending), strings_(view, batch, counts, pending) {}
 
-  /// Looks for a collection without reading a byte of a large one; the caller calls read() for that. Fails with WRONGTYPE for a
-  /// string, or like Strings::locate(). For commands that only read.
+  /// For commands that only read: finds a collection, but reads no byte of a large one; call read() for that. Fails with
+  /// WRONGTYPE for a string, or like Strings::locate().
   Status locate(const LookupKey& key, std::optional<Found>* found);
-  /// Like locate(), for a command that writes: it relies on the entry's expiry.
+  /// Like locate(), for a command that writes: the batch notes that the command relies on the entry's expiry (Strings).
   Status locate_for_update(const LookupKey& key, std::optional<Found>* found);
   /// Reads the bytes of a located collection. WRONGTYPE if it is of another type.
   Status read(CollectionType type, Found* found) const;
 
-  /// Replaces a collection, or creates it: keeps expiry and stamp of `old`, which may also be large. `charge` as in
+  /// Replaces a collection, or creates it. Keeps the expiry and stamp of `old`, which may be large. `charge`: as in
   /// Strings::modify.
   void modify(const LookupKey& key, const std::optional<Found>& old, std::string value, Change change, MemoryCharge* charge);
   /// Sets the key to a new collection with the expiry and stamp of `options`. `old`: the key's entry, of any type.
   void replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge,
                const WriteBatch::PutOptions& options);
-  /// Like modify(), for a large collection: replaces or creates its header. `old` may also be a small collection, which becomes
-  /// large. If the header begins a new generation, deletes the elements of the old one.
+  /// Like modify(), for a large collection: replaces or creates its header. If `old` is a small collection, it becomes large. If
+  /// the header begins a new generation, deletes the elements of the old one.
   void put_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header, Change change);
-  /// Like replace(), for a large collection: deletes what the key had, and writes the header. The caller then writes the
+  /// Like replace(), for a large collection: deletes the key's old value, and writes the header. The caller then writes the
   /// elements.
   void replace_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header,
                       const WriteBatch::PutOptions& options);
@@ -75,12 +75,13 @@ class Collections {
   ElementWriter elements(const LookupKey& key, Generation generation, Change change = Change::kKeeps) {
     return {batch_, view_.database(), key.key, generation, change == Change::kRemoves};
   }
-  /// Returns the generation of a collection that this command creates under `key`. It is higher than all earlier ones of the key.
+  /// Returns the generation for a collection that this command creates under `key`. It is higher than all earlier generations of
+  /// the key.
   [[nodiscard]] Generation next_generation() const;
-  /// Reads an element of a large collection; nullopt if there is none. `element_key`: a key from ElementKeys. Errors as of
+  /// Reads an element of a large collection; nullopt if it is absent. `element_key`: a key from ElementKeys. Errors are those of
   /// Strings::get.
   Status read_element(const std::string& element_key, std::optional<Found>* found);
-  /// Deletes a collection that exists, with all elements.
+  /// Deletes an existing collection with all its elements.
   void remove(const LookupKey& key, const Found& old) { strings_.remove(key, old); }
 
  private:

@@ -1,7 +1,7 @@
 // Hashes, sets, sorted sets and lists in the form of DUMP's payloads (dump.h).
 //
-// DUMP writes one form of each type: a count, then the elements as strings, scores as f64. Redis changes it into the encoding
-// that it has for such a value. RESTORE reads all forms that Redis 7.4 reads:
+// DUMP writes one form of each type: a count, then the elements as strings, scores as f64. Redis converts the value to its own
+// encoding. RESTORE reads all forms that Redis 7.4 reads:
 //
 //   1 list, 2 set, 4 hash                count, strings
 //   3, 5 sorted set                      count, (string, score as text or f64)*
@@ -12,8 +12,8 @@
 //
 // The expiry of a field is absolute, in ms, 0 for none; in type 24 it counts from the soonest, which is 1.
 //
-// A payload may come from anyone, so nothing in it is trusted: a checksum is easily computed. Beyond what Redis checks, elements
-// must be different, scores must be numbers, and no bytes may follow the collection.
+// A payload may come from any client, and its checksum is easily forged, so nothing in it is trusted. Beyond what Redis checks,
+// elements must be different, scores must be numbers, and no bytes may follow the collection.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ std::uint64_t most_dump_bytes(std::uint64_t bytes);
 /// Returns the payload of a collection. kCorruption if its bytes are damaged.
 Result<std::string> dump_collection(Bytes collection);
 
-/// The types of payloads as far as RESTORE treats them differently.
+/// The types of payloads that RESTORE treats differently.
 enum class DumpedType : std::uint8_t {
   kString,
   kCollection,
@@ -45,8 +45,8 @@ DumpedType dumped_type(Bytes payload);
 using ReserveMemory = std::function<Status(std::uint64_t bytes)>;
 
 /// Returns the bytes of the collection in a sound payload (collection/compact.h). Fails with Redis's error for a payload that is
-/// not well-formed, and like `reserve`. If the collection is too large, it fails like check_built_size(); the size in the error
-/// may be that of a part. Memory up to kLargeValueBytes is not reserved, apart from that of the result.
+/// not well-formed, and like `reserve`. If the collection is too large, fails like check_built_size(); the size in that error may
+/// be that of a part. Memory up to kLargeValueBytes is not reserved, except for that of the result.
 Result<std::string> load_collection(Bytes payload, const ReserveMemory& reserve);
 
 }  // namespace ebbtide

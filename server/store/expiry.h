@@ -26,7 +26,7 @@ inline constexpr ExpiryForm kAtMilli = {.unit = ExpiryUnit::kMilliseconds, .rela
 
 /// Returns absolute ms, which may be negative or in the past; nullopt on overflow.
 std::optional<std::int64_t> absolute_expiry(std::int64_t value, ExpiryForm form, Millis now);
-/// Like absolute_expiry(), for SET, GETEX and similar commands, which also refuse values that are not positive.
+/// Like absolute_expiry(), for SET, GETEX and similar commands: returns nullopt also for a value that is not positive.
 std::optional<std::int64_t> positive_absolute_expiry(std::int64_t value, ExpiryForm form, Millis now);
 
 /// Returns true if an absolute expiry has passed.

@@ -1,4 +1,4 @@
-// Places on the earth as scores of sorted sets: cells, distances, and the cells that a search covers. Pure.
+// Points on the earth as scores of sorted sets: cells, distances, and the cells that a search visits. Pure functions.
 //
 // A cell halves longitude and latitude `step` times: bits of the column and of the row alternate, the column's first. A score is
 // a cell of 26 steps, thus a number of 52 bits, and a cell of fewer steps is a range of scores. Latitudes end at those of the
@@ -30,8 +30,8 @@ struct GeoPoint {
 bool is_on_map(const GeoPoint& point);
 /// Returns the score of a point on the map.
 std::uint64_t geo_score(const GeoPoint& point);
-/// Returns the middle of the score's cell. Any score has one: the score is cut to an integer, and bits beyond 52 move the point,
-/// at most to the limits above.
+/// Returns the middle of the score's cell. Accepts any score: it is cut to an integer, and bits beyond 52 move the point, at most
+/// to the limits above.
 GeoPoint geo_point(double score);
 /// Returns the score as an integer, as Redis converts it: the lowest int64 if it is outside int64.
 std::int64_t geo_hash_number(double score);
@@ -53,7 +53,7 @@ struct GeoArea {
   double radius = 0;             ///< of a circle
   double width = 0, height = 0;  ///< of a box
 
-  /// Returns the distance from the center in meters if the point is inside, else nullopt.
+  /// Returns the distance from the center in meters if the point is inside the area, else nullopt.
   [[nodiscard]] std::optional<double> distance_inside(const GeoPoint& point) const;
 };
 
@@ -65,11 +65,11 @@ struct CellScores {
 /// most nine, and none overlaps another.
 std::vector<CellScores> cells_of(const GeoArea& area);
 
-/// Returns the same ranges, ascending; those that adjoin are joined. `cells` must not be empty.
+/// Returns the same ranges in ascending order; adjoining ranges are joined. `cells` must not be empty.
 std::vector<CellScores> joined(std::vector<CellScores> cells);
 
 /// Returns the members of a sorted set's bytes whose scores are in one of the ranges, in order. They point into the bytes.
-/// `cells` must not be empty. kCorruption if the bytes are damaged up to the last of them.
+/// `cells` must not be empty. kCorruption if the bytes are damaged before the end of the last range.
 Result<SortedSet> members_in_cells(Bytes sorted_set, const std::vector<CellScores>& cells);
 
 struct GeoMatch {
@@ -77,12 +77,12 @@ struct GeoMatch {
   GeoPoint point;
   double distance = 0;  ///< from the center, in meters
 };
-/// Returns the candidates that are in the area: range by range, each range in the order of scores. Stops at `limit` matches; 0:
-/// no limit.
+/// Returns the candidates that are in the area: one range after another, each in the order of scores. Stops at `limit` matches;
+/// 0: no limit.
 std::vector<GeoMatch> matches_in(const GeoArea& area, const std::vector<CellScores>& cells, const SortedSet& candidates,
                                  std::uint64_t limit);
-/// Moves the first `count` matches by distance to the front, in order. Matches of one distance keep their order if all
-/// are sorted; else they get that of Redis.
+/// Moves the first `count` matches by distance to the front, sorted. If all matches are sorted, those of equal distance keep
+/// their order; otherwise they get the order that Redis gives them.
 void sort_matches(std::vector<GeoMatch>* matches, std::size_t count, bool descending);
 
 }  // namespace ebbtide

@@ -4,8 +4,8 @@
 // to the latest star, without recursion, so the time is at most pattern x text. Backtracking to an earlier star cannot help,
 // since the text between two stars was matched at its leftmost place.
 //
-// The C library searches literal text after a star, many bytes at a time. A match of a long pattern and a long text still takes
-// seconds in the worst case, so a match can be made in parts.
+// The C library searches for the literal text after a star, many bytes at a time. A long pattern and a long text still take
+// seconds in the worst case, so a match can be made in slices (GlobMatch).
 #pragma once
 
 #include <cstddef>
@@ -21,29 +21,29 @@ namespace ebbtide {
 /// with the pattern, as in Redis; a backslash at the end stands for itself.
 bool glob_match(Bytes pattern, Bytes text, bool ignore_case = false);
 
-/// A match in parts. Pattern and text outlive the object.
+/// A match in slices. Pattern and text must outlive the object.
 class GlobMatch {
  public:
   GlobMatch(Bytes pattern, Bytes text, bool ignore_case = false) : pattern_(pattern), text_(text), ignore_case_(ignore_case) {}
 
-  /// Continues for about `steps` steps, a few nanoseconds each. Returns the result, or nullopt if it is to be called again.
+  /// Continues for about `steps` steps, a few nanoseconds each. Returns the result; nullopt: call again.
   std::optional<bool> go_on(std::size_t steps) { return go_on(&steps); }
-  /// Like go_on(*steps), and subtracts the steps that were made.
+  /// Like go_on(*steps). Subtracts the steps that it has used from `*steps`.
   std::optional<bool> go_on(std::size_t* steps);
 
  private:
-  /// Finds the literal text after the latest star. Stops once that is longer than the rest of the text.
+  /// Finds the literal text after the latest star in the pattern. Stops if that text is longer than the rest of `text_`.
   void find_literal();
-  /// Compares the pattern after the latest star with the text from place `text` on.
+  /// Continues after the latest star, with the text from index `text` on.
   void begin_at(std::size_t text);
-  /// Searches a part of the text for the literal text after the latest star, and moves there. Returns false if the
-  /// pattern does not match.
+  /// Searches a part of the text for the literal text after the latest star, and continues behind it. Returns false if the
+  /// pattern cannot match.
   bool seek_literal();
 
   Bytes pattern_, text_;
   bool ignore_case_;
   bool seeks_ = false;         ///< the text from star_text_ on is searched for the literal text after the latest star
-  std::size_t p_ = 0, t_ = 0;  ///< the places that are compared next
+  std::size_t p_ = 0, t_ = 0;  ///< indexes in pattern and text that are compared next
   std::size_t star_ = Bytes::npos, star_text_ = 0;  ///< where to continue after the latest star, in pattern and text
   std::size_t literal_end_ = 0;                     ///< end, in the pattern, of the literal text after the latest star
 };
@@ -53,18 +53,18 @@ std::string glob_literal_prefix(Bytes pattern);
 /// Returns true if the pattern matches exactly one text, its glob_literal_prefix().
 bool glob_is_literal(Bytes pattern);
 
-/// The parts of a pattern that are compared at once, before a match is tried.
+/// The parts of a pattern that can be compared quickly, before a full match is tried.
 struct GlobShape {
   enum class Kind : std::uint8_t {
     kText,    ///< the pattern has no special character: it matches itself only
-    kPrefix,  ///< a text and stars: it matches all texts with this prefix
+    kPrefix,  ///< a literal text followed by stars: it matches all texts with this prefix
     kOther,
   };
   std::uint32_t prefix = 0;  ///< bytes before the first special character or quote; every match begins with them
   std::uint32_t suffix = 0;  ///< bytes after the last special character or quoted one; every match ends with them
   /// Place and length of the longest literal text between prefix and suffix; every match contains it.
   std::uint32_t middle = 0, middle_bytes = 0;
-  std::uint32_t least = 0;  ///< the least bytes of a match
+  std::uint32_t least = 0;  ///< length of the shortest possible match
   bool has_star = false;    ///< a match may be longer than `least`
   Kind kind = Kind::kText;
 };

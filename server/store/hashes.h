@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// Looks for a field in the bytes of a hash, without decoding them. kCorruption if they are damaged up to the field.
+/// Looks for a field in the bytes of a hash, without decoding them all. kCorruption if they are damaged before the field.
 Result<std::optional<Bytes>> find_field(Bytes hash, Bytes field);
 
 /// Returns a hash without the fields that have expired by `now`.
@@ -19,16 +19,16 @@ Hash without_expired(const Hash& hash, Millis now);
 /// Changes a decoded hash. New fields come last, as in Redis. Views of fields and values must outlive it.
 class HashEditor {
  public:
-  /// `changes`: about how many calls follow. For many calls the editor makes an index of the fields; for few, each call scans
-  /// them.
+  /// `changes`: about how many calls follow. For many calls the editor makes an index of the fields; for few calls, each scans
+  /// the fields.
   HashEditor(Hash hash, std::size_t changes);
 
   [[nodiscard]] std::optional<Bytes> find(Bytes field) const;
-  /// Returns a field; null if there is none. Valid until the next change.
+  /// Returns a field; null if it is absent. Valid until the next change.
   [[nodiscard]] const HashField* look_up(Bytes field) const;
-  /// Gives a field a value and an expiry (0: none). Returns true if the field is new.
+  /// Sets the value and expiry (0: none) of a field. Returns true if the field is new.
   bool set(Bytes field, Bytes value, Millis expiry = 0);
-  /// Returns false if there is no such field.
+  /// Removes a field. Returns false if it is absent.
   bool remove(Bytes field);
   /// Returns the number of fields.
   [[nodiscard]] std::size_t size() const { return fields_.size() - removed_; }
@@ -41,7 +41,7 @@ class HashEditor {
   [[nodiscard]] std::size_t place_of(Bytes field) const;
 
   Hash fields_;
-  std::vector<bool> gone_;  // empty until the first removal; places stay, so that the index stays right
+  std::vector<bool> gone_;  // empty until the first removal; removed fields stay in fields_, so that index_ stays valid
   std::size_t removed_ = 0;
   const bool indexed_;
   BytesMap<std::size_t> index_;  // place of each field in fields_; used if indexed_

@@ -33,7 +33,7 @@ std::string make_empty();
 /// Returns true if the header is valid. A sparse value may still be corrupt.
 [[nodiscard]] bool is_valid(Bytes value);
 
-// All functions below require is_valid(value). nullopt, or false, means that the value is corrupt; it may then be half changed.
+// All functions below require is_valid(value). If one returns nullopt or false, the value is corrupt, and may be half changed.
 
 /// Adds an element. Returns true if a register has changed.
 std::optional<bool> add(std::string* value, Bytes element);
@@ -43,11 +43,10 @@ std::optional<bool> add(std::string* value, Bytes element);
 [[nodiscard]] bool raise(std::string* value, const Registers& registers, bool dense);
 [[nodiscard]] bool is_dense(Bytes value);
 
-/// Returns the estimated number of different elements. 2^63 stands for any larger number, too; only made-up registers give such a
-/// number.
+/// Returns the estimated number of different elements. 2^63 also stands for larger numbers, which only forged registers give.
 std::optional<std::uint64_t> count(Bytes value);
 std::uint64_t count(const Registers& registers);
-/// Returns the estimate that is stored in the value; nullopt if it is out of date.
+/// Returns the estimate that is stored in the value; nullopt if the value was changed since.
 std::optional<std::uint64_t> cached_count(Bytes value);
 void set_cached_count(std::string* value, std::uint64_t count);
 void forget_cached_count(std::string* value);

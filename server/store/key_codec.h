@@ -5,10 +5,10 @@
 //   2. The elements of a large collection lie directly after its main entry and before every greater
 //      key. So a range of keys includes their elements.
 //
-// escape(key) replaces 0x00 by 0x00 0xff and changes nothing else. A main entry is escape(key), without a terminator; an element
-// is escape(key) 0x00 0x01 generation element. No escaped key contains 0x00 0x01, and 0x01 < 0xff, which gives both rules.
-// Keys without 0x00, that is nearly all, are their own escaped form and are not copied.
-// Considered and rejected: a length prefix (breaks rule 1), and a terminator on every main entry (copies every key).
+// escape(key) replaces 0x00 by 0x00 0xff. A main entry is escape(key), without a terminator; an element is escape(key) 0x00 0x01
+// generation element. No escaped key contains 0x00 0x01, and 0x01 < 0xff, which gives both invariants.
+// all keys have no 0x00: they are their own escaped form, and are not copied. Considered and rejected: a length prefix (breaks
+// rule 1), and a terminator on every main entry (copies every key).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace ebbtide {
 
 /// Returns true if the escaped form differs from the key.
 inline bool needs_escape(Bytes key) { return !key.empty() && std::memchr(key.data(), 0, key.size()) != nullptr; }
-/// Returns the engine key of a user key. The result points into `key` if nothing has to be escaped, else into *buffer, which is
+/// Returns the engine key of a user key. If nothing has to be escaped, the result points into `key`; else into *buffer, which is
 /// overwritten.
 Bytes escape_key(Bytes key, std::string* buffer);
 /// Like escape_key(), but always returns a copy.

@@ -1,8 +1,8 @@
 // The longest common subsequence of two texts, for LCS.
 //
-// The algorithm is the usual dynamic programming over prefixes. Of several longest subsequences it finds the same as Redis. Redis
-// stores the whole table of lengths; this code stores one bit for the choice in each cell, and two rows of lengths: 1/32 of the
-// memory.
+// The algorithm is the usual dynamic programming over prefixes. Of several longest subsequences it finds the one that Redis
+// finds. Redis stores the whole table of lengths; this code stores one bit for the choice in each cell, and two rows of lengths:
+// 1/32 of the memory.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ struct Lcs {
   std::vector<LcsMatch> matches;  ///< matches from the end of the texts to their beginning
 };
 
-/// Returns the cells of Redis's table for `a` and `b`. kMaxLcsCells is the most that lcs() takes: Redis's limit at its default
+/// Returns the number of cells in Redis's table for `a` and `b`. lcs() accepts up to kMaxLcsCells: Redis's limit at its default
 /// proto-max-bulk-len, with 4 bytes a cell.
 constexpr std::uint64_t lcs_cells(std::uint64_t a_bytes, std::uint64_t b_bytes) { return (a_bytes + 1) * (b_bytes + 1); }
 inline constexpr std::uint64_t kMaxLcsCells = (std::uint64_t{512} << 20) / 4;
 
-/// Time: the product of the lengths. Memory: an eighth of that in bytes, or, for the length alone, two rows. Requires
-/// lcs_cells(...) <= kMaxLcsCells.
+/// Take time proportional to the product of the lengths. lcs() takes an eighth of the product in bytes of memory, lcs_length()
+/// only two rows. Both require lcs_cells(...) <= kMaxLcsCells.
 Lcs lcs(Bytes a, Bytes b);
 std::uint32_t lcs_length(Bytes a, Bytes b);
 

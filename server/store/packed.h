@@ -41,9 +41,9 @@ class PackedReader {
  public:
   PackedReader(PackedForm form, Bytes packed);
 
-  /// Returns false at the end, and at damage.
+  /// Returns false at the end, and where the form is damaged (is_sound()).
   bool next(PackedItem* item);
-  /// After the end: true if the whole form was well-formed. It may have no items.
+  /// After next() has returned false: true if the whole form was well-formed. It may have no items.
   [[nodiscard]] bool is_sound() const { return sound_; }
 
  private:

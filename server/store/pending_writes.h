@@ -1,10 +1,10 @@
-// The pending writes of a transaction, for reads by its later commands.
+// The pending writes of a transaction, as its later commands read them.
 //
 // EXEC is one WriteBatch, which becomes visible as a whole. Until then its commands read through this overlay. For each database
-// that the batch changes, the overlay has the entries put or deleted, and the ranges and stamps deleted since. It also has the
-// committed database underneath (another one after SWAPDB, none after FLUSHDB), from which all other keys are read. Entries are
+// that the batch changes, the overlay has the entries that were put or deleted, and the ranges and stamps that were deleted. All
+// other keys are read from the committed database below it: another database after SWAPDB, none after FLUSHDB. Entries are
 // ordered, so that SCAN, KEYS and COUNTRANGE can iterate over overlay and database at once. The overlay copies keys only: an
-// entry has the place of its operation in the batch, and its value is read there.
+// entry has the position of its operation in the batch, where its value is read.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,8 @@ namespace ebbtide {
 /// thread-safe.
 class PendingWrites {
  public:
-  /// `db` is null while the database is being opened, which then counts as empty. `now`, `mode` and `misses` are as in Db::view,
-  /// for databases that a view does not show. `batch`: the transaction's uncommitted batch, which must outlive this object.
+  /// `db` is null while the database is being opened; it then counts as empty. `now`, `mode` and `misses` are as in Db::view, for
+  /// views of other databases. `batch`: the transaction's uncommitted batch, which must outlive this object.
   PendingWrites(Db* db, Millis now, ReadMode mode, MissSet* misses, const WriteBatch& batch)
       : db_(db), now_(now), mode_(mode), misses_(misses), batch_(batch) {}
 
@@ -37,13 +37,13 @@ class PendingWrites {
   void apply_new();
 
   /// Like ReadView::locate(), with the pending operations applied. `found` is valid until the batch changes, and as long as
-  /// `view`, which reads its bytes. Every change of the batch must be followed by apply_new() before the next read.
+  /// `view` lives, since it may point to bytes of either. After every change of the batch, call apply_new() before the next read.
   [[nodiscard]] Status locate(const ReadView& view, const LookupKey& key, Found* found) const;
   /// Returns the number of the transaction's operations so far.
   [[nodiscard]] std::uint32_t operations() const { return batch_.count(); }
   /// Returns the stamp mode of the view's database, with the pending operations applied.
   [[nodiscard]] StampMode stamp_mode(const ReadView& view) const;
-  /// Returns true if the database was ever written to, or is by pending operations.
+  /// Returns true if commands have ever written to the database, pending operations included.
   [[nodiscard]] bool has_tree(const ReadView& view) const;
   /// Like ReadView::may_have_collection(), with the pending operations applied.
   [[nodiscard]] bool may_have_collection(const ReadView& view, const LookupKey& key) const;
@@ -66,12 +66,12 @@ class PendingWrites {
   struct Database {
     std::optional<DatabaseId> base;  ///< the committed database below; nullopt: none, it was emptied
     std::map<std::string, Entry, std::less<>> entries;
-    bool collections = false;                                     ///< true if `entries` has or had a collection
+    bool collections = false;                                     ///< `entries` has or had a collection
     std::vector<KeyRange> deleted;                                ///< deleted ranges of the base
     std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps;  ///< stamp ranges [lo, hi) that are deleted in the base
     StampMode mode{};                                             ///< stamp mode of the database
-    [[nodiscard]] bool hides(Bytes key) const;                    ///< true if the base's entry of `key` is hidden
-    [[nodiscard]] bool hides_stamp(DeleteKey stamp) const;        ///< true if base entries with that stamp are hidden
+    [[nodiscard]] bool hides(Bytes key) const;                    ///< the base's entry of `key` is hidden
+    [[nodiscard]] bool hides_stamp(DeleteKey stamp) const;        ///< the base's entries with that stamp are hidden
   };
   void apply(std::size_t at, const WriteBatch::Op& op);
   /// Returns the operation of an entry that is not deleted. Its bytes are valid until the batch changes.

@@ -1,8 +1,8 @@
 // The rank indexes (collection/rank_index.h) of the large collections whose ranks clients ask for.
 //
-// An index is exact for one state of a collection. Each command that changes a large collection writes its header, in the same
-// batch. So the seq of the header's entry names the state, and a reader uses an index only if it has the seq of the header that
-// the reader has found.
+// An index describes exactly one state of a collection. Each command that changes a large collection also writes its header, in
+// the same batch. So the seq of the header's entry identifies the state. A reader uses an index only if its seq is that of the
+// header that the reader has found.
 //
 //   reader    open_at_...() ----------- walks ----------- close(points)
 //   writer       locks   collect(batch)   commit   apply(changes, batch)   unlocks
@@ -10,12 +10,15 @@
 // Invariants:
 //   1. A writer calls collect() before its commit and apply() after it, both under the locks of the keys that it writes. So the
 //      changes of one collection are applied in the order of their commits.
-//   2. A reader makes a new index first, and then checks that its header is still the newest one. A writer looks once more after
-//      its commit for indexes that were made since collect(). So the commit is in the reader's header, or its writer finds the index.
-//   3. While a reader walks, the index keeps the changes that the walk may not have seen. Only one reader at a time splits.
-//   4. If a batch does not fit to an index, the index is dropped: the next reader makes a new one.
+//   2. A reader makes a new index first, and then checks that its header is still the newest one. After its commit, a writer
+//      looks for indexes that were made since collect(). So either the reader's header has the commit, or the writer finds the
+//      new index.
+//   3. While a reader walks, the index keeps the changes that the walk may not have seen. Only one reader at a time splits an
+//      index.
+//   4. If a batch contradicts an index, the index is dropped; the next reader makes a new one.
 //
-// While there is no index a command that writes loads two atomic numbers. Nothing is stored: after a restart the first reader walks.
+// While there is no index, a command that writes only loads two atomic numbers. Indexes are not stored: after a restart the first
+// reader walks.
 #pragma once
 
 #include <array>
@@ -41,12 +44,12 @@ namespace ebbtide {
 /// Thread-safe.
 class RankIndexes {
  public:
-  /// A collection with fewer elements has no index: a walk over all takes some ten microseconds.
+  /// A collection with fewer elements gets no index: a walk over all of them takes some ten microseconds.
   static constexpr std::uint64_t kLeastElements = 256;
   /// All indexes together have at most this part of the memory budget, and this many collections.
   static constexpr std::uint64_t kBudgetPart = 32;
   static constexpr std::size_t kMostIndexes = 4096;
-  /// A walk during which more changes happen splits nothing.
+  /// If more changes happen during a walk, the walk does not split its index.
   static constexpr std::size_t kMostChanges = 65'536;
 
   ~RankIndexes();
@@ -54,7 +57,7 @@ class RankIndexes {
   /// Sets the account of the indexes' memory. Called before any other method.
   void start(std::shared_ptr<MemoryAccount> account) { account_ = std::move(account); }
 
-  /// A collection in the state that a reader has found.
+  /// The state of a collection that a reader has found.
   struct State {
     DatabaseId database = 0;
     Bytes key;       ///< engine key
@@ -68,8 +71,8 @@ class RankIndexes {
     RankIndex::Boundary from;
     std::uint64_t ticket = 0;  ///< for close(); 0: the walk splits nothing
   };
-  /// Returns where a walk to a name or rank begins; nullopt if there is no index of that state. Without any index of the collection
-  /// makes one; `newest` then returns the seq of the collection's newest header, or 0.
+  /// Returns where a walk to a name or rank begins; nullopt if there is no index of this state. If the collection has no index at
+  /// all, makes one. `newest` must return the seq of the collection's newest header, or 0.
   std::optional<Walk> open_at_name(const State& state, Bytes name, const std::function<SeqNum()>& newest);
   std::optional<Walk> open_at_rank(const State& state, std::uint64_t rank, const std::function<SeqNum()>& newest);
   /// Ends a walk that has a ticket.
@@ -86,13 +89,14 @@ class RankIndexes {
       std::vector<Element> elements;
       std::uint32_t header_op = 0;  ///< index of the header's operation, if `header` is set
       std::optional<LargeHeader::Start> header;
-      bool unknown = false;  ///< the batch changes the collection in another way
+      bool unknown = false;  ///< the batch changes the collection in a way that the index cannot follow
     };
     std::vector<OfCollection> collections;
     bool all_unknown = false;  ///< the batch empties or swaps databases
-    std::uint64_t made = 0;    ///< number of indexes that were ever made, as of collect()
+    std::uint64_t made = 0;    ///< number of indexes ever made, at the time of collect()
   };
-  /// Returns the changes that a batch will make. Called before the commit, while its operations name databases.
+  /// Returns the changes that a batch will make. Called before the commit, since afterwards the batch's operations name trees,
+  /// not databases.
   [[nodiscard]] Changes collect(const WriteBatch& batch) {
     Changes changes;
     changes.made = made_.load(std::memory_order_seq_cst);
@@ -117,12 +121,12 @@ class RankIndexes {
     ElementClass which{};
     RankIndex index{0};
     std::uint64_t used = 0;                ///< tick of the last use
-    std::uint64_t ticket = 0;              ///< of the walk that will split; 0: none
-    std::uint32_t mismatches = 0;          ///< readers in a row that found a newer header
+    std::uint64_t ticket = 0;              ///< ticket of the walk that will split this index; 0: none
+    std::uint32_t mismatches = 0;          ///< number of successive readers that found a newer header than this index describes
     bool checked = false;                  ///< make() has checked that the header was the newest one
-    bool changed = false;                  ///< a batch has changed the collection before that
-    std::uint64_t made = 0;                ///< its number among all indexes that were ever made
-    std::vector<RankIndex::Change> since;  ///< changes since that walk began
+    bool changed = false;                  ///< a batch has changed the collection before that check
+    std::uint64_t made = 0;                ///< serial number of this index among all that were ever made
+    std::vector<RankIndex::Change> since;  ///< changes since the walk with `ticket` began
     std::size_t charged = 0;
   };
   using Entries = std::map<std::string, Entry, std::less<>>;
@@ -131,22 +135,22 @@ class RankIndexes {
   std::optional<Walk> open(const State& state, const std::function<SeqNum()>& newest, Find find);
   /// Makes an index with one segment, and checks that it is not outdated already.
   bool make(const std::string& id, const State& state, const std::function<SeqNum()>& newest, std::unique_lock<std::mutex>& lock);
-  /// Returns true if the key may have an index. Takes no lock.
+  /// Returns true if the key may have an index; false positives are possible. Takes no lock.
   [[nodiscard]] bool may_have(DatabaseId database, Bytes key) const {
     return counts_[slot_of(database, key)].load(std::memory_order_relaxed) != 0;
   }
   static std::size_t slot_of(DatabaseId database, Bytes key) { return (std::hash<Bytes>()(key) + database) % kSlots; }
   void collect_changes(const WriteBatch& batch, Changes* changes);
   void apply_changes(Changes& changes, const WriteBatch& batch);
-  /// Returns false if the change does not fit to the index.
+  /// Returns false if the change contradicts the index.
   bool apply_to(Entry& entry, Changes::OfCollection& change, SeqNum first_seq);
-  /// Drops the indexes made after the first `made` ones whose keys the batch has written.
+  /// Drops indexes with a serial number above `made` whose keys the batch has written.
   void drop_made_since(const WriteBatch& batch, std::uint64_t made);
   Entries::iterator erase(Entries::iterator at);
-  /// Charges the entry's memory. Returns false if there is no room.
+  /// Charges the entry's current memory. Returns false if the budget has no room.
   bool recharge(Entry& entry);
   [[nodiscard]] std::uint64_t most_bytes() const;
-  /// Drops the least recently used indexes until one more has room.
+  /// Drops the least recently used indexes until there is room for one more.
   void make_room();
 
   std::shared_ptr<MemoryAccount> account_;

@@ -26,12 +26,13 @@ std::int64_t load_little_signed(Bytes bytes);
 void append_little(std::string* out, std::uint64_t value, std::size_t bytes);
 
 void append_rdb_length(std::string* out, std::uint64_t length);
-/// Appends the string as an integer, if that is shorter and reads back as the same text. Returns false otherwise.
+/// If the string is a number whose integer form is shorter, and decodes to the same text: appends that form. Otherwise returns
+/// false.
 bool append_rdb_integer(std::string* out, Bytes value);
 /// Appends the string in its shortest form without LZF compression.
 void append_rdb_string(std::string* out, Bytes value);
 
-/// A string as it stands in RDB data, before it is unpacked.
+/// A string as it stands in RDB data, maybe compressed.
 struct RdbString {
   enum class Form : std::uint8_t { kPlain, kInteger, kLzf };
   Form form = Form::kPlain;
@@ -42,7 +43,7 @@ struct RdbString {
 /// Returns the string; nullopt if its compressed form is damaged.
 std::optional<std::string> unpack(const RdbString& string);
 
-/// Reads RDB data from the front. Every read past the end fails. The bytes must outlive what it returns.
+/// Reads RDB data from front to end. A read past the end fails. The bytes must outlive what the source returns.
 class RdbSource {
  public:
   explicit RdbSource(Bytes bytes) : rest_(bytes) {}
@@ -55,12 +56,12 @@ class RdbSource {
   std::optional<std::uint64_t> take_big(std::size_t bytes);
   std::optional<std::uint64_t> take_little(std::size_t bytes);
   std::optional<std::uint64_t> take_length();
-  /// Fails for a string longer than kMaxValueBytes, and for one that is longer than its compressed form can expand to. So the
-  /// memory that unpack() takes is bounded by the data.
+  /// Takes a string. Fails if it is longer than kMaxValueBytes, or longer than its compressed form can expand to. So the data's
+  /// size bounds the memory that unpack() takes.
   std::optional<RdbString> take_string();
 
  private:
-  /// Returns a length whose first byte was read already.
+  /// Returns a length whose first byte was already taken.
   std::optional<std::uint64_t> take_length(unsigned char first);
   std::optional<RdbString> take_integer(std::size_t bytes);
   std::optional<RdbString> take_lzf();
@@ -68,8 +69,8 @@ class RdbSource {
   Bytes rest_;
 };
 
-/// Decompresses LZF as Marc Lehmann's liblzf writes it. Returns exactly `length` bytes, or nullopt. Never reads or writes out of
-/// bounds, for any input.
+/// Decompresses LZF as Marc Lehmann's liblzf writes it. Returns exactly `length` bytes; nullopt if the input does not give that.
+/// Never accesses memory out of bounds, whatever the input.
 std::optional<std::string> lzf_decompress(Bytes compressed, std::size_t length);
 
 }  // namespace ebbtide

@@ -9,24 +9,25 @@
 
 namespace ebbtide {
 
-/// Looks for a member in the bytes of a set, without decoding them. kCorruption if they are damaged up to its place.
+/// Looks for a member in the bytes of a set, without decoding them all. kCorruption if they are damaged before the member's
+/// place.
 Result<bool> has_member(Bytes set, Bytes member);
-/// Returns the same for a decoded set.
+/// Returns true if a decoded set has the member.
 bool has_member(const Set& set, Bytes member);
 
 /// Returns the members in order, each once.
 Set make_set(std::vector<Bytes> members);
 
-/// Returns the members of `a` or `b`.
+/// Returns the members that are in `a`, `b` or both.
 Set united(const Set& a, const Set& b);
 /// Returns the members of all sets. It sorts all members once: many sets take no longer than one set with as many members.
 Set united(std::span<const Set> sets);
-/// Returns the members of both.
+/// Returns the members that are in `a` and `b`.
 Set common(const Set& a, const Set& b);
 /// Returns the members of `a` that are not in `b`.
 Set without(const Set& a, const Set& b);
 
-/// Splits `set` at ascending places: `chosen` gets the members there, `rest` the others.
+/// Splits `set`: `chosen` gets the members with the indexes `places`, which must ascend, and `rest` the others.
 void split_set(const Set& set, std::span<const std::size_t> places, Set* chosen, Set* rest);
 
 }  // namespace ebbtide

@@ -19,20 +19,20 @@ struct RankedScore {
   std::size_t rank = 0;  ///< the member's place in the sorted set; the lowest score has 0
   double score = 0;
 };
-/// Looks for a member in the bytes of a sorted set, without decoding them. kCorruption if they are damaged up to the member.
+/// Looks for a member in the bytes of a sorted set, without decoding them all. kCorruption if they are damaged before the member.
 Result<std::optional<RankedScore>> find_member(Bytes sorted_set, Bytes member);
 
 /// Changes a decoded sorted set. Views of members must outlive it.
 class SortedSetEditor {
  public:
-  /// `changes`: about how many calls follow. For many calls the editor makes an index of the members; for few, each call scans
-  /// them.
+  /// `changes`: about how many calls follow. For many calls the editor makes an index of the members; for few calls, each scans
+  /// the members.
   SortedSetEditor(SortedSet members, std::size_t changes);
 
   [[nodiscard]] std::optional<double> score(Bytes member) const;
-  /// Adds a member, or gives a member another score.
+  /// Adds a member, or changes the score of a member.
   void put(Bytes member, double score);
-  /// Returns false if there is no such member.
+  /// Removes a member. Returns false if it is absent.
   bool remove(Bytes member);
   [[nodiscard]] std::size_t size() const { return indexed_ ? index_.size() : members_.size(); }
   /// Returns the changed sorted set. Must be the last call.
@@ -55,9 +55,9 @@ struct ScoreBound {
 struct ScoreRange {
   ScoreBound min, max;
 };
-/// Parses "1.5", "(1.5", "-inf" as Redis does: up to a zero byte, and "" is 0. nullopt: not a number.
+/// Parses "1.5", "(1.5", "-inf" as Redis does: up to a zero byte, and "" is 0. nullopt: the text is not a number.
 std::optional<ScoreBound> parse_score_bound(Bytes text);
-/// Returns the places of the scores in the range.
+/// Returns the indexes of the members whose scores are in the range.
 Places places_in(const SortedSet& members, const ScoreRange& range);
 
 /// One end of a range of members.
@@ -72,19 +72,19 @@ struct LexRange {
 };
 /// Parses "-", "+", "[a", "(a". nullopt: none of them.
 std::optional<LexBound> parse_lex_bound(Bytes text);
-/// Returns the places of the members in the range, without the first `skipped`, or without the last `skipped` if `backward`. This
-/// needs members of one score. With different scores the result is Redis's: the walk begins at the first member above the lower
-/// end, or at the last member below the upper end if `backward`. It skips some, then takes members up to the other end.
+/// Returns the indexes of the members in the range, without the first `skipped` of them, or, if `backward`, without the last
+/// `skipped`. All members should have one score. If they do not, the result is Redis's: a walk begins at the first member above
+/// the lower bound (`backward`: at the last member below the upper bound), skips `skipped` members, and ends at the other bound.
 Places places_in(const SortedSet& members, const LexRange& range, std::size_t skipped = 0, bool backward = false);
 
 enum class Aggregate : std::uint8_t { kSum, kMin, kMax };
-/// A source of an operation on several sorted sets. A set's members have score 1. Several sources may share their members.
+/// A source of an operation such as ZUNION. Members of a set have score 1. Several sources may refer to the same members.
 struct WeightedSource {
   std::span<const ScoredMember> members;
   double weight = 1;
 };
-/// Called before each source of an operation: true ends it, and the result has no meaning. Thousands of sources take many
-/// seconds.
+/// Called before each source of an operation. If it returns true, the operation ends, and its result has no meaning: thousands of
+/// sources take many seconds.
 using StopCheck = std::function<bool()>;
 /// Return the union and the intersection of the sources. Scores are multiplied by weights and added up in Redis's order, from the
 /// smallest source to the largest; a sum that is not a number counts as 0.

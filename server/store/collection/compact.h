@@ -11,9 +11,9 @@
 // check all of this but the uniqueness of fields and scored members, so damaged bytes give an error, never wrong memory accesses.
 //
 // A write rewrites the whole entry, so the size is limited: kMaxCompactBytes and kMaxCompactElements. A larger collection has
-// another form (large.h). In memory, commands read the elements that they need of a large collection in this form, too: any
-// number of them, also none. Only in memory a hash may have the flag 1: then each value is followed by the field's expiry, u64, 0
-// for none. A stored hash with such fields is large.
+// another form (large.h). In memory, this form also holds the elements that a command has read of a large collection: any number,
+// even none. Only in memory a hash may have the flag 1: then each value is followed by the field's expiry, u64, 0 for none. A
+// stored hash with such fields is large.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,16 @@ namespace ebbtide {
 /// The numbers are part of the format.
 enum class CollectionType : std::uint8_t { kHash = 1, kSet = 2, kSortedSet = 3, kList = 4 };
 
-/// The largest collection that commands write in this form. Rewriting one takes about 10 us, as much as two or three writes of
-/// single elements; reading one as a whole is several times as fast as reading single elements (decision 0060). Larger
-/// collections in this form, which an earlier version wrote, are read, too. The next write that adds or changes an element gives
-/// them the other form.
+/// The largest collection that commands write in this form. Rewriting it takes about 10 us, as much as two or three writes of
+/// single elements; reading it as a whole is several times as fast as reading single elements (decision 0060). An earlier version
+/// wrote larger collections in this form. They are still read, and become large at the next write that adds or changes an
+/// element.
 inline constexpr std::size_t kMaxCompactBytes = 2048;
 inline constexpr std::size_t kMaxCompactElements = 128;
 
 /// Returns the type's name in the reply of TYPE: "hash", "set", "zset", "list".
 Bytes collection_name(CollectionType type);
-/// Returns the type of a collection's bytes, from the first of them; nullopt if they are damaged.
+/// Returns the type in the first byte of a collection's bytes; nullopt if that byte is damaged.
 std::optional<CollectionType> collection_type_of(Bytes value);
 
 struct HashField {
@@ -65,7 +65,7 @@ using List = std::vector<Bytes>;
 ///   TRY_ASSIGN(reader, CompactReader::open(value, CollectionType::kSet));
 ///   for (Bytes member; reader.next(&member);) ...
 ///   TRY(reader.status());
-/// The bytes must outlive it.
+/// The bytes must outlive the reader.
 class CompactReader {
  public:
   /// Fails with kCorruption if the head is damaged or has another type.
@@ -75,16 +75,16 @@ class CompactReader {
   [[nodiscard]] std::size_t count() const { return count_; }
   /// Returns true if fields of the hash may have expiries.
   [[nodiscard]] bool has_expiries() const { return expiries_; }
-  /// Reads the next element of a set or list. Returns false at the end, and at damage.
+  /// Reads the next element of a set or list. Returns false at the end, and where the bytes are damaged (status()).
   bool next(Bytes* item) { return begin_element() && take_item(item); }
   bool next(HashField* out) {
     return begin_element() && take_item(&out->field) && take_item(&out->value) && (!expiries_ || take_expiry(&out->expiry));
   }
-  /// Skips elements of a sorted set while their scores are below `score`: faster than next() of each. Stops at damage, which
-  /// next() then finds.
+  /// Skips elements of a sorted set while their scores are below `score`; faster than next() for each. Stops where the bytes are
+  /// damaged; the following next() returns false.
   void skip_below(double score);
   bool next(ScoredMember* out) { return begin_element() && take_score(&out->score) && take_item(&out->member); }
-  /// Returns ok, or kCorruption with what is damaged and where. After the last element, bytes that are left are damage, too.
+  /// Returns OK, or kCorruption with the kind and place of the damage. Bytes after the last element are damage, too.
   [[nodiscard]] Status status() const;
 
  private:
@@ -102,7 +102,7 @@ class CompactReader {
   const char* damage_ = nullptr;
 };
 
-/// Returns all elements. kCorruption names what is damaged, and where.
+/// Return all elements. kCorruption says what is damaged, and where.
 Result<Hash> decode_hash(Bytes value);
 Result<Set> decode_set(Bytes value);
 Result<SortedSet> decode_sorted_set(Bytes value);
@@ -110,19 +110,20 @@ Result<List> decode_list(Bytes value);
 
 /// Returns true if a field has an expiry.
 bool has_expiries(const Hash& hash);
-/// Returns the number of bytes that encode() returns.
+/// Return the number of bytes that encode() returns.
 std::size_t encoded_bytes(const Hash& hash);
 std::size_t encoded_bytes(const SortedSet& members);
 /// Like the functions above, for a set or list.
 std::size_t encoded_bytes(const std::vector<Bytes>& items);
-/// Returns true if a collection of that size may have this form.
+/// Returns true if a collection of this size may have the form of one entry.
 inline bool fits_compact(std::size_t elements, std::size_t bytes) {
   return elements <= kMaxCompactElements && bytes <= kMaxCompactBytes;
 }
 
-/// The largest collection that one command builds, such as RESTORE or SUNIONSTORE: its batch is written as a whole.
+/// The largest collection that one command such as RESTORE or SUNIONSTORE builds. It is limited since its batch is written as a
+/// whole.
 inline constexpr std::size_t kMaxBuiltBytes = std::size_t{64} << 20, kMaxBuiltElements = std::size_t{1} << 20;
-/// Returns an error reply that names the limit if a collection of that size is too large to be built by one command.
+/// Returns an error reply that names the limit if one command may not build a collection of this size.
 Status check_built_size(std::size_t elements, std::size_t bytes);
 
 /// Builds the bytes of a collection whose number of elements is not known in advance.
@@ -135,7 +136,7 @@ class CompactBuilder {
   void add(const ScoredMember& member);
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::size_t bytes() const { return out_.size(); }
-  /// Returns the bytes. Must be the last call.
+  /// Returns the bytes of the collection. Must be the last call.
   [[nodiscard]] std::string take();
 
  private:
@@ -145,7 +146,7 @@ class CompactBuilder {
   std::string out_;
 };
 
-/// Returns the collection's bytes. Requires the order of the type, and no NaN.
+/// Return the collection's bytes. The elements must be in the order of the type; scores must not be NaN.
 std::string encode(const Hash& hash);
 std::string encode(const SortedSet& members);
 /// Like the functions above, for a set or list.

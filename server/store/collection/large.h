@@ -14,12 +14,13 @@
 //               's' score member     -> ""          the score in 8 bytes whose order is that of the scores
 //   list        'l' position u64     -> element     big endian; positions are kPositionStep apart
 //
-// A command reads and writes only the elements that it names, and the header: so its work does not grow with the collection.
-// Elements are no keys of their own; the header counts them.
+// A command reads and writes only the header and the elements that it names, so its work does not grow with the collection.
+// Elements are not keys that clients see; the header counts them.
 //
 // A field that expires is an entry that expires: it is absent for readers, and the engine purges it by the delete deadline. The
-// header is not rewritten then, so it counts such a field until a write counts again (put_changes, commands/large_access.h). The
-// elements 'x' make this cheap: they have the fields with an expiry in the order of their expiries, without the values.
+// header is not rewritten then, so its count includes expired fields until a write counts again (put_changes,
+// commands/large_access.h). The elements 'x' make this cheap: they have the fields with an expiry in the order of their expiries,
+// without the values.
 //
 // A removed element is a tombstone until merges drop it, and walks skip tombstones. So the header of a sorted set names its first
 // and its last member, and walks begin there. Headers count dead elements, so that commands rewrite a collection when most of it
@@ -38,10 +39,10 @@
 
 namespace ebbtide {
 
-/// The fields of a hash that expire, as its header has them. A hash without such fields has no FieldExpiries.
+/// What a header stores about fields of a hash that expire. A hash without such fields has no FieldExpiries.
 struct FieldExpiries {
   std::uint64_t persistent = 0;  ///< number of fields that never expire
-  Millis soonest = 0;            ///< no field expires before it. The header's count is exact until then
+  Millis soonest = 0;            ///< no field expires before this time, so the header's count is exact until then
   Millis latest = 0;             ///< the last expiry of a field, if `persistent` is 0; otherwise 0
   Millis key_expiry = 0;         ///< the expiry that commands gave the key; 0: none
 };
@@ -52,39 +53,40 @@ struct LargeHeader {
   std::uint64_t count = 0;
   std::uint64_t first = 0, last = 0;  ///< positions of a list's first and last element
   std::optional<FieldExpiries> expiries{};
-  /// Approximate numbers of elements that were removed since the generation began: within the bounds of a sorted set, below them,
-  /// and above them. Other collections have no bounds, and count in `dead` only.
+  /// Approximate numbers of elements that were removed since the generation began. For a sorted set: within its bounds, below
+  /// them, and above them. Other collections have no bounds, and use `dead` only.
   std::uint64_t dead = 0, dead_below = 0, dead_above = 0;
   /// For a sorted set: bound_of() of the names of its first and last element of class kScore; empty if unknown.
   std::string lowest{}, highest{};
 
   /// Returns true if `count` may include expired fields.
   [[nodiscard]] bool counts_expired(Millis now) const { return expiries && expiries->soonest <= now; }
-  /// Returns the expiry of the header's entry, for a key with this expiry (0: none). A hash expires with its last field.
+  /// Returns the expiry of the header's entry. `key_expiry`: the expiry that commands gave the key; 0: none. A hash expires with
+  /// its last field.
   [[nodiscard]] Millis entry_expiry(Millis key_expiry) const {
     if (!expiries || expiries->persistent != 0) return key_expiry;
     return key_expiry == 0 || expiries->latest < key_expiry ? expiries->latest : key_expiry;
   }
   [[nodiscard]] std::string encode() const;
-  /// Decodes the value of a header. kCorruption if the bytes are no header.
+  /// Decodes the value of a header. kCorruption if the bytes are not a header.
   static Result<LargeHeader> decode(Bytes value);
   /// The beginning of a header.
   struct Start {
     Generation generation = 0;
     std::uint64_t count = 0;
   };
-  /// Like decode(), for the beginning only; allocates nothing. Returns nullopt if the bytes are no header.
+  /// Like decode(), for the first fields only; allocates nothing. Returns nullopt if the bytes are not a header.
   static std::optional<Start> start_of(Bytes value);
 };
 
 enum class ElementClass : char { kField = 'f', kExpiry = 'x', kMember = 'm', kScore = 's', kPosition = 'l' };
 
-/// The elements of a new list begin at this position, and lie this far apart, so that there is room between them.
+/// The first element of a new list has position kFirstPosition. Positions are kPositionStep apart.
 inline constexpr std::uint64_t kFirstPosition = std::uint64_t{1} << 63, kPositionStep = std::uint64_t{1} << 20;
 
-/// Returns the class that has a collection's elements in the order of replies: fields, members, members by score, positions.
+/// Returns the class whose order of names is the order of replies: fields, members, members by score, or positions.
 ElementClass ordered_class(CollectionType type);
-/// Returns the class in which an element is found by its name.
+/// Returns the class in which an element can be looked up by its name.
 ElementClass named_class(CollectionType type);
 
 /// Builds the keys of one collection's elements.
@@ -103,7 +105,7 @@ class ElementKeys {
   [[nodiscard]] KeyRange range(ElementClass which) const {
     return {start_ + static_cast<char>(which), start_ + static_cast<char>(static_cast<char>(which) + 1)};
   }
-  /// Returns the name in the key of an element.
+  /// Returns the name that is part of an element's key.
   [[nodiscard]] Bytes name_of(Bytes element_key) const { return element_key.substr(start_.size() + 1); }
   /// Returns the bytes of an element's key without its name.
   [[nodiscard]] std::size_t overhead() const { return start_.size() + 1; }
@@ -113,14 +115,15 @@ class ElementKeys {
   std::string key_;
 };
 
-/// Returns 8 bytes whose order is that of the scores.
+/// Returns 8 bytes that sort like the scores.
 std::string ordered_score(double score);
-/// Returns the score of an element of class kScore, and its member.
+/// Returns the score and member in the name of an element of class kScore.
 std::optional<ScoredMember> scored_member_of(Bytes name);
 /// Returns the name of an element of class kScore.
 std::string scored_name(const ScoredMember& member);
 
-/// Returns the part of a name that a header has. Names from bound_of(n) on and before behind_bound(bound_of(n)) include n.
+/// bound_of() shortens a name to the length that a header stores. If low = bound_of(n) and high = behind_bound(low), then low <=
+/// n < high.
 std::string bound_of(Bytes name);
 std::string behind_bound(std::string bound);
 
@@ -135,10 +138,10 @@ bool is_field_expiry(Bytes key);
 /// Returns the expiry and the field in the name of an element of class kExpiry.
 std::optional<HashField> expiring_field_of(Bytes name);
 
-/// Writes elements of one collection to a batch. Names must be checked before (LargeChecks).
+/// Writes elements of one collection to a batch. Callers must check the names before (LargeChecks).
 class ElementWriter {
  public:
-  /// `shrinks`: PutOptions::shrinks of the elements that put() and add() write.
+  /// `shrinks`: PutOptions::shrinks for the elements that put() and add() write.
   ElementWriter(WriteBatch& batch, DatabaseId database, Bytes key, Generation generation, bool shrinks = false)
       : batch_(batch), database_(database), keys_(key, generation), options_{.shrinks = shrinks, .element = true} {}
 
@@ -147,7 +150,8 @@ class ElementWriter {
     options.expiry = expiry;
     batch_.put(database_, keys_.of(which, name), value, options);
   }
-  /// Like put(), but the element that had the name is deleted: its bytes must leave the files. `shrinks`: PutOptions::shrinks.
+  /// Like put(), for a name that another element has: that element's bytes count as deleted, and must leave the files. `shrinks`:
+  /// PutOptions::shrinks.
   void replace(ElementClass which, Bytes name, Bytes value, bool shrinks) {
     batch_.put(database_, keys_.of(which, name), value, {.debt = true, .shrinks = shrinks, .element = true});
   }
@@ -187,36 +191,37 @@ class ElementWriter {
   const WriteBatch::PutOptions options_;
 };
 
-/// Write the difference between two states of some of a collection's elements. The elements of `before` must be in the
-/// collection, and those that are only in `after` must not.
+/// Write the difference between two states of some elements of a collection. The elements of `before` must be in the collection;
+/// elements that are only in `after` must not be.
 void write_changes(ElementWriter& to, Hash before, Hash after);
 void write_changes(ElementWriter& to, const Set& before, const Set& after);
 void write_changes(ElementWriter& to, SortedSet before, SortedSet after);
 
 /// The difference between two states of a list.
 struct ListDifference {
-  std::size_t same_at_head = 0, same_at_tail = 0;  ///< elements at the ends that stay
-  /// True if elements at the head get new positions. False: those at the tail do, unless the number of elements stays the same.
+  std::size_t same_at_head = 0, same_at_tail = 0;  ///< elements that are equal at the head, and at the tail
+  /// True if elements at the head get new positions; false if those at the tail do. If the number of elements is equal, no
+  /// position changes.
   bool moves_head = false;
 
-  /// Finds the longest equal ends. If the number of elements changes, the elements at the shorter equal end get other positions.
+  /// Finds the longest equal head and tail. If the number of elements differs, the shorter of the two gets new positions.
   static ListDifference of(const List& before, const List& after);
   /// Returns the number of elements that must be written.
   [[nodiscard]] std::size_t written(std::size_t after) const { return after - (moves_head ? same_at_tail : same_at_head); }
 };
-/// Writes a list of `header` that changes from `before` to `after`, which is not empty. Sets the header's positions, not its
-/// count. Bytes of elements that are removed or get another position leave the files by the delete deadline.
+/// Writes the change of a list from `before` to `after`, which must not be empty. Sets the positions in `header`, but not its
+/// count. Elements that are removed or get new positions leave the files by the delete deadline.
 void write_changes(ElementWriter& to, const List& before, const List& after, const ListDifference& difference,
                    LargeHeader* header);
 
-/// Returns the length of the longest name of an element, as it stands in the element's key.
+/// Return the length of the longest element name, as it stands in keys.
 std::size_t longest_name(const Hash& hash);
 std::size_t longest_name(const SortedSet& members);
 /// Like the functions above, for a set.
 std::size_t longest_name(const Set& set);
 
-/// If a range delete is that of a whole collection, key and elements, returns the collection's engine key. If it concerns
-/// elements only, returns an empty key. Returns nullopt for other ranges.
+/// If a range delete is that of one whole collection, key and elements: returns the collection's engine key. If it deletes only
+/// elements: returns an empty key. Returns nullopt for other ranges.
 std::optional<Bytes> collection_of_range(Bytes start, Bytes end);
 
 }  // namespace ebbtide

@@ -3,10 +3,10 @@
 //   boundary   ""      "b04..."    "b31..."   "c77..."
 //   elements     128         131        97       254
 //
-// The index divides the elements, in the order of their names, into segments, and counts those of each. The rank of an element is
-// the sum of the segments before its own, plus its place there, which a walk from the boundary finds. A new index has one
-// segment; readers that walk over a segment split it. Segments are in groups, whose sums keep a look-up short: ten million elements
-// have about 1,200 groups.
+// The index divides the elements, in the order of their names, into segments, and stores each segment's number of elements. The
+// rank of an element is the sum over the segments before its own, plus its place in its segment, which a walk finds. A new index
+// has one segment; readers that walk over a segment split it. Groups of segments with a sum each keep a look-up short: ten
+// million elements have about 1,200 groups.
 //
 // The index is only in memory. It is exact for one state of the collection, so a writer that adds or removes an element must call
 // add() or remove().
@@ -25,16 +25,17 @@ namespace ebbtide {
 /// The rank index of one collection. Not thread-safe.
 class RankIndex {
  public:
-  /// A walk over a segment with more elements should split it every so many elements: a walk over them takes about ten microseconds.
+  /// A walk over a longer segment should propose a split after every so many elements. Walking over them takes about ten
+  /// microseconds.
   static constexpr std::uint64_t kSegmentElements = 128;
 
   /// A place from which a walk can begin.
   struct Boundary {
-    std::string name;            ///< the elements from this name on follow it; it need not be an element's name
+    std::string name;            ///< the segment has the elements from this name on; no element need have it
     std::uint64_t before = 0;    ///< number of elements with smaller names
     std::uint64_t elements = 0;  ///< number of elements up to the next boundary
   };
-  /// A boundary that a walk proposes.
+  /// A boundary that a walk proposes for a split.
   struct Point {
     std::string name;
     std::uint64_t elements = 0;  ///< number of elements from the previous point, or the walk's beginning, to this one
@@ -43,7 +44,7 @@ class RankIndex {
   /// `count`: the number of elements.
   explicit RankIndex(std::uint64_t count);
 
-  /// Returns the last boundary that is not behind `name`.
+  /// Returns the last boundary whose name is not greater than `name`.
   [[nodiscard]] Boundary at_name(Bytes name) const;
   /// Returns the last boundary that has at most `rank` elements before it.
   [[nodiscard]] Boundary at_rank(std::uint64_t rank) const;
@@ -52,17 +53,18 @@ class RankIndex {
   [[nodiscard]] std::size_t memory_bytes() const { return memory_; }
 
   void add(Bytes name);
-  /// Returns false if the index has no element left where the name belongs: it does not describe the collection.
+  /// Counts an element less. Returns false if the index counts no element where the name belongs: then it does not describe the
+  /// collection.
   [[nodiscard]] bool remove(Bytes name);
 
-  /// A change of the collection after the walk that found the points.
+  /// A change of the collection that happened after the walk that found the points.
   struct Change {
     std::string name;
     bool added = false;
   };
-  /// Splits the segment that begins at `from`, at ascending points behind `from`; ignores those behind its end. `since`: the
-  /// changes that the index has and the walk has not seen. Returns false if the points do not fit to the index, which then stays
-  /// as it is.
+  /// Splits the segment that begins at `from`, at ascending points behind `from`; ignores points behind the segment's end.
+  /// `since`: changes that the index counts and the walk has not seen. Returns false, and leaves the index unchanged, if the
+  /// points do not agree with it.
   [[nodiscard]] bool split(Bytes from, std::span<const Point> points, std::span<const Change> since);
 
  private:
@@ -81,7 +83,7 @@ class RankIndex {
 
   [[nodiscard]] Place place_of(Bytes name) const;
   [[nodiscard]] Boundary boundary_at(const Place& place) const;
-  /// Returns the name at which the segment ends; null: it is the last one.
+  /// Returns the name at which the segment ends; null for the last segment.
   [[nodiscard]] const std::string* end_of(const Place& place) const;
   void erase(const Place& place);
   /// Divides a group that has too many segments.
