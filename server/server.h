@@ -1,9 +1,9 @@
 // The whole server: starts and stops all parts in order.
 //
-// Start: log, sockets (replies are -LOADING), HTTP port, then the database on a thread of its own. When it is open, each loop
-// gets its dispatcher.
+// Start: log, sockets (commands get -LOADING), HTTP port, then the database on a thread of its own. When the database is open,
+// each loop gets its dispatcher.
 //
-// End (SIGTERM, SIGINT, SHUTDOWN): new clients are refused, loops finish their pass and close their connections, offload threads
+// Stop (SIGTERM, SIGINT, SHUTDOWN): new clients are refused, loops finish their pass and close their connections, offload threads
 // finish, and the engine writes and syncs its log.
 #pragma once
 
@@ -115,18 +115,19 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
  private:
   BackupVerifier::Env backup_checks();
   AutoTuning::Env tuning_env();
-  /// Sums over the loops and the listener.
+  /// Sums of the counts of all loops and the listener.
   struct NetTotals {
     std::uint64_t connections = 0, rejected = 0, in = 0, out = 0, query_limit = 0, output_limit = 0, auth_failures = 0;
     std::array<std::uint64_t, 4> denials{};  ///< denied commands, by AclDenial
   };
 
   void connect_observers();
-  void end_pause(std::uint64_t number);  ///< does nothing if a newer pause has begun
-  /// Runs ten times a second on the main thread.
+  /// Ends the pause of compactions with this number; does nothing if a newer pause has begun.
+  void end_pause(std::uint64_t number);
+  /// Turns the expiry watch on or off, and reports expirations. Runs ten times a second on the main thread.
   void watch_expiries();
   void keep_id();
-  /// Publishes the expirations that are due, for a few milliseconds at a time.
+  /// Publishes expirations that are due, for a few milliseconds at a time.
   void report_expiries();
   void sample_rates();
   bool start_listening();
@@ -139,40 +140,40 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   CommandEnv command_env(Db* db);
   void open_database();
   void database_opened(Result<std::unique_ptr<Db>> db);
-  /// Returns the bytes of the process in memory. If they exceed the budget, makes threads return memory that other threads have
+  /// Returns the resident bytes of the process. If they exceed the budget, makes threads return memory that other threads have
   /// freed.
   std::uint64_t measure_resident();
-  /// Has the loops return memory that other threads have freed.
+  /// Makes the loops return memory that other threads have freed.
   void collect_on_loops();
   void wait_for_signals();
-  /// Reports to the watchdog if every loop has answered since the last call. Calls itself again by a timer.
+  /// Reports to the watchdog if every loop has answered since the last call. A timer calls this again.
   void beat();
   void begin_stop(const std::string& why);
   void end();
-  /// Returns the limits of the network.
+  /// Returns the network's settings.
   [[nodiscard]] NetSettings net_settings(const Config& config) const;
-  /// Returns the configuration in effect: at most as many clients as the limit of open files allows.
+  /// Returns the configuration in effect: max_clients is reduced to what the limit of open files allows.
   [[nodiscard]] Config effective(Config config) const;
   /// Returns the engine's settings with `auto` resolved.
   [[nodiscard]] Settings settings_of(const Config& config) const;
   Status apply_config(const Config& before, const Config& after);
   void use_net_settings(const Config& config);
-  /// For what observes commands, and for counts of commands.
+  /// Applies the settings of the observers of commands, and of the counts of commands.
   void use_observer_settings(const Config& config, std::uint64_t memory_budget);
   /// Reads certificate and key again, for new connections. Does nothing if TLS is off.
   Status load_tls(const Config& config);
   Result<HttpAccess> admin_access(const Config& config) const;
   void set_users(Users users);
-  /// Returns -OOM if the users do not fit into their part of the memory budget. They take `all` bytes, which are `more` than
-  /// before.
+  /// Returns -OOM if the users do not fit into their part of the memory budget. `all`: the memory that they take; `more`: how
+  /// much more than before.
   [[nodiscard]] Status check_room_for_users(const Config& config, std::uint64_t all, std::uint64_t more) const;
   [[nodiscard]] std::uint64_t most_bytes_of_users(const Config& config) const;
-  /// Puts changed users into effect for later logins, first commands and new connections.
+  /// Replaces the users by the result of `change`, for later logins, first commands and new connections.
   Status change_users(const std::function<Result<Users>(const Users&, const Config&)>& change);
-  /// Applies the rights of a changed user to its connections, and closes those with a subscription that the user has no right to.
+  /// Applies the rights of a changed user to its connections. Closes those with a subscription to which the user has no right.
   void refresh_sessions(const std::string& name, std::uint64_t self_id);
   void close_clients_of(const std::vector<std::string>& names, std::uint64_t self_id);
-  /// Calls `f` on each loop's thread and waits for all calls. Must not be called on a loop's thread.
+  /// Calls `f` on each loop's thread, and waits for all calls to end. Must not be called on a loop's thread.
   void on_every_loop(const std::function<void(EventLoop&)>& f);
   [[nodiscard]] MetricsSnapshot snapshot() const;
   void add_net(MetricsSnapshot* snapshot) const;
@@ -194,7 +195,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   const std::uint64_t watchdog_ms_;
 
   // The following members have synchronization of their own.
-  /// The number of files that this process may open. Set before the first client; afterwards config_'s lock guards it.
+  /// The limit of open files. Set before the first client; afterwards config_'s lock guards it.
   std::uint64_t file_limit_ = 0;
   std::atomic<std::uint64_t> client_cap_{~std::uint64_t{0}};  ///< the most clients that the limit of open files allows
   ClientMemoryAccount client_memory_;
@@ -241,20 +242,21 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
   asio::steady_timer accept_timer_{io_};  ///< ends the time without accepted connections while the database opens
   asio::steady_timer watchdog_timer_{io_};
-  std::shared_ptr<std::atomic<std::size_t>> loops_alive_;  ///< loops that answered since the last report; null: no report yet
+  /// Loops that have answered since the last report; null: no report yet.
+  std::shared_ptr<std::atomic<std::size_t>> loops_alive_;
   std::mutex pause_mutex_;
   bool compactions_paused_ = false;  // guarded by pause_mutex_
-  std::uint64_t pauses_ = 0;         // guarded by pause_mutex_; the number of pauses so far
+  std::uint64_t pauses_ = 0;         // guarded by pause_mutex_; number of pauses so far
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<AdminServer> admin_;
   std::unique_ptr<ThreadOffload> offload_;
   std::unique_ptr<Disposer> disposer_;
-  /// The account for transactions that clients began while the database was being opened.
+  /// Charged with transactions that clients begin while the database is being opened.
   const std::shared_ptr<MemoryAccount> loading_memory_ = std::make_shared<MemoryAccount>();
   CommandEnv loading_env_, env_;
   std::unique_ptr<Db> db_;
   std::unique_ptr<Backups> backups_;
-  std::string database_id_;  ///< set before backups_; later by save() only, if !id_was_read_
+  std::string database_id_;  ///< set before backups_; later only by save(), if id_was_read_ is false
   bool id_was_read_ = false;
   std::uint64_t next_id_check_ms_ = 0;  ///< used by the main thread
   std::unique_ptr<BackupVerifier> backup_verifier_;

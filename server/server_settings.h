@@ -1,4 +1,4 @@
-// What follows from the configuration and the machine: the values of settings that are `auto`, and shares of the memory budget.
+// Settings that depend on the machine: the values of `auto`, and shares of the memory budget.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace ebbtide {
 
 /// Returns the number of event loops.
 unsigned loop_count(const Config& config);
-/// Returns the engine's settings, with `auto` resolved except for the number of open files. `memory`: bytes of the machine or the
-/// control group.
+/// Returns the engine's settings, with `auto` resolved; only the number of open files is resolved later. `memory`: bytes of the
+/// machine or the control group.
 Settings resolved_settings(const Config& config, std::uint64_t memory);
 TuningSettings tuning_settings(const Config& config);
-/// Lets all threads together keep free blocks of buffers up to a small part of the memory budget.
+/// Limits the free blocks that all threads share to a small part of the memory budget.
 void share_blocks_within(std::uint64_t budget);
 
 }  // namespace ebbtide

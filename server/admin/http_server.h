@@ -65,7 +65,6 @@ struct HttpLimits {
   std::size_t connections = 64;
   /// From the start of the connection, or the first byte of a later request, to the end of the header.
   std::int64_t header_ms = 5'000;
-  ///< header
   std::int64_t idle_ms = 75'000;  ///< between requests; longer than the usual scrape interval of a minute
   std::int64_t send_ms = 10'000;  ///< time limit for sending a whole reply
   std::size_t header_bytes = 8'192;

@@ -1,4 +1,4 @@
-// Reads the commands of an append-only file, and the list of files in the manifest of one (Redis 7).
+// Reads the commands of an append-only file, and the list of files in an append-only file's manifest (Redis 7).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace ebbtide {
 /// A command of the file.
 struct AofCommand {
   std::vector<std::string> arguments;
-  std::uint64_t offset = 0;  ///< where the command begins
+  std::uint64_t offset = 0;  ///< offset in the file at which the command begins
 };
 
 /// Reads the next command; lines that begin with # are skipped. Returns false at the end. kCorruption: the file is damaged, or

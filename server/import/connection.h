@@ -1,4 +1,4 @@
-// A connection of the import and export tools to a server: commands are sent in pipelines, by hiredis.
+// A connection of the import and export tools to a server. Commands are sent in pipelines, by hiredis.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace ebbtide {
 struct Endpoint {
   std::string host = "127.0.0.1";
   int port = 6379;
-  std::string unixsocket;  ///< if not empty, instead of host and port
-  std::string user;        ///< "" with a password: the default user
+  std::string unixsocket;  ///< if not empty, used instead of host and port
+  std::string user;        ///< "" with a password: the user "default"
   std::string password;
 
   /// Returns "127.0.0.1:6379", or the path of the socket.
   [[nodiscard]] std::string name() const;
 };
 
-/// A reply as far as the tools need it.
+/// A reply, with the parts that the tools need.
 struct ServerReply {
   enum class Kind : std::uint8_t { kText, kError, kInteger, kNull, kArray };
   Kind kind = Kind::kNull;
@@ -48,11 +48,11 @@ class Connection {
 
   /// Adds a command to the pipeline.
   void send(std::span<const Bytes> arguments);
-  /// Sends what is in the pipeline.
+  /// Sends the commands in the pipeline.
   Status flush();
-  /// Sends what is in the pipeline, and returns the reply to the oldest command without one.
+  /// Sends the commands in the pipeline, and returns the oldest reply that was not returned yet.
   Result<ServerReply> receive();
-  /// Sends a command and returns its reply. Requires that no other reply is due.
+  /// Sends a command and returns its reply. Requires that all earlier replies were received.
   Result<ServerReply> call(std::span<const Bytes> arguments);
   /// Like call(), but returns an error if the server replies with one.
   Result<ServerReply> require(std::span<const Bytes> arguments);

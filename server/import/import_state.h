@@ -1,4 +1,4 @@
-// The file of --resume: how far an import is, so that the same command continues after an interruption.
+// The state file of --resume: how far an import is, so that the same command line can continue after an interruption.
 //
 //   ebbtide-import state 1
 //   import NAME            what is imported into which server, and how
@@ -20,7 +20,7 @@
 //   missing                an earlier pass has reported keys that are missing
 //   database N             a line each: databases that the copy has begun to write
 //
-// The file is replaced as a whole, when all replies to what is before have come.
+// The file is replaced as a whole, and only when the replies to everything that it counts have arrived.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +33,16 @@
 namespace ebbtide {
 
 struct ImportState {
-  /// The most entries between two states: up to this many entries after the last state may have been sent before an interruption.
+  /// The most entries between two writes of the state. So an interrupted import may have sent up to this many entries that the
+  /// state does not count.
   static constexpr std::uint64_t kMostEntries = 16'384;
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;  ///< and so many bytes
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;  ///< the same limit in bytes
 
   std::string import;
   std::uint64_t entries = 0, list_bytes = 0;
   std::string report;
 
-  std::optional<std::uint64_t> commands;  ///< nullopt: the key of the commands does not exist yet
+  std::optional<std::uint64_t> commands;  ///< nullopt: the import's key (CommandSteps) does not exist yet
   bool complete = false;
 
   std::uint64_t pass = 1, known_from = 0, known_to = 0, removed = 0;
@@ -51,10 +52,10 @@ struct ImportState {
   bool operator==(const ImportState&) const = default;
 };
 
-/// Returns nullopt if there is no such file. kCorruption: the file is not one of --resume, or is incomplete.
+/// Returns nullopt if the file does not exist. kCorruption: it is not a state file of --resume, or is incomplete.
 Result<std::optional<ImportState>> read_import_state(const std::string& path);
-/// Replaces the file. After an error the old file is unchanged. Without `sync`, the file survives kill -9, and a power loss may leave no
-/// file that read_import_state() accepts.
+/// Replaces the file. After an error the old file is unchanged. Without `sync` the file survives kill -9, but after a power loss
+/// it may be missing or damaged.
 Status write_import_state(const std::string& path, const ImportState& state, bool sync = true);
 
 }  // namespace ebbtide

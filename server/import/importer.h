@@ -1,4 +1,4 @@
-// Sends keys and commands to a server in a pipeline, and notes what becomes of each.
+// Sends keys and commands to a server in a pipeline, and reports the outcome of each.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,22 @@ namespace ebbtide {
 /// Sends to one server. Not thread-safe.
 class Importer {
  public:
-  /// `replace`: keys that exist are replaced; otherwise they are refused. The arguments must outlive this object.
+  /// `replace`: keys that the server already has are replaced, otherwise refused. The arguments must outlive this object.
   Importer(Connection& target, TransferReport& report, bool replace) : target_(target), report_(report), replace_(replace) {}
 
-  /// The next `entries` keys may have been sent by an interrupted import: if such a key exists, it is in doubt, not refused.
+  /// Says that an interrupted import may have sent the next `entries` keys. If the server has one of them, its outcome is in
+  /// doubt, not refused.
   void doubt(std::uint64_t entries) { in_doubt_ = entries; }
-  /// Reads the server's time, against which expiries are judged. Call it first.
+  /// Reads the server's time, which decides if a key has expired. Call it first.
   Status begin();
-  /// Sends a key; adds it to the report now, or when its reply has come.
+  /// Sends a key. Reports its outcome now, or when the reply arrives.
   Status add(RdbEntry&& entry, unsigned version);
-  /// Sends a command as it stands. An error of the server is reported with `name`, the command's place. kInvalidArgument: an
-  /// earlier command selects a database that the server does not have.
+  /// Sends a command unchanged. Reports an error of the server under `name`, the command's place. kInvalidArgument: an earlier
+  /// SELECT named a database that the server does not have.
   Status add_command(const std::vector<std::string>& arguments, std::string name);
   /// Removes a key.
   Status remove(std::uint64_t database, const std::string& key);
-  /// Returns once all replies have come.
+  /// Returns when all replies have arrived.
   Status drain();
 
  private:

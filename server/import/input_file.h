@@ -14,7 +14,7 @@ namespace ebbtide {
 /// One input. Every call after an error gives an error again. Not thread-safe.
 class InputFile {
  public:
-  /// Opens a file; "-" is standard input. kIoError: it cannot be opened, or is a directory or a pipe; the message names it.
+  /// Opens a file; "-" is standard input. kIoError: `path` cannot be opened, or is a directory or a pipe; the message names it.
   static Result<std::unique_ptr<InputFile>> open(const std::string& path);
   /// Reads from memory, for tests.
   static std::unique_ptr<InputFile> of(std::string bytes);
@@ -29,17 +29,17 @@ class InputFile {
 
   /// Returns the next byte without taking it; nullopt at the end.
   [[nodiscard]] Result<std::optional<char>> peek();
-  /// Appends the next `n` bytes to `out`. Fails with kCorruption if fewer are left. Allocates only for bytes that the
-  /// file has, whatever `n` is.
+  /// Appends the next `n` bytes to `out`. kCorruption if fewer are left. Allocates only for bytes that the input really has, even
+  /// if a damaged file makes `n` very large.
   Status take(std::uint64_t n, std::string* out);
-  /// Returns the CRC-64 of all bytes taken, as RDB files have it.
+  /// Returns the CRC-64 of all bytes taken, as RDB files store it.
   [[nodiscard]] std::uint64_t crc() const { return crc_; }
 
  protected:
   explicit InputFile(std::string name) : name_(std::move(name)) {}
 
  private:
-  /// Reads up to `n` bytes; 0 bytes are the end.
+  /// Reads up to `n` bytes, and returns how many; 0 at the end.
   virtual Result<std::size_t> read(char* to, std::size_t n) = 0;
   /// Fills the buffer if it is empty. Returns false at the end.
   Result<bool> fill();

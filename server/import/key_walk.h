@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// A key of a server, and the RDB version of its payload. `offset` of the entry is unused.
+/// A key of a server, as DUMP returns it, and the RDB version of its payload. The entry's `offset` is unused.
 struct DumpedKey {
   RdbEntry entry;
   unsigned version = 0;
@@ -24,11 +24,12 @@ Result<std::vector<DatabaseSize>> databases_of(Connection& source);
 /// Returns true if the list has the database, or is empty, which means all databases.
 [[nodiscard]] bool is_wanted(const std::vector<std::uint64_t>& databases, std::uint64_t database);
 
-/// Calls `visit` at least once for each key of a database that exists during the whole walk; a key may come twice. Other keys may
-/// be missing. An error of `visit` ends the walk. kIoError: the server does not reply, or replies with an error.
+/// Calls `visit` for each key of a database that exists during the whole walk, at least once; a key may come twice. Keys that are
+/// created or deleted meanwhile may be missing. An error of `visit` ends the walk. kIoError: the server does not reply, or
+/// replies with an error.
 Status walk_keys(Connection& source, std::uint64_t database, const std::function<Status(DumpedKey&&)>& visit);
 
-/// Calls `visit` for each name of a database, like walk_keys().
+/// Like walk_keys(), but calls `visit` with the names of keys only.
 Status walk_names(Connection& source, std::uint64_t database, const std::function<Status(const std::string&)>& visit);
 
 }  // namespace ebbtide

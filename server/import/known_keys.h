@@ -1,9 +1,9 @@
-// Which keys the target of a copy is known to have, and with which values: hashes, 16 bytes a key.
+// The keys and values that the target of a copy is known to have: as hashes, 16 bytes a key.
 //
-// A pass compares the source with what is known, and notes all keys of the source; these are what the next pass knows. With a file, that
-// outlives an interruption. The file has the notes in their order, each written before its key is sent. So after an interruption, notes
-// whose replies have come say what the target has, and later ones which keys it may have, with an unknown value. Both together are what
-// the interrupted pass knows when it begins again.
+// A pass compares the source with the known keys, and notes every key of the source; the noted keys are the known ones of the
+// next pass. With a file, this continues after an interruption. Each key's note is written to the file before the key is sent.
+// After an interruption, notes whose keys were acknowledged are known with their values. Later notes are of keys that the target
+// may have, so their values count as unknown. The repeated pass begins with both.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +21,32 @@ namespace ebbtide {
 /// Not thread-safe.
 class KnownKeys {
  public:
-  /// Of a key.
+  /// Hashes of a key's name and value.
   struct Hashes {
     std::uint64_t name = 0, value = 0;
   };
-  static constexpr std::uint64_t kUnknown = 0;  ///< in place of the hash of a value
+  static constexpr std::uint64_t kUnknown = 0;  ///< value hash of a key whose value is unknown
 
-  /// Keeps the keys in memory only, or in a new file at `path` if that is not empty.
+  /// Keeps the notes in memory, and, if `path` is not empty, also in a new file.
   static Result<KnownKeys> create(const std::string& path);
-  /// Continues with what a file has from byte `from` on; from byte `to` on, values are unknown. kCorruption: the file is shorter.
+  /// Continues with the notes in a file from byte `from` on. Values from byte `to` on are unknown. kCorruption: the file is
+  /// shorter.
   static Result<KnownKeys> resume(const std::string& path, std::uint64_t from, std::uint64_t to);
 
-  /// Returns true if the target is known to have this value.
+  /// Returns true if the target is known to have this key with this value.
   [[nodiscard]] bool has(const Hashes& key) const;
-  /// Notes keys of the source. Call it before they are sent. kIoError: the file cannot be written.
+  /// Notes keys of the source. Call it before the keys are sent. kIoError: the file cannot be written.
   Status note(std::span<const Hashes> keys);
-  /// Ends the notes of a pass.
+  /// Call when the pass has noted all keys of the source.
   void end_notes();
-  /// Returns true if the target was known to have a key that was not noted. Requires end_notes().
+  /// Returns true if this key was known and is not noted: the source does not have it any more. Requires end_notes().
   [[nodiscard]] bool is_gone(std::uint64_t name) const;
-  /// Returns true if is_gone() is true of a key. Requires end_notes().
+  /// Returns true if is_gone() is true for any key. Requires end_notes().
   [[nodiscard]] bool any_gone() const;
-  /// Ends a pass: what was noted is what is known. Returns the number of keys.
+  /// Ends a pass: the noted keys become the known ones. Returns their number.
   std::uint64_t next_pass();
 
-  /// The bytes of the file with what is known and noted.
+  /// The range of bytes in the file with all known and noted keys.
   [[nodiscard]] std::uint64_t from() const { return from_; }
   [[nodiscard]] std::uint64_t to() const { return to_; }
 
@@ -56,8 +57,8 @@ class KnownKeys {
 
   std::string path_;
   std::unique_ptr<std::FILE, CloseFile> file_;
-  std::uint64_t from_ = 0, pass_begin_ = 0, to_ = 0;  // in the file
-  std::vector<Hashes> known_, noted_;                 // `known_` is in order, and has each name once
+  std::uint64_t from_ = 0, pass_begin_ = 0, to_ = 0;  // offsets in the file
+  std::vector<Hashes> known_, noted_;                 // known_ is sorted, and has each name once
 };
 
 }  // namespace ebbtide

@@ -1,7 +1,7 @@
 // Copies all keys of a running server to another, in passes: each pass sends what has changed since the one before.
 //
-// Between two passes only hashes of keys and values are kept (KnownKeys). So a change that keeps both hashes is missed, with a chance of
-// 2^-64 a key. A pass that was interrupted begins again, and sends only what the target does not have yet.
+// Between two passes only hashes of keys and values are kept (KnownKeys). So a change that leaves both hashes equal is missed,
+// with a probability of 2^-64 a key. An interrupted pass begins again, and sends only keys that the target is not known to have.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,24 @@ namespace ebbtide {
 
 /// The counts of one pass.
 struct CopyPass {
-  std::uint64_t keys = 0;     ///< keys of the source
-  std::uint64_t changed = 0;  ///< with another value or expiry than in the pass before, or new; in the first pass all keys
-  std::uint64_t removed = 0;  ///< of the pass before, and no longer in the source
+  std::uint64_t keys = 0;  ///< keys of the source
+  /// Keys that are new, or have another value or expiry than in the pass before; in the first pass all keys.
+  std::uint64_t changed = 0;
+  std::uint64_t removed = 0;  ///< keys of the pass before that the source does not have any more
 };
 
 /// Copies databases. Not thread-safe.
 class LiveCopy {
  public:
-  /// Called when all replies have come to what was sent. An error ends the pass.
+  /// Called when all replies have arrived to what was sent. An error ends the pass.
   using Record = std::function<Status(std::uint64_t removed)>;
 
-  /// Keys of the target are replaced. The arguments must outlive this object.
+  /// Keys that the target already has are replaced. The arguments must outlive this object.
   LiveCopy(Connection& source, Connection& target, KnownKeys& known) : source_(source), target_(target), known_(known) {}
 
-  /// Copies what has changed since the pass before. `report` counts the keys that are sent, beside those that this pass had sent before an
-  /// interruption; so had it removed `removed` keys. `progress` is called after each key with the number of keys so far. `record` is called
-  /// after at most ImportState::kMostEntries keys, and before keys are removed.
+  /// Copies all changes since the pass before. `report` counts the keys that are sent. If this pass was interrupted, `report` has
+  /// the keys sent before that, and `removed` is the number of keys removed before that. `progress` is called after each key with
+  /// the number of keys so far. `record` is called after at most ImportState::kMostEntries keys, and before keys are removed.
   Result<CopyPass> pass(const std::set<std::uint64_t>& databases, TransferReport* report, std::uint64_t removed,
                         const std::function<void(std::uint64_t keys)>& progress, const Record& record);
 

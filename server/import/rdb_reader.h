@@ -1,4 +1,4 @@
-// Reads an RDB file of Redis or Valkey entry by entry. A value is not unpacked: its bytes are those of a DUMP payload.
+// Reads an RDB file of Redis or Valkey entry by entry. A value is not decoded: its bytes are those of a DUMP payload.
 //
 //   file    "REDIS", version (4 digits), then markers and entries, then 0xff and a CRC of 8 bytes.
 //   marker  0xfe database | 0xfb sizes | 0xfa aux field | 0xf5 function library | 0xf7 data of a module | 0xf4 slot.
@@ -6,8 +6,8 @@
 //
 // The CRC is that of all bytes before it; 0 means that there is none.
 //
-// Values of streams and of most modules are skipped: their ends can be found, but the server does not have these types. Sources:
-// Redis's rdb.h and rdb.c, 2.4 to 7.4.
+// Values of streams and of most modules are skipped: the server does not have these types, but the reader can find their ends.
+// Sources: Redis's rdb.h and rdb.c, 2.4 to 7.4.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct RdbEntry {
   std::string key;
   std::optional<std::int64_t> expiry_ms;  ///< Unix time
   unsigned type = 0;                      ///< the type byte
-  std::string value;                      ///< as it stands in the file
-  std::uint64_t offset = 0;               ///< where the entry begins
+  std::string value;                      ///< the bytes of the value, as in the file
+  std::uint64_t offset = 0;               ///< offset in the file at which the entry begins
 };
 
 /// Returns the name of a type byte: "string", "hash", "stream", ...
@@ -35,21 +35,21 @@ struct RdbEntry {
 /// Returns true if the server's RESTORE takes values of the type: the types of Redis 7.2 without streams and modules, and hashes
 /// with expiring fields.
 [[nodiscard]] bool rdb_type_is_supported(unsigned type);
-/// Returns the payload of RESTORE for a value: type, value, version (at most that of Redis 7.4) and CRC.
+/// Returns the payload for RESTORE of a value: type, value, version (that of Redis 7.4 at most) and CRC.
 [[nodiscard]] std::string rdb_payload(const RdbEntry& entry, unsigned version);
 
 /// Reads one file. Not thread-safe.
 class RdbReader {
  public:
-  /// Called for what the file has beside keys, such as "function library", with its offset.
+  /// Called with the name and offset of everything in the file except keys, such as "function library".
   using OnOther = std::function<void(const std::string& what, std::uint64_t offset)>;
 
   RdbReader(InputFile& input, OnOther other) : input_(input), other_(std::move(other)) {}
 
-  /// Reads the beginning of the file. kInvalidArgument: it is no RDB file.
+  /// Reads the header of the file. kInvalidArgument: it is not an RDB file.
   Status begin();
-  /// Reads the next entry. Returns false at the end of the file. kCorruption: the file is damaged, names the offset;
-  /// kUnsupported: the type of a value is unknown, so that its end cannot be found.
+  /// Reads the next entry. Returns false at the end of the file. kCorruption: the file is damaged; the message has the offset.
+  /// kUnsupported: the type of a value is unknown, so its end cannot be found.
   Result<bool> next(RdbEntry* entry);
 
   [[nodiscard]] unsigned version() const { return version_; }

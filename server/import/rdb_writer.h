@@ -11,20 +11,20 @@
 
 namespace ebbtide {
 
-/// Writes one file, under another name until it is complete. Not thread-safe.
+/// Writes one file. Until it is complete, the file has the name `path`.part. Not thread-safe.
 class RdbWriter {
  public:
-  /// Creates `path`.part, private to the user. kExists: `path` exists and `replace` is false, or `path`.part exists; kIoError:
-  /// the file cannot be created.
+  /// Creates `path`.part, readable by its owner only. kExists: `path` exists and `replace` is false, or `path`.part exists.
+  /// kIoError: the file cannot be created.
   static Result<std::unique_ptr<RdbWriter>> create(const std::string& path, bool replace);
-  /// Removes the part, unless finish() has returned success.
+  /// Removes `path`.part, unless finish() has succeeded.
   ~RdbWriter();
   RdbWriter(const RdbWriter&) = delete;
   RdbWriter& operator=(const RdbWriter&) = delete;
 
-  /// Adds a key. Keys of a database must follow each other. `version`: the RDB version of the value; all must be equal.
+  /// Adds a key. All keys of a database must be added together. `version`: the RDB version of the value, equal for all keys.
   Status add(const RdbEntry& entry, unsigned version);
-  /// Writes the end, syncs the file and gives it its name.
+  /// Writes the end of the file, syncs the file, and renames it to `path`.
   Status finish();
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 

@@ -1,4 +1,4 @@
-// The outcome of each key of an import or export: counts by database and type, and a line for each key that was not taken.
+// The outcomes of an import or export: counts by database and type, and a line for each key that was not taken.
 #pragma once
 
 #include <array>
@@ -20,15 +20,15 @@ namespace ebbtide {
 
 enum class Fate : std::uint8_t {
   kTaken,
-  kExpired,      ///< its time had passed
-  kUnsupported,  ///< the target does not have its type
+  kExpired,      ///< the key had expired
+  kUnsupported,  ///< the target does not have the key's type
   kRefused       ///< the target answered with an error
 };
 
 /// Counts the outcomes. Not thread-safe.
 class TransferReport {
  public:
-  /// The first keys that were not taken are shown by text(); all of them go to `list`, if it is not null.
+  /// Writes a line for each key that was not taken to `list`, unless it is null. text() shows only the first of these keys.
   explicit TransferReport(std::FILE* list = nullptr) : list_(list) {}
 
   void add(std::uint64_t database, const std::string& type, Fate fate) {
@@ -36,27 +36,28 @@ class TransferReport {
   }
   /// Adds a key that was not taken.
   void add_lost(std::uint64_t database, const std::string& type, Fate fate, Bytes key, const std::string& why);
-  /// Adds a key that exists, and that an interrupted import may have sent. It counts as taken, and its name goes to `list`.
+  /// Adds a key that the target has, and that an interrupted import may have sent. It counts as taken, and its name goes to
+  /// `list`.
   void add_in_doubt(std::uint64_t database, const std::string& type, Bytes key);
-  /// Adds commands that have run, and whose replies an interruption has lost.
+  /// Adds commands that have run, but whose replies were lost in an interruption.
   void add_unseen(std::uint64_t commands) { unseen_ += commands; }
-  /// Adds something that is no key, such as a function library.
+  /// Adds something that is not a key, such as a function library.
   void add_other(const std::string& what, const std::string& why);
 
   [[nodiscard]] std::uint64_t total(Fate fate) const;
   [[nodiscard]] std::uint64_t keys() const;
   [[nodiscard]] bool lost_any() const { return lost_ != 0; }
-  /// Returns false if the list could not be written as a whole.
+  /// Returns false if lines could not be written to the list.
   [[nodiscard]] bool list_is_whole() const { return list_ == nullptr || (std::fflush(list_) == 0 && std::ferror(list_) == 0); }
-  /// Returns a table of the counts, and lines for the first keys that were not taken. `taken`: the heading of the column, such as
-  /// "imported".
+  /// Returns a table of the counts, and lines for the first keys that were not taken. `taken`: the heading of the column of taken
+  /// keys, such as "imported".
   [[nodiscard]] std::string text(const char* taken) const;
 
-  /// Returns everything that was added, as lines of text. Requires that nothing was added with a line feed in it.
+  /// Returns the whole report as lines of text. Requires that no added text contains a line feed.
   [[nodiscard]] std::string save() const;
-  /// Restores what save() returned. kCorruption: a line is not understood.
+  /// Restores a report from the result of save(). kCorruption: a line cannot be parsed.
   Status restore(const std::string& saved);
-  /// Returns the bytes written to `list`, after flushing it; 0 without a list.
+  /// Flushes `list`, and returns the bytes written to it; 0 without a list.
   [[nodiscard]] Result<std::uint64_t> list_bytes() const;
 
  private:
@@ -69,17 +70,16 @@ class TransferReport {
   std::string lines_;
 };
 
-/// Shows progress on standard error: on a terminal in one line that changes each second, else a line every ten seconds.
+/// Shows progress on standard error: on a terminal in one line, renewed each second; otherwise a line every ten seconds.
 class ProgressLine {
  public:
   ProgressLine();
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
-  /// Shows the state, unless it was shown only a short time ago. `share`: the part that is done, from 0 to 1; negative if
-  /// unknown.
+  /// Shows the progress, unless it was shown a moment ago. `share`: how much is done, from 0 to 1; 0 or less if unknown.
   void show(const std::string& doing, std::uint64_t keys, double share);
-  /// Ends the line on a terminal.
+  /// On a terminal, ends the line.
   void end();
 
  private:

@@ -17,18 +17,18 @@ class logger;
 
 namespace ebbtide {
 
-/// Returns the text with some bytes written as \n, \r, \t or \x1b: those of control characters, of characters that are invisible
-/// or change the direction of text, and those that are not UTF-8.
+/// Returns the text with some characters escaped as \n, \r, \t or \x1b: control characters, characters that are invisible or
+/// change the direction of text, and bytes that are not UTF-8.
 std::string escape_controls(std::string_view text);
 /// Returns the inside of a JSON string: escape_controls(text), with quotes and backslashes escaped. So a message has the same
 /// text in both formats of the log.
 std::string json_escape(std::string_view text);
 
-/// Passes one message of a kind per interval and counts the others. Thread-safe.
+/// Lets one message of its kind through per interval, and counts the suppressed ones. Thread-safe.
 class LogLimiter {
  public:
   explicit LogLimiter(std::int64_t interval_ms) : interval_ms_(interval_ms) {}
-  /// Returns the line to write, with the number of suppressed messages since the last line; nullopt if the interval is not over.
+  /// Returns the line to log, with the number of messages suppressed before it; nullopt if the message is suppressed.
   [[nodiscard]] std::optional<std::string> pass(const std::string& text, std::int64_t now_ms);
 
  private:
@@ -43,8 +43,8 @@ class ServerLog {
  public:
   enum class Level { kDebug, kInfo, kWarning, kError };
 
-  /// `file`: the log file; empty for standard output. `format`: "text", or "json" for an object with time, level and message a
-  /// line. Throws std::runtime_error if the file cannot be opened, or is a pipe other than this process's standard output.
+  /// `file`: the log file; "" for standard output. `format`: "text", or "json" for one object per line with time, level and
+  /// message. Throws std::runtime_error if the file cannot be opened, or is a pipe other than this process's standard output.
   ServerLog(const std::string& level, const std::string& file, const std::string& format = "text");
   ~ServerLog();
 

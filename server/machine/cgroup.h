@@ -1,14 +1,13 @@
 // Limits of the control groups (cgroups) that this process is in.
 //
-// A service manager or container runtime puts the process into a group, and each group on the way up to the root may set a limit;
-// the smallest limit applies. /proc/self/cgroup names the group of each hierarchy. /proc/self/mountinfo says where a hierarchy is
+// A service manager or container runtime puts the process into a group. This group and each of its ancestors may set a limit; the
+// smallest one applies. /proc/self/cgroup names the group of each hierarchy. /proc/self/mountinfo says where a hierarchy is
 // mounted and which of its groups the mount point shows. Version 1 has a hierarchy for each controller, version 2 has one
 // hierarchy, and hybrid systems have both. A container often sees only its own group, mounted as if it were the root: then the
 // path in /proc/self/cgroup does not exist below the mount point, and the files of the mount point itself apply.
 //
-// memory.high counts like memory.max: above it the kernel throttles the process and reclaims its pages, so a memory budget above
-// it would keep the server throttled. memory.soft_limit_in_bytes of version 1 does not: it acts only when the host is short of
-// memory.
+// memory.high counts like memory.max: above it the kernel throttles the process, and a larger memory budget would keep the server
+// throttled. memory.soft_limit_in_bytes of version 1 does not count: it applies only while the host is short of memory.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +23,8 @@ struct CgroupLimit {
   std::string file;
 };
 
-/// Returns the smallest memory limit in bytes from the process's group up to the root; nullopt if no group sets a limit. `root`
-/// is prepended to every path that is read, and left out of `file`: tests pass a directory tree.
+/// Returns the smallest memory limit in bytes of the process's group and its ancestors; nullopt if none sets a limit. `root` is
+/// put before every path that is read, but not in `file`: tests pass a directory tree.
 std::optional<CgroupLimit<std::uint64_t>> cgroup_memory_limit(const std::string& root = "");
 /// Returns the smallest CPU quota of the same groups, in cores (1.5 = 150 ms of CPU time in each 100 ms).
 std::optional<CgroupLimit<double>> cgroup_cpu_quota(const std::string& root = "");

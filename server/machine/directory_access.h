@@ -1,4 +1,5 @@
-// Explains why this process cannot use a directory or a file in it: the system's error names neither the owner nor the remedy.
+// Explains why this process cannot use a directory or a file in it. The system's error text names neither the owner nor the
+// remedy.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@ namespace ebbtide {
 /// parent.
 std::string why_unusable(const std::string& directory);
 
-/// Returns what an administrator can do about an error of the system that keeps the database in `directory` from opening or from
-/// taking writes; "" if the error is of another kind. `error` is the text of the error, with the path of the file that it
-/// concerns. `file_limit` is this process's limit of open files. For example "data/CURRENT belongs to user 0 (root), its mode is
-/// 0600, and this process is user 10001: chown 10001:10001 data/CURRENT".
+/// Returns what an administrator can do about a system error, because of which the database in `directory` cannot be opened or
+/// written. Returns "" for other kinds of errors. `error`: the error's text, which has the path of the file. `file_limit`: this
+/// process's limit of open files. For example "data/CURRENT belongs to user 0 (root), its mode is 0600, and this process is user
+/// 10001: chown 10001:10001 data/CURRENT".
 std::string remedy_for(const std::string& error, const std::string& directory, std::uint64_t file_limit);
 
 /// Returns a warning if every user of the machine may remove and replace files in the directory; otherwise "".

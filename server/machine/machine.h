@@ -1,4 +1,4 @@
-// Processors, memory and limits of the machine or container. They are read at the start and for INFO.
+// The processors, memory and limits of the machine or container, for the start and for INFO.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,13 @@
 
 namespace ebbtide {
 
-/// The number of processor cores that the affinity mask or the cgroup's CPU quota allow, whichever is less; at least 1.
+/// The processor cores that this process may use: those of the affinity mask, or the cgroup's CPU quota if that is less; at least
+/// 1.
 struct UsableCores {
   unsigned count = 1;
   std::string source;  ///< for the log: "8 cores", "the CPU quota 1.5 in /sys/fs/cgroup/x/cpu.max"
 };
-/// Returns the cores for this process. `root` is prepended to the paths in /proc and /sys: tests pass a directory tree.
+/// Returns the cores that this process may use. `root` is put before the paths in /proc and /sys: tests pass a directory tree.
 UsableCores usable_cores(const std::string& root = "");
 /// Returns the number of event loops for `cores` usable cores: one for up to three cores, since the engine needs another core;
 /// for more cores half of them, at most 16.
@@ -20,7 +21,7 @@ unsigned event_loops_for(unsigned cores);
 /// loops, the log and flushes.
 unsigned merge_threads_for(unsigned cores);
 
-/// The memory of the machine or, if that is less, the smallest limit of the process's cgroups.
+/// The memory that this process may use: that of the machine, or the smallest limit of the process's cgroups if that is less.
 struct UsableMemory {
   std::uint64_t bytes = 0;
   std::string source;  ///< for the log: "the machine's 16011 MiB", "the limit 1024 MiB in /sys/fs/cgroup/x/memory.max"
@@ -28,21 +29,22 @@ struct UsableMemory {
 UsableMemory usable_memory(const std::string& root = "");
 /// Returns a text like "Linux 6.1.0 x86_64".
 std::string system_name();
-/// Return the resident bytes of this process: now, and the most so far.
+/// Return the resident bytes of this process: now, and their maximum so far.
 std::uint64_t resident_bytes();
 std::uint64_t peak_resident_bytes();
 
-/// Makes mimalloc call `refused` with the bytes of each failed allocation, on its thread, before the allocation returns; with 0
-/// if the bytes are not known, and once more with 0 after each failure. Suppresses mimalloc's own messages. Has no effect with
-/// another allocator, which calls std::get_new_handler() instead. Called once.
+/// Makes mimalloc call `refused` with the bytes of each failed allocation, on the allocating thread, before the allocation
+/// returns. It passes 0 if the size is unknown, and calls once more with 0 after each failure. Suppresses mimalloc's own
+/// messages. Has no effect with another allocator, which calls std::get_new_handler() instead. Called once.
 void report_refused_allocations(void (*refused)(std::uint64_t bytes));
 /// Returns the allocator's name: "mimalloc-2.0.9" or "libc".
 std::string allocator_name();
-/// Returns true if resident_bytes() shows how much memory the server uses. With a sanitizer it is several times as much.
+/// Returns false in a build with a sanitizer, where resident_bytes() is several times the memory that the server uses.
 bool keeps_to_budget();
 /// Makes the allocator return freed memory to the system at once, instead of keeping it for idle threads.
 void give_freed_memory_back();
-/// Collects memory of this thread that other threads have freed, since they cannot return it to the system. Takes 10 us or more.
+/// Frees memory of this thread's heap that other threads have released, since only this thread can return it to the system. Takes
+/// 10 us or more.
 void collect_freed_memory();
 /// The processor time of this process, in seconds.
 struct CpuTimes {
@@ -53,14 +55,14 @@ CpuTimes cpu_times();
 /// `wanted`. Returns the limit.
 std::uint64_t raise_file_limit(std::uint64_t wanted);
 
-/// How the limit of open files is divided. The rest is for logs, files that merges write, event loops and the metrics port.
+/// How many files clients and tables may open. The other files are logs, outputs of merges, event loops and the metrics port.
 struct FileShares {
   std::uint64_t clients = 0, tables = 0;
 };
-/// Divides the limit of open files between clients and tables, after descriptors for other uses are reserved. Each wanted client
-/// gets a file if two thirds of the others suffice; tables get the remaining files. Both parts are at least 1.
+/// Divides the limit of open files, without those reserved for other uses, between clients and tables. Clients get as many as
+/// wanted, but at most two thirds; tables get the rest. Both parts are at least 1.
 FileShares share_files(std::uint64_t limit, std::uint64_t wanted_clients);
-/// Returns the smallest limit with which share_files() serves all wanted clients.
+/// Returns the smallest limit of open files with which share_files() gives a file to each of `clients`.
 std::uint64_t file_limit_for(std::uint64_t clients);
 /// Enables or disables core files.
 void set_core_dumps(bool allowed);

@@ -1,7 +1,7 @@
 // The metrics of engine and server, collected at each scrape and written in Prometheus's text format.
 //
-// This code has no counters: each component has its own, one set per thread, and a scrape sums them. Names have the prefix
-// ebbtide_, base units, and _total for counters; no label ever has a key.
+// This code has no counters: each component has its own, one set per thread, and a scrape sums them. Names begin with ebbtide_,
+// have base units, and end with _total for counters. No label contains a key of a user.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct MetricsSnapshot {
   struct Command {
     std::string name;
     std::uint64_t calls = 0, rejected = 0, failed = 0;
-    Durations times;  ///< one per call
+    Durations times;  ///< running times, one per call
   };
   // Values of the server.
   std::string version;
@@ -68,14 +68,14 @@ struct MetricsSnapshot {
     DatabaseId database = 0;
     OperationCounts since_open;
     WorkloadSummary summary;
-    std::optional<TunerAdvice> costs;  ///< of the settings now, at the mean workload; empty if unknown
+    std::optional<TunerAdvice> costs;  ///< costs of the current settings for the mean workload; nullopt if unknown
     TunerSettings settings;
-    std::uint64_t changes_by_command = 0, changes_by_itself = 0;  ///< by TUNE.APPLY, by tuning.auto
-    bool decided = false;                                         ///< tuning.auto has seen a window with known costs
-    AutoTuner::Decision decision;                                 ///< for the newest window
-    double own_pages = 0, base_pages = 0;                         ///< the ledger of tuning.auto
+    std::uint64_t changes_by_command = 0, changes_by_itself = 0;  ///< changes of settings by TUNE.APPLY, and by tuning.auto
+    bool decided = false;                                         ///< tuning.auto has seen a window whose costs are known
+    AutoTuner::Decision decision;                                 ///< decision of tuning.auto for the newest window
+    double own_pages = 0, base_pages = 0;                         ///< AutoTuner::own_pages() and base_pages()
   };
-  std::vector<DatabaseWorkload> workloads;  ///< of the same databases
+  std::vector<DatabaseWorkload> workloads;  ///< workloads of the same databases
   TuningMode tuning_auto = TuningMode::kOff;
 };
 

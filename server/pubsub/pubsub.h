@@ -1,15 +1,14 @@
 // Subscriptions to channels and patterns, and the delivery of messages.
 //
-// One registry serves all event loops. It has channels, patterns and shard channels, each name with its subscribers. A subscriber
-// is identified by its loop and client id, not by a pointer, so that a connection may close while messages are on their way to
-// it.
+// One registry serves all event loops. It maps channels, patterns and shard channels to their subscribers. A subscriber is
+// identified by its loop and client id, not by a pointer, so a connection may close while messages to it are on their way.
 //
-// A message is delivered at once to subscribers on the publisher's own loop. Each other loop gets it as one task. Tasks of a loop
-// run in the order in which they were posted, so that each subscriber gets the messages of one publisher in order. Each message
-// has the seq on which it depends, and is sent no earlier than a reply that depends on that seq.
+// Subscribers on the publisher's own loop get a message at once. Each other loop gets it as one task. A loop runs tasks in the
+// order in which they were posted, so each subscriber gets the messages of a publisher in order. Each message has the seq on
+// which it depends. Like a reply, it is sent only when the log has reached that seq.
 //
-// A channel is compared with every pattern. Long channels and many patterns take long, so a search for subscribers can be made in
-// parts (Search), and no lock is held while a pattern is compared.
+// A channel is matched with every pattern. This takes long for long channels and many patterns, so a search for subscribers can
+// be made in slices (Search). No lock is held while a pattern is matched.
 //
 // A subscriber that reads too slowly is closed once Client::push_limit bytes wait for it.
 #pragma once
@@ -50,52 +49,52 @@ class PubSub {
     std::uint64_t client_id = 0;
     bool operator==(const Subscriber&) const = default;
   };
-  /// Returns true when a piece of work must stop, for now or for good. Null: never.
+  /// Returns true when work must stop, either to continue in the next slice or because it was cancelled. Null: never.
   using Over = std::function<bool()>;
 
-  /// Charges long texts of messages. Set once, before use.
+  /// Shares and charges long texts of messages. Set once, before use.
   SharedTexts texts;
 
   /// Adds or removes a subscriber of a name. The caller must not subscribe a client twice to one name.
   void add(Kind kind, const std::string& name, Subscriber subscriber);
   void remove(Kind kind, const std::string& name, Subscriber subscriber);
 
-  /// Sends a message to the subscribers of the channel and of the patterns that match the channel; for kShard, to those of the
+  /// Sends a message to the subscribers of the channel, and of the patterns that match the channel; for kShard, to those of the
   /// shard channel. `here` is the event loop of the calling thread; null if the thread runs no loop. The message is sent once the
   /// log has `seq`. If `count` is set, the number of subscribers is written to it before the message is sent, since the caller
-  /// may be a subscriber. If `value` is set, it has the message's bytes, and is sent without a copy.
+  /// may be a subscriber. If `value` is set, it owns the message's bytes, so that they are not copied.
   using Value = std::shared_ptr<const std::string>;
   void publish(Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq, Reply* count = nullptr,
                Value value = nullptr);
 
-  /// While an object of this class lives, it collects messages from its thread to other loops, and sends them in order, in few
-  /// tasks. A long command has hundreds of thousands of messages, and a task for each would cost more than its delivery.
+  /// While an object of this class lives, it collects the messages from its thread to other loops, and sends them in order, many
+  /// in one task. A long command has hundreds of thousands of messages, and a task for each would cost more than its delivery.
   class Gathering;
-  /// The subscribers that a message has now, so that the message can be sent later.
+  /// The subscribers that a message has at one moment, so that it can be sent to them later.
   class Audience;
-  /// Finds the subscribers of a message in parts.
+  /// Finds the subscribers of a message in slices.
   class Search;
-  /// Sends a message in parts, to subscribers as they are found.
+  /// Sends a message in slices, to subscribers as they are found.
   class Publishing;
-  /// Sends a message in parts, to an audience.
+  /// Sends a message in slices, to an audience.
   class Sending;
   [[nodiscard]] Audience audience(Kind kind, Bytes channel) const;
-  /// Returns the cost of comparing a channel with all patterns, in bytes. Half a million bytes take about a millisecond.
+  /// Returns the cost of matching a channel with all patterns, in bytes. Half a million bytes take about a millisecond.
   [[nodiscard]] std::uint64_t pattern_work(std::size_t channel_bytes) const {
     return pattern_weight_.load(std::memory_order_relaxed) * channel_bytes;
   }
   [[nodiscard]] std::uint64_t pattern_work(Kind kind, Bytes channel) const {
     return kind == Kind::kChannel ? pattern_work(channel.size()) : 0;
   }
-  /// Returns how many subscribers a keyspace notification may have at most: those of all patterns, and those of all channels
-  /// whose names begin like the channels of notifications.
+  /// Returns an upper bound of the subscribers of a keyspace notification: the subscribers of all patterns, and of all channels
+  /// whose names begin with "__key".
   [[nodiscard]] std::size_t keyspace_listeners() const { return keyspace_listeners_.load(std::memory_order_relaxed); }
   /// Sends a message to an audience that audience() returned. A client that has unsubscribed since then still gets the message.
   void send(Audience audience, Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq,
             Value value = nullptr) const;
 
-  /// Returns the names with subscribers that match `pattern` ("" = all), in order. Some are missing if `cancelled` has returned
-  /// true.
+  /// Returns the names with subscribers that match `pattern` ("" = all), in order. If `cancelled` has returned true, some may be
+  /// missing.
   [[nodiscard]] std::vector<std::string> names(Kind kind, Bytes pattern, const Over& cancelled = nullptr) const;
   /// Returns the number of subscribers of a name.
   [[nodiscard]] std::size_t count(Kind kind, Bytes name) const;
@@ -107,8 +106,7 @@ class PubSub {
     std::vector<Subscriber> subscribers;
     std::shared_ptr<const std::string> pattern_and_end;  ///< a pattern, followed by CRLF; null for other kinds
   };
-  /// Channels. They are split into parts that grow separately, since rehashing a million names at once would take a quarter of a
-  /// second.
+  /// Channels, in many hash tables that grow separately: rehashing one table of a million names would take a quarter of a second.
   class Names {
    public:
     using Part = std::unordered_map<std::string, Entry, SeededHash, std::equal_to<>>;
@@ -121,14 +119,12 @@ class PubSub {
     static constexpr std::size_t kParts = 61;  // coprime to the bucket counts, which are larger primes
     std::array<Part, kParts> parts_;
   };
-  /// A subscriber of a message, and the pattern that matched, followed by CRLF. The pattern is null for a subscriber of the
-  /// channel itself.
+  /// A subscriber of a message. If it subscribes to a pattern, pattern_and_end is that pattern followed by CRLF, else null.
   struct Target {
     std::uint64_t client_id;
     std::shared_ptr<const std::string> pattern_and_end;
   };
-  /// A message on its way. Channel and text are followed by CRLF. If `value` is set, it has the text, and `text_and_end` is
-  /// empty.
+  /// A message on its way. Channel and text are followed by CRLF. If `value` is set, it is the text, and text_and_end is empty.
   struct Message {
     Message(Kind its_kind, std::string channel, std::string text, std::uint64_t its_seq, Value its_value)
         : kind(its_kind),
@@ -144,17 +140,16 @@ class PubSub {
     std::optional<SharedTexts::Charge> charge = {};  ///< for the texts, unless they are copied; a value has a charge of its own
   };
 
-  /// Ordered, so that a search that has released the lock finds where it was.
+  /// Ordered, so that a search that has released the lock can continue behind its last pattern.
   using Patterns = std::map<std::string, Entry, std::less<>>;
 
   [[nodiscard]] const Names& of(Kind kind) const { return kind == Kind::kShard ? shard_channels_ : channels_; }
   [[nodiscard]] Names& of(Kind kind) { return kind == Kind::kShard ? shard_channels_ : channels_; }
-  /// A text, channel or pattern of at least this many bytes is shared by its subscribers, so that it is not copied for each of
-  /// thousands.
+  /// A text, channel or pattern of at least this many bytes is shared by its subscribers, instead of copied for each.
   static constexpr std::size_t kSharedBytes = 4 << 10;
-  /// A message whose patterns cost less (pattern_work) is compared with them under one lock: a tenth of a millisecond.
+  /// A message whose pattern_work() is less is matched with all patterns under one lock, which takes a tenth of a millisecond.
   static constexpr std::uint64_t kFewBytes = 64 << 10;
-  /// The number of deliveries that take half a millisecond.
+  /// The number of deliveries in one piece of work: they take half a millisecond.
   static constexpr std::size_t kClientsAtOnce = 1024;
   [[nodiscard]] std::shared_ptr<const Message> message_of(Kind kind, Bytes channel, Bytes text, std::uint64_t seq,
                                                           Value value) const;
@@ -162,7 +157,7 @@ class PubSub {
   static void write(Reply& reply, const std::shared_ptr<const void>& owner, const std::string& text_and_end);
   static void deliver(ClientLoop& loop, const std::shared_ptr<const Message>& message, const std::vector<Target>& targets);
 
-  /// Returns the weight of a pattern in pattern_work(). A long pattern is compared with each byte of a channel several times.
+  /// Returns the weight of a pattern in pattern_work(): a long pattern is compared with each byte of a channel several times.
   static std::uint64_t weight_of(Bytes pattern) { return 1 + pattern.size() / 64; }
 
   static bool hears_keyspace(Kind kind, Bytes name) {
@@ -179,7 +174,7 @@ class PubSub {
 
 class PubSub::Gathering {
  public:
-  /// The messages in one task, which take a fraction of a millisecond.
+  /// The most messages in one task, which take a fraction of a millisecond.
   static constexpr std::size_t kMessagesPerTask = 64;
 
   Gathering();
@@ -215,14 +210,14 @@ class PubSub::Audience {
   std::size_t size_ = 0;
 };
 
-/// A pattern that is added or removed during the search may be included or not.
+/// Finds subscribers in slices. A pattern that is added or removed during the search may be included or not.
 class PubSub::Search {
  public:
   /// `channel` must outlive the search.
   Search(const PubSub& registry, Kind kind, Bytes channel) : registry_(registry), kind_(kind), channel_(channel) {}
 
-  /// Adds subscribers to `found`. Returns true if these were the last. Returns false if it has added `most` or more, or if `over`
-  /// has returned true. It calls `over` after each tenth of a millisecond.
+  /// Adds subscribers to `found`. Returns true if all have been found. Returns false once it has added `most` or more, or `over`
+  /// has returned true; `over` is called every tenth of a millisecond.
   bool go_on(Audience* found, std::size_t most, const Over& over);
 
  private:
@@ -236,8 +231,8 @@ class PubSub::Search {
   const Bytes channel_;
   bool begun_ = false;
   std::vector<std::shared_ptr<const std::string>> patterns_;  ///< copied from the registry, each followed by CRLF
-  std::size_t next_ = 0;                                      ///< index in patterns_
-  std::optional<GlobMatch> match_;                            ///< the match of that pattern, if it has begun
+  std::size_t next_ = 0;                                      ///< index in patterns_ of the next pattern
+  std::optional<GlobMatch> match_;                            ///< the unfinished match of that pattern, if it has begun
 };
 
 class PubSub::Publishing {
@@ -278,7 +273,7 @@ class PubSub::Sending {
   const Bytes channel_, text_;
   const Value value_;
   std::shared_ptr<const Message> message_;  ///< null before the first go_on()
-  std::size_t loop_ = 0, target_ = 0;       ///< the next target
+  std::size_t loop_ = 0, target_ = 0;       ///< indexes of the next loop in audience_, and of its next subscriber
 };
 
 /// The subscriptions of one connection. They end when the connection closes. Loop thread only.
@@ -302,8 +297,8 @@ class Subscriptions final : public ClientState {
   [[nodiscard]] std::size_t memory() const override { return bytes_; }
 
  private:
-  /// Estimates the memory of a subscription. The name is stored here and, if no other client subscribed to it, in the registry.
-  /// 256 bytes are for the nodes.
+  /// Estimates the memory of a subscription: the name here, a copy in the registry if no other client subscribes to it, and 256
+  /// bytes for nodes.
   static std::size_t bytes_of(Bytes name) { return 256 + 2 * name.size(); }
 
   PubSub& registry_;

@@ -23,7 +23,7 @@ struct SharedArg {
 struct Args {
   std::span<const Bytes> list;
   std::span<const SharedArg> shared_list;  ///< the shared arguments, by index, ascending
-  /// True if there was no memory for the command's big arguments, which are empty here. The command must not run; its reply is
+  /// True if there was no memory for the command's big arguments. They are empty here, the command must not run, and its reply is
   /// -OOM.
   bool refused = false;
 
@@ -31,7 +31,7 @@ struct Args {
   [[nodiscard]] Bytes operator[](std::size_t i) const { return list[i]; }
   [[nodiscard]] auto begin() const { return list.begin(); }
   [[nodiscard]] auto end() const { return list.end(); }
-  /// Returns the argument as a value that can be kept, if it was larger than 64 KiB; else null.
+  /// Returns the argument as a value that can be kept, if it was received as one (over 64 KiB); else null.
   [[nodiscard]] std::shared_ptr<const std::string> shared(std::size_t i) const {
     const auto at = std::lower_bound(shared_list.begin(), shared_list.end(), i,
                                      [](const SharedArg& arg, std::size_t index) { return arg.index < index; });

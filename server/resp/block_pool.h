@@ -1,12 +1,12 @@
-// Blocks of memory for input and output.
+// A pool of memory blocks for input and output.
 //
 //   thread's free blocks     taken and given without a lock: replies and requests come and go with each pass
 //   shared free blocks       up to a limit
 //   blocks without memory    addresses only: their pages were returned to the system
 //
-// So free blocks hold a bounded amount of memory, whichever threads took and gave them. The allocator has no such bound: it
-// returns pages on the thread that allocated them, at that thread's next allocation. With it, a reply that was built on an
-// offload thread and freed on a loop stayed in memory while the offload thread was idle.
+// So the memory of free blocks is bounded, whichever threads took and returned them. The allocator has no such bound: it returns
+// pages on the thread that allocated them, at that thread's next allocation. With the allocator, a reply that an offload thread
+// built and a loop freed stayed in memory while the offload thread was idle.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ inline constexpr std::size_t kIdleBlocks = 8;
 
 /// Returns a block of kBlockBytes, not cleared. Throws std::bad_alloc.
 char* take_block();
-/// Returns a block to the pool. Any thread may do so, not just the thread that took it.
+/// Returns a block to the pool. Any thread may do so, not only the one that took the block.
 void give_block(char* block);
-/// Shares the free blocks of this thread, except for kIdleBlocks. Called by threads that may be idle from now on.
+/// Moves this thread's free blocks, except for kIdleBlocks, to the shared ones. Called by a thread that may be idle from now on.
 void share_blocks();
 /// Limits the memory of shared free blocks. The limit applies to blocks that are shared later.
 void set_shared_block_bytes(std::size_t bytes);

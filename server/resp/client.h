@@ -1,13 +1,13 @@
-// The interface between the network and the commands: a pass.
+// The interface between the network and the commands. A pass is one call of CommandSink::run_pass().
 //
-// An event loop receives from all ready connections, parses the input and hands all commands to its CommandSink as one span, in
-// the order of each connection. The sink runs the commands and appends replies to each client's `out`. Then the loop has the log
-// written, once, and sends each client the replies that may leave: they wait until the log has reached `seen_seq`.
+// An event loop receives from all ready connections, parses the input, and hands all commands to its CommandSink as one span, in
+// the order of each connection. The sink runs the commands and appends replies to each client's `out`. Then the loop writes the
+// log, once, and sends each client the replies that may leave: a reply waits until the log has reached the client's `seen_seq`.
 //
-// A command that cannot finish, such as a command whose pages are on disk, becomes kWaiting. It has written nothing, and the
+// A command that cannot finish, for example because its pages are on disk, becomes kWaiting. It has written nothing, and the
 // client's later commands stay kNotRun. The client's input stays in place meanwhile. Later a thread calls loop->resume(client
-// id), and the loop hands in the same command again, with `attempt` one higher, followed by the other commands. Other clients
-// continue.
+// id). Then the loop hands in the same command again, with `attempt` one higher, followed by the later commands. Other clients
+// are not delayed.
 //
 // Threads: a Client and everything in it belongs to its loop's thread, unless a comment says otherwise.
 #pragma once
@@ -61,7 +61,7 @@ class Client {
   std::uint64_t id = 0;  ///< never reused while the server runs
   ClientLoop* loop = nullptr;
   std::string address;               ///< "ip:port" of the peer
-  std::string network;               ///< the peer for limits: its IPv4 address, or the /64 network of its IPv6 address
+  std::string network;               ///< identifies the peer for limits: its IPv4 address, or the /64 network of its IPv6 address
   std::string local_address;         ///< "ip:port" that it connected to
   std::int64_t created_ms = 0;       ///< Unix time
   std::int64_t last_command_ms = 0;  ///< Unix time
@@ -69,17 +69,18 @@ class Client {
 
   OutputBuffer out;                  ///< replies are appended here
   int protocol = 2;                  ///< 2 or 3; HELLO changes it
-  bool authenticated = true;         ///< while false, the parser applies the limits for strangers
-  bool close_after_reply = false;    ///< close once everything in `out` has left; later commands do not run
+  bool authenticated = true;         ///< the client may run commands; while false, the parser applies the limits for strangers
+  bool close_after_reply = false;    ///< the connection closes once all of `out` is sent; later commands do not run
   bool close_after_command = false;  ///< like close_after_reply, once the waiting command has replied
-  bool close_now = false;            ///< close without sending what is in `out`
+  bool close_now = false;            ///< the connection closes without sending `out`
   bool subscriber = false;           ///< the client has a subscription, so it never counts as idle
   bool waiting = false;              ///< the client's first unfinished command waits for resume()
-  /// The highest seq that a reply in `out` may depend on. The sink raises it; replies leave once the log has reached it.
+  /// The highest seq on which a reply in `out` may depend. The sink raises it; replies leave once the log has reached it.
   std::uint64_t seen_seq = 0;
   /// If `out` has this many bytes, no further command of this client runs until some have been sent.
   std::size_t output_high_water = 1 << 20;
-  /// If `out` has more memory (OutputBuffer::memory), a client that gets pushes (messages, MONITOR) is closed; 0: no limit.
+  /// The most memory of `out` (OutputBuffer::memory) for a client that gets pushes (messages, MONITOR); beyond it the client is
+  /// closed. 0: no limit.
   std::size_t push_limit = std::size_t{32} << 20;
   /// Called after a push was appended: closes the client if it does not read its output.
   void check_push_limit() {
@@ -87,7 +88,7 @@ class Client {
   }
 
   std::unique_ptr<ClientState> state;  ///< made by the sink at the client's first command
-  std::size_t state_bytes = 0;         ///< state->memory() as of the sink's last update; counts like the client's buffers
+  std::size_t state_bytes = 0;         ///< state->memory() when the sink last updated it; counts like the client's buffers
 
   /// Returns true if a command of this client may run now.
   [[nodiscard]] bool may_run() const {
@@ -101,8 +102,8 @@ class Client {
   [[nodiscard]] virtual std::size_t argument_bytes() const { return 0; }
   /// Returns the memory of the connection in bytes, including buffers and large arguments, without `state`.
   [[nodiscard]] virtual std::size_t total_bytes() const { return query_bytes() + out.memory(); }
-  /// Gives away the memory of the commands' arguments, for a command that still runs after its client has disconnected. Called
-  /// only while the client closes.
+  /// Returns the owner of the arguments' memory, for a command that still runs after its client has disconnected. Called only
+  /// while the client closes.
   [[nodiscard]] virtual std::shared_ptr<const void> take_input() { return nullptr; }
 };
 
@@ -116,15 +117,16 @@ struct PendingCommand {
   enum class State : std::uint8_t {
     kNotRun,   ///< the command has not begun: it is new, follows a waiting command, or the pass had no time for it
     kDone,     ///< the command has replied, or needs no reply
-    kWaiting,  ///< the command wrote nothing, and waits for resume() or until retry_ms are over
+    kWaiting,  ///< the command wrote nothing, and waits for resume(), or until retry_ms have passed
   };
   Client* client = nullptr;
   Args args;
   State state = State::kNotRun;
-  std::uint32_t attempt = 0;   ///< number of times that the command was handed in before
-  std::uint32_t retry_ms = 0;  ///< set with kWaiting: after this many ms it is handed in again in any case; 0: never
-  bool unfinished = false;     ///< set with kWaiting: it has done a slice of its work, and is resumed for the next one
-  /// Set with kWaiting: it waits for another client. If its own client sends no more, the client is closed at once.
+  std::uint32_t attempt = 0;  ///< how often the command was handed in before
+  /// Set with kWaiting: after this many ms the command is handed in again even without resume(); 0: never.
+  std::uint32_t retry_ms = 0;
+  bool unfinished = false;  ///< set with kWaiting: the command has done a slice of its work, and the next round continues it
+  /// Set with kWaiting: the command waits for another client. If its own client sends no more, that client is closed at once.
   bool blocked = false;
   std::unique_ptr<Continuation> continuation;
   std::uint64_t random = 0;  ///< the sink's random number for the command, the same for all its runs; 0: not drawn yet
@@ -134,23 +136,23 @@ struct PendingCommand {
 class CommandSink {
  public:
   virtual ~CommandSink() = default;
-  /// Runs each command whose client may_run(), in the order of the span, and sets its state. At least one command runs. Commands
-  /// of a client that waits, closes or has too much output stay kNotRun, and are handed in again later. If a pass takes long, its
-  /// last commands stay kNotRun, too.
+  /// Runs each command whose client may_run(), in the order of the span, and sets its state. At least one command runs. If a
+  /// client waits, closes or has too much output, its commands stay kNotRun, and are handed in again later. If a pass takes long,
+  /// its last commands stay kNotRun, too.
   virtual void run_pass(std::span<PendingCommand> commands) = 0;
-  /// Called before the client is freed: references to it must be removed. `waiting_command` is its first unfinished command; null
-  /// if there is none. The sink keeps the data alive that a fetch or a thread still uses (Client::take_input). A continuation
-  /// that the sink leaves in the command is freed in a later round, with the client.
+  /// Called before the client is freed: the sink must drop its references to it. `waiting_command`: the client's first unfinished
+  /// command; null if there is none. The sink keeps the memory alive that a fetch or a thread still uses (Client::take_input). A
+  /// continuation that the sink leaves in the command is freed in a later round, with the client.
   virtual void client_closed(Client& client, PendingCommand* waiting_command) = 0;
-  /// Returns true if replies of the last pass are still charged to the memory budget by the sink. The loop then charges the
-  /// output buffers that have these replies now, and calls buffers_charged(), which releases the sink's charge. So no reply is
+  /// Returns true while the sink's own charge to the memory budget covers the replies of the last pass. The loop then charges the
+  /// output buffers, which have these replies, and calls buffers_charged(), which releases the sink's charge. So no reply is
   /// charged twice when the loop looks for clients to close.
   [[nodiscard]] virtual bool charges_replies() const { return false; }
   virtual void buffers_charged() {}
   /// Called with the time from the end of a pass's commands until the log had their writes, as durable as their replies require.
-  /// If several passes wait at once, this is called for one of them.
+  /// If several passes wait at the same time, only one of them is measured.
   virtual void logged(std::uint64_t /*nanos*/) {}
-  /// Lets the sink check the operations that it waits for; it may call resume(). Called once per round, before the pass. Never
+  /// Lets the sink check operations for which it waits; it may call resume(). Called once per round, before the pass. Never
   /// blocks.
   virtual void poll() {}
   /// Returns a descriptor for epoll that is readable when poll() should be called; -1 if there is none.

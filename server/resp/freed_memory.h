@@ -1,8 +1,8 @@
-// Memory that other threads have freed.
+// Returns memory to the system that other threads have freed.
 //
-// The allocator returns memory to the system on the thread that allocated it. So a thread that allocates much at once first
-// collects what other threads have freed of its memory, and has the other threads collect theirs: otherwise both would be in
-// memory. Pages of the cache, for example, are evicted by the thread that needs room, but were allocated by any thread.
+// The allocator returns memory to the system only on the thread that allocated it. So a thread that allocates much first collects
+// its own memory that others have freed, and makes the other threads collect theirs. Otherwise freed and new memory would both
+// count. For example, the thread that needs room evicts pages of the cache that other threads have allocated.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,13 @@ namespace ebbtide {
 
 /// The functions that collect freed memory; null: none. Set once, before any command runs.
 struct FreedMemoryCollectors {
-  void (*own)() = nullptr;       ///< collects the freed memory of the calling thread
-  std::function<void()> others;  ///< has other threads collect theirs soon; thread-safe
+  void (*own)() = nullptr;       ///< collects the calling thread's memory that other threads have freed
+  std::function<void()> others;  ///< makes other threads collect theirs soon; thread-safe
 };
 inline FreedMemoryCollectors freed_memory_collectors;
 
-/// Called by a thread that is about to allocate `bytes`. Collects the thread's freed memory once per mebibyte, since a collection
-/// takes 10 us or more, and a mebibyte takes longer to fill. Other threads collect once per 16 MiB of all threads.
+/// Called by a thread that is about to allocate `bytes`. Collects the thread's freed memory once per mebibyte: a collection takes
+/// 10 us or more, and filling a mebibyte takes longer. Other threads collect once per 16 MiB of all threads.
 inline void collect_freed_before(std::uint64_t bytes) {
   constexpr std::uint64_t kStep = std::uint64_t{1} << 20, kStepOfAll = std::uint64_t{16} << 20;
   static thread_local std::uint64_t allocated = 0;

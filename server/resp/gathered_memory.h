@@ -1,8 +1,8 @@
 // Memory that is allocated in small pieces and freed as a whole, by any thread.
 //
-// Its large blocks come from the system, not from the allocator. The allocator returns pages to the system on the thread that
-// allocated them, all at once, at that thread's next allocation. After a transaction of 200 MB this kept an event loop busy for
-// up to a quarter of a second, although another thread had freed the memory.
+// Large blocks come from the system, not from the allocator. The allocator returns pages on the thread that allocated them, all
+// at once, at that thread's next allocation. After a transaction of 200 MB this kept an event loop busy for up to a quarter of a
+// second, although another thread had freed the memory.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ class GatheredMemory {
     std::memcpy(place, bytes.data(), bytes.size());
     return {place, bytes.size()};
   }
-  /// Returns the bytes taken from allocator and system.
+  /// Returns the bytes taken from the allocator and the system; system_bytes(): only those from the system.
   [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_; }
   [[nodiscard]] std::size_t system_bytes() const { return system_bytes_; }
   void release();

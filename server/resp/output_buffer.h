@@ -1,18 +1,18 @@
 // The output of one client that is not sent yet: a queue of chunks.
 //
-// Replies are written into chunks of kChunkBytes, which come from the pool of blocks. So an idle client holds no chunk, and the
-// memory of a large reply is free as soon as the reply is sent, on whichever thread. A large value is not copied: a chunk may
-// refer to bytes that another owner keeps alive.
+// Replies are written into chunks of kChunkBytes from the pool of blocks. So an idle client holds no chunk, and the memory of a
+// large reply returns to the pool as soon as the reply is sent. A large value is not copied: a chunk may refer to bytes of
+// another owner, which it keeps alive.
 //
-// If a limit is set, a buffer that would need more memory of its own drops everything, and overflown() returns true: its client
-// must be closed. Its contents are garbage from then on, but writing remains safe.
+// If a buffer would exceed its limit (set_limit), it drops its contents, and overflown() returns true: the client must be closed.
+// From then on the contents are garbage, but writing remains safe.
 //
-// Positions count bytes since the buffer was made, sent or not. A position says up to which byte output may be sent (the reply
-// gate), or where a handler's reply began that must be removed (truncate). `end() - begin()` bytes wait to be sent.
+// Positions count all bytes since the buffer was made, sent or not. They say up to which byte output may be sent (Gate), or where
+// a reply began that must be removed (truncate). `end() - begin()` bytes wait to be sent.
 //
-// The length of an array may be known only at its end, if its elements are found one by one. Such an array gets a hole: the start
-// of a new chunk, with kHoleBytes in front, into which the header is written later, right-aligned. Filling a hole moves later
-// positions, so marks are taken and rolled back in stack order.
+// The length of an array may be known only at its end, if its elements are found one by one. Then a new chunk begins with
+// kHoleBytes of free space, a hole, into which the header is written later, right-aligned. Filling a hole moves later positions,
+// so marks are taken and rolled back in stack order.
 #pragma once
 
 #include <sys/uio.h>
@@ -48,9 +48,9 @@ class OutputBuffer {
   [[nodiscard]] std::uint64_t end() const { return end_; }
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(end_ - begin_); }
   [[nodiscard]] bool empty() const { return end_ == begin_; }
-  /// Returns the bytes of own chunks. Shared values count only if append_shared() was called with `counted`.
+  /// Returns the bytes of own chunks, and of those shared values that were appended with `counted`.
   [[nodiscard]] std::size_t memory() const { return memory_; }
-  /// Returns the part of memory() that is of shared values.
+  /// Returns the part of memory() that belongs to shared values.
   [[nodiscard]] std::size_t shared_memory() const { return shared_memory_; }
 
   /// The buffer's sizes in bytes for CLIENT LIST: the first chunk stands for Redis's reply buffer, and the other chunks for
@@ -90,14 +90,15 @@ class OutputBuffer {
       append_slow(data);
     }
   }
-  /// Appends a reference to `data`, which `owner` keeps alive and unchanged until it is consumed or truncated. `counted`:
-  /// memory() and the limit include the data, as if it had been copied. The charge to the memory budget belongs to its owner.
+  /// Appends a reference to `data`, which `owner` keeps alive and unchanged until the data is sent or removed. `counted`:
+  /// memory() and the limit include the data, as if it was copied. The owner has the data's charge to the memory budget.
   void append_shared(std::shared_ptr<const void> owner, Bytes data, bool counted = false);
 
-  /// Moves all contents of `from` to the end; small contents are copied. `from` must have no open hole.
+  /// Moves all contents of `from` to the end of this buffer; small contents are copied. `from` must have no open hole.
   void take(OutputBuffer& from);
 
-  /// Opens a hole at the end; fill_hole(hole, header) puts at most kHoleBytes there. A hole that stays open sends nothing.
+  /// Opens a hole at the end. fill_hole(hole, header) writes at most kHoleBytes into it. If it is never filled, nothing is sent
+  /// for it.
   [[nodiscard]] std::uint64_t open_hole();
   void fill_hole(std::uint64_t hole, Bytes header);
 
@@ -117,7 +118,7 @@ class OutputBuffer {
   void consume(std::size_t n);
   /// Drops everything and frees the memory.
   void clear();
-  /// Returns a copy of the contents, for tests and for replies that are inspected.
+  /// Returns a copy of the contents, for tests and for code that reads a reply.
   [[nodiscard]] std::string to_string() const;
 
  private:
@@ -128,7 +129,7 @@ class OutputBuffer {
     std::size_t capacity = 0;           ///< kChunkBytes, or the counted bytes of a shared value
     std::shared_ptr<const void> owner;  ///< owner of a shared value
     std::size_t shared_bytes = 0;       ///< bytes of the shared value in this chunk when it was appended
-    std::uint64_t number = 0;           ///< counts up; a hole refers to its chunk by it
+    std::uint64_t number = 0;           ///< serial number, by which a hole refers to its chunk
   };
 
   void add_chunk();
@@ -140,7 +141,7 @@ class OutputBuffer {
 
   std::vector<Chunk> chunks_;  ///< chunks from first_ on are in use; earlier chunks are consumed
   std::size_t first_ = 0;
-  char* cursor_ = nullptr;  ///< next free byte of the last chunk; null if that is shared or missing
+  char* cursor_ = nullptr;  ///< next free byte of the last chunk; null if there is no chunk, or the last one is shared
   char* limit_ = nullptr;
   std::uint64_t begin_ = 0, end_ = 0;
   std::uint64_t next_number_ = 0;

@@ -4,7 +4,7 @@
 // arrays. A double, a big number and a verbatim text become bulk strings. A boolean becomes 1 or 0; the two nulls become $-1 and
 // *-1.
 //
-// These functions allocate nothing. Values of kSharedBytes and more can be passed on without a copy (bulk_shared).
+// These functions allocate no memory of their own. Values of at least kSharedBytes can be appended without a copy (bulk_shared).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ std::size_t format_integer(std::int64_t value, char* out);
 /// Writes to an OutputBuffer, on the buffer's thread. Copies are cheap.
 class Reply {
  public:
-  /// bulk_shared() refers to a value of at least this size instead of copying it.
+  /// bulk_shared() does not copy values of at least this size.
   static constexpr std::size_t kSharedBytes = 16 << 10;
 
   /// `protocol` is 2 or 3.
@@ -43,10 +43,9 @@ class Reply {
   void error(Bytes text);
   void integer(std::int64_t value);
   void bulk(Bytes value);
-  /// Like bulk(), but a value of at least kSharedBytes is not copied, and `owner` keeps it alive. If `owner` is null, it is
-  /// copied.
+  /// Like bulk(), but does not copy a value of at least kSharedBytes, which `owner` keeps alive. If `owner` is null, copies it.
   void bulk_shared(std::shared_ptr<const void> owner, Bytes value);
-  /// Writes a bulk string that many clients get. `value_and_end` is the value followed by CRLF. Its bytes count in the buffer's
+  /// Writes a bulk string that many clients share. `value_and_end` is the value followed by CRLF. The bytes count in the buffer's
   /// memory() as if they were copied.
   void bulk_message(std::shared_ptr<const void> owner, Bytes value_and_end);
   /// Writes "$-1" in RESP2, "_" in RESP3.
@@ -68,7 +67,7 @@ class Reply {
   void boolean(bool value);
   /// Writes `text` with its format, which has three letters: "txt", "mkd".
   void verbatim(Bytes format, Bytes text);
-  /// Like verbatim() of the joined parts. Frees each part once it is copied, so that the text is not in memory twice.
+  /// Like verbatim(), for a text in parts. Frees each part once it is copied, so that the text is not in memory twice.
   void verbatim_in_parts(Bytes format, std::deque<std::string> parts);
   /// Writes a decimal number of any length.
   void big_number(Bytes digits);
@@ -78,7 +77,7 @@ class Reply {
   [[nodiscard]] std::uint64_t begin_array() { return out_->open_hole(); }
   void end_array(std::uint64_t hole, std::size_t n);
 
-  /// The position where the next reply starts. rollback() to it drops the output of a handler that must run again.
+  /// The position at which the next reply starts. If a handler must run again, rollback() to the mark removes its output.
   struct Mark {
     OutputBuffer::Mark out;
     std::uint64_t errors;

@@ -1,6 +1,6 @@
 // Texts that the outputs of many clients share: invalidations, messages, lines of MONITOR.
 //
-// Such a text is in memory once, however many clients still have to read it, so the memory budget is charged with it once. It
+// Such a text is in memory once, even if many clients still have to receive it. So it is charged to the memory budget once, but
 // counts in full against the output limit of each client (OutputBuffer::append_shared).
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace ebbtide {
 
-/// Charges shared texts to the memory budget. Thread-safe; outlives all texts.
+/// Charges shared texts to the memory budget. Thread-safe; must outlive all texts.
 class SharedTexts {
  public:
   /// Charge and release bytes of the memory budget. Set once, before use; null: nothing is charged.
@@ -35,7 +35,7 @@ class SharedTexts {
     const std::size_t bytes_;
   };
 
-  /// Returns the text with its charge.
+  /// Returns the text, which owns its charge.
   [[nodiscard]] std::shared_ptr<const std::string> share(std::string text) const {
     struct Charged {
       Charged(const SharedTexts& texts, std::string from) : charge(texts, from.size()), text(std::move(from)) {}

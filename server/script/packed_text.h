@@ -1,4 +1,4 @@
-// The text that a library of scripts builds, such as JSON: its bytes count as work of the run, and their memory as the script's.
+// A text that a script library builds, such as JSON. Its bytes count as work of the run, and its memory as the script's memory.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@ class PackedText {
  public:
   explicit PackedText(lua_State* lua) : lua_(lua), self_(Interpreter::of(lua)) {}
 
-  /// Returns the bytes so far, for appending. Call check() before each value, and before each text of any length.
+  /// Returns the text so far, to which the caller may append. Call check() before each value, and before each text of any length.
   std::string& bytes() { return bytes_; }
 
-  /// Takes the work of the new bytes and of `more` that follow, once there are many. Raises an error of Lua if the script may not
-  /// have their memory.
+  /// Counts the new bytes, and `more` that follow, as work, once they are 64 KiB. Raises a Lua error if the script may not have
+  /// this memory.
   void check(std::size_t more = 0) {
     const std::size_t bytes = bytes_.size() + more;
     if (bytes <= checked_ + (64 << 10)) return;
     self_.work(lua_, bytes - checked_);
-    // Lua's copy of the text is charged; so this asks for as much.
+    // Lua's copy of the text is charged, so allocating as much tests if the memory is available.
     if (bytes > (std::size_t{1} << 20)) {
       lua_newuserdata(lua_, bytes);
       lua_pop(lua_, 1);
@@ -29,7 +29,7 @@ class PackedText {
     checked_ = bytes;
   }
 
-  /// Pushes the text as a string of Lua.
+  /// Pushes the text as a Lua string.
   void push() { lua_pushlstring(lua_, bytes_.data(), bytes_.size()); }
 
  private:

@@ -1,8 +1,8 @@
 // TLS on one non-blocking socket.
 //
 // The stream receives from the socket and sends to it. Like the socket it never waits: after kWaitsToRead or kWaitsToWrite the
-// caller waits until the socket can be read or written, and then makes the same call again. A call may read more from the socket
-// than it returns, so only kWaitsToRead, or the rule at kLittleBytes, shows that the socket is empty.
+// caller waits until the socket is readable or writable, and then makes the same call again. A call may receive more than it
+// returns. So the socket is known to be empty only after kWaitsToRead, or by the rule at kLittleBytes.
 #pragma once
 
 #include <cstddef>
@@ -22,29 +22,30 @@ class TlsStream {
  public:
   enum class Io : std::uint8_t { kOk, kWaitsToRead, kWaitsToWrite, kEnd, kError };
 
-  /// The caller owns the socket, which must outlive the stream's last call.
+  /// The caller owns the socket, which must stay open until the last call of this object.
   TlsStream(std::shared_ptr<const TlsContext> context, int socket);
   ~TlsStream();
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
-  /// Continues the handshake. Returns kOk once it is done. After kError, failure() has the reason.
+  /// Continues the handshake. kOk: it is done. kError: failure() has the reason.
   Io shake_hands();
   [[nodiscard]] bool established() const { return established_; }
   /// Decrypts at most one record into `room`. kEnd: the peer sends no more.
   Io read(std::span<char> room, std::size_t* n);
-  /// Encrypts and sends a part of `bytes`, as one record. After kWaitsToWrite the next call must have the same bytes.
+  /// Encrypts and sends a part of `bytes` as one record, and sets `*n`. After kWaitsToWrite the next call must begin with the
+  /// same bytes.
   Io write(std::span<const char> bytes, std::size_t* n);
-  /// Returns true if bytes that were received from the socket are left for read().
+  /// Returns true if bytes that were already received remain for read().
   [[nodiscard]] bool has_more() const;
-  /// Notifies the peer that no more data comes, if the socket takes the notice.
+  /// Sends the notice that no more data comes, if the socket takes it at once.
   void close();
-  /// Returns why the handshake failed, as a text for the log.
+  /// Returns why the handshake failed, for the log.
   [[nodiscard]] const std::string& failure() const { return failure_; }
   /// The memory of an idle stream in bytes: a thousand streams took 15 KiB each.
   static constexpr std::size_t kMemoryBytes = 16 << 10;
-  /// If read() has returned fewer bytes since the stream last waited or was empty, and the stream is empty again, then the socket
-  /// is empty, too: the stream always receives more than that at once.
+  /// If the stream is empty, and read() has returned fewer bytes than this since it was last empty or waited, the socket is
+  /// empty, too: the stream receives more than this at once whenever it can.
   static constexpr std::size_t kLittleBytes = 8 << 10;
   /// The most bytes of a record.
   static constexpr std::size_t kRecordBytes = 16 << 10;

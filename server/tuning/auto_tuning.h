@@ -1,4 +1,4 @@
-// tuning.auto: decides at the end of each window whether a database should change its settings, and logs or applies the advice.
+// tuning.auto: decides at the end of each window if a database should change its settings, and logs or applies the advice.
 //
 // AutoTuner (engine/auto_tuner.h) decides. This class gives it the operations of each window, and puts its decisions into effect.
 #pragma once
@@ -22,10 +22,10 @@ struct TuningSettings {
   TuningMode mode = TuningMode::kOff;
   Millis window = 60'000;
   AutoTunerOptions options;
-  DeviceCosts device;  ///< for all advice, also without tuning.auto
+  DeviceCosts device;  ///< the costs of the device, for all advice, even if tuning.auto is off
 };
 
-/// Thread-safe. configure() and due() do not block, so a change of the configuration that run() makes may call configure().
+/// Thread-safe. configure() and due() do not block: when run() changes the configuration, that change may call configure().
 class AutoTuning {
  public:
   struct Env {
@@ -34,14 +34,14 @@ class AutoTuning {
     std::function<std::vector<DatabaseId>()> databases;
     std::function<Result<Workload>(DatabaseId)> workload;
     ConfigAccess config;
-    std::function<Status()> writable;  ///< the error with which writes are refused
+    std::function<Status()> writable;  ///< returns the error with which the engine refuses writes, or OK
     std::function<void(bool warning, const std::string& text)> log;
     TuningBoard* board = nullptr;
   };
   explicit AutoTuning(Env env) : env_(std::move(env)) {}
 
   void configure(const TuningSettings& settings);
-  /// Returns true if a window has ended and run() should be called. Called several times a second.
+  /// Returns true if a window has ended, so that run() must be called. Called several times a second.
   [[nodiscard]] bool due() const;
   /// Ends the window of every database. Takes up to a quarter of a second for each database whose mix has changed, and waits for
   /// the configuration. Does nothing while another call runs.
@@ -50,11 +50,11 @@ class AutoTuning {
  private:
   struct Database {
     AutoTuner tuner;
-    OperationCounts counted;  ///< at the beginning of the window
-    Millis since = 0;         ///< the beginning of the window
-    std::string logged;       ///< the last advice or failure in the log
+    OperationCounts counted;  ///< the counts at the beginning of the window
+    Millis since = 0;         ///< when the window began
+    std::string logged;       ///< the last advice or failure that was logged
   };
-  /// Returns the settings, and sets the end of the next window.
+  /// Returns the settings, and begins the next window.
   TuningSettings begin_run(Millis now);
   void end_window(DatabaseId database, Millis now, const TuningSettings& settings);
   void act(Database& state, const Workload& workload, const AutoTuner::Decision& decision, TuningMode mode, Millis now);

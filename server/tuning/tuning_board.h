@@ -1,5 +1,5 @@
-// What the tuner has advised for each database: the last advice of TUNE.ADVISE, which TUNE.APPLY takes, the state of tuning.auto,
-// and the number of changes. Also what the device costs, which all advice depends on.
+// The tuner's results for each database: the last advice of TUNE.ADVISE, which TUNE.APPLY applies, the state of tuning.auto, and
+// the number of changes of settings. Also the costs of the device, on which all advice depends.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ebbtide {
 
-/// An advice, and when and for which settings it was given.
+/// An advice, with the time at which it was given.
 struct KeptAdvice {
   Recommendation recommendation;
   Millis given_at = 0;  ///< engine time
@@ -27,20 +27,20 @@ struct TuningState {
   TuningMode mode = TuningMode::kOff;
   AutoTuner::Decision decision;
   double own_pages = 0, base_pages = 0;  ///< AutoTuner::own_pages() and base_pages()
-  bool known = false;                    ///< the decision has costs
+  bool known = false;                    ///< the costs of the decision are known
 };
 
 /// Thread-safe.
 class TuningBoard {
  public:
-  /// The age at which an advice is too old to be applied: the workload has moved on.
+  /// An older advice is not applied, since the workload may have changed.
   static constexpr Millis kAdviceAge = Millis{3600} * 1000;
 
   void keep(DatabaseId database, KeptAdvice advice) {
     std::lock_guard lock(mutex_);
     databases_[database].advice = std::move(advice);
   }
-  /// Returns the last advice if it is younger than kAdviceAge, and was given for settings that the database still has.
+  /// Returns the last advice if it is younger than kAdviceAge, and the database still has the settings for which it was given.
   [[nodiscard]] std::optional<Recommendation> advice(DatabaseId database, Millis now, const TunerSettings& settings) const {
     std::lock_guard lock(mutex_);
     const auto at = databases_.find(database);
@@ -49,7 +49,7 @@ class TuningBoard {
     if (now >= kept.given_at + kAdviceAge || !(kept.recommendation.settings == settings)) return std::nullopt;
     return kept.recommendation;
   }
-  /// Counts a change of the settings, by TUNE.APPLY or by tuning.auto, and forgets the advice.
+  /// Counts a change of the settings, by tuning.auto (`by_itself`) or by TUNE.APPLY, and drops the advice.
   void changed(DatabaseId database, bool by_itself) {
     std::lock_guard lock(mutex_);
     Entry& entry = databases_[database];
@@ -68,12 +68,12 @@ class TuningBoard {
     std::lock_guard lock(mutex_);
     databases_[database].state = std::move(state);
   }
-  /// The keys tuning.write_asymmetry and tuning.sequential_cost.
+  /// Sets the values of the keys tuning.write_asymmetry and tuning.sequential_cost.
   void set_device(const DeviceCosts& device) {
     std::lock_guard lock(mutex_);
     device_ = device;
   }
-  /// Returns Db::workload() with the device.
+  /// Returns Db::workload(), with the costs of the device.
   [[nodiscard]] Result<Workload> workload(const Db& db, DatabaseId database) const {
     auto out = db.workload(database);
     if (!out.is_ok()) return out;
@@ -81,12 +81,12 @@ class TuningBoard {
     out->device = device_;
     return out;
   }
-  /// tuning.auto is off.
+  /// Clears the states, when tuning.auto is switched off.
   void clear_states() {
     std::lock_guard lock(mutex_);
     for (auto& entry : databases_) entry.second.state.reset();
   }
-  /// Returns none if tuning.auto is off, or has seen no window yet.
+  /// Returns nullopt if tuning.auto is off, or has seen no window yet.
   [[nodiscard]] std::optional<TuningState> state(DatabaseId database) const {
     std::lock_guard lock(mutex_);
     const auto at = databases_.find(database);
