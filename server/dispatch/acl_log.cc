@@ -21,7 +21,7 @@ std::size_t memory_of(const AclLogEntry& entry) {
          memory_of(entry.client);
 }
 
-/// Frees entries. Event loops call this, so another thread frees many of them.
+/// Frees entries. Event loops call this, so many entries are freed on another thread.
 void drop(std::list<AclLogEntry> entries) {
   constexpr std::size_t kPiecesPerEntry = 4;
   if (entries.size() * kPiecesPerEntry < kDisposedPieces) return;
@@ -32,7 +32,8 @@ void drop(std::list<AclLogEntry> entries) {
 
 void AclLog::add(AclLogEntry entry) {
   constexpr std::size_t kObjectBytes = 1024;
-  if (entry.object.size() > kObjectBytes) entry.object = entry.object.substr(0, kObjectBytes);  // frees the cut part, too
+  // Substr copies, so the cut part is freed, too.
+  if (entry.object.size() > kObjectBytes) entry.object = entry.object.substr(0, kObjectBytes);
   Entries removed;  // freed after the lock is released
   std::lock_guard lock(mutex_);
   auto at = entries_.begin();

@@ -36,8 +36,8 @@ std::uint16_t access_of_bitfield(std::span<const Bytes> arguments, std::size_t f
   return KeySpec::kRo | KeySpec::kAccess;
 }
 
-/// Calls `visit(option, index of its value)` for each option of SORT that has one value, in order. Stops if a value is missing;
-/// then the command fails.
+/// Calls `visit(option, index of its value)` for each option of SORT that has one value, in order. Stops if a value is missing:
+/// the command then fails anyway.
 template <typename Visit>
 void visit_sort_options(std::span<const Bytes> arguments, Visit visit) {
   for (std::size_t i = 2; i < arguments.size(); ++i) {
@@ -112,7 +112,7 @@ std::uint16_t key_access(const CommandSpec& spec, std::span<const Bytes> argumen
   if (spec.keys.has_store && position != spec.keys.first) return KeySpec::kOw | KeySpec::kUpdate;
   const int argc = static_cast<int>(arguments.size());
   for (const KeySpec& part : spec.key_specs) {
-    if (!part.keyword.empty()) continue;  // has_store
+    if (!part.keyword.empty()) continue;  // the key after an option (has_store)
     const int last = part.count_at == 0 ? part.last_of(argc) : argc - 1;
     if (position >= part.first && position <= last) return part.access;
   }
@@ -137,7 +137,7 @@ Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey
 }
 
 Status check_key_lengths(const KeySpec& spec, const Args& args) {
-  const int last = args.shared_list.empty() ? 0 : last_key(spec, args.list);  // a long argument is shared
+  const int last = args.shared_list.empty() ? 0 : last_key(spec, args.list);  // arguments too long for a key are in shared_list
   for (int i = spec.first; i != 0 && i <= last; i = next_key(spec, i, last)) {
     const std::size_t bytes = args[static_cast<std::size_t>(i)].size();
     if (bytes > kMaxKeyBytes) return too_long_key(bytes);

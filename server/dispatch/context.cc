@@ -30,7 +30,8 @@ void Ctx::add_also_read(const LookupKey& key) const {
 }
 
 Status Ctx::reserve_slowly(std::uint64_t bytes) {
-  if (env.env_->db == nullptr) return Status::ok();  // no command builds values while the database is being opened
+  // Nothing to charge: no command builds values while the database is being opened.
+  if (env.env_->db == nullptr) return Status::ok();
   if (!env.env_->db->try_charge(kKind, bytes)) return refused_charge(env.env_->db->memory(), charge.bytes() + bytes);
   charge.took(env.env_->db->memory(), kKind, bytes);
   collect_freed_before(bytes);

@@ -1,16 +1,16 @@
 // Delivers the effects of long commands in slices: invalidations of client-side caches, keyspace notifications, messages of EXEC.
 //
-// An MSET of 300,000 keys has 600,000 notifications, each for any number of subscribers. Its loop delivers them for kPassNanos in
-// a round, so that other clients have their turn in between. A slice begins once all loops have sent the messages of the slices
-// before it. So a loop has the messages of one slice at a time, and memory does not grow.
+// An MSET of 300,000 keys has 600,000 notifications, each for any number of subscribers. Its loop spends at most kPassNanos of
+// each round on them, so that other clients have their turn in between. A slice begins once all loops have sent the messages of
+// the slices before it. So a loop's queue has the messages of one slice at most, and its memory does not grow.
 //
-//   1. The command replies, and its client's next command runs, once all of its effects are delivered. A client has at most one
-//      such command, so the number of clients limits them. Their memory is that of their commands, and is charged as such.
-//   2. Effects outlive their client: they happen even if it has disconnected, since the data is changed.
-//   3. Invalidations come first. Until a client has got them all, its cache may be older than what it reads.
-//   4. Notifications of a key have the order of its writes. From the commit on, firm marks (intents.h) of the written keys make
-//      later writes of these keys wait until all is delivered. Notifications of different keys have no order.
-//   5. Several commands take turns, a slice each, so that a short one does not wait for a long one.
+//   1. The command replies, and its client's next command runs, only when all of its effects are delivered. So each client has at
+//      most one command in delivery. The memory of effects is part of their command's charge.
+//   2. Effects outlive their client: they are delivered even if the client has disconnected, since the data has changed.
+//   3. Invalidations are delivered first: until a client has all of them, its cache may be older than its next reads.
+//   4. Notifications of one key have the order of its writes. From the commit on, firm marks (intents.h) on the written keys make
+//      later writes of these keys wait until everything is delivered. Notifications of different keys have no order.
+//   5. Several commands take turns, one slice each, so that a short delivery does not wait for a long one.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -25,7 +25,7 @@
 namespace ebbtide {
 namespace {
 
-/// A command with at most this many arguments stays on its loop, however many clients listen.
+/// A command with at most this many arguments stays on its loop, even if many clients get its notifications.
 constexpr std::size_t kFewArguments = 8;
 
 /// Calls effects in order. Returns false if the slice ends before all effects are complete.
@@ -66,9 +66,9 @@ void Dispatcher::order_notifications(LongWrite& work) {
   env_.intents->unmark(work.marks);
   work.ordering_marks = std::make_shared<Intents::Marks>();
   work.ordering_marks->keys = std::move(work.written);
-  work.ordering_marks->keys.keep_only_keys();  // FLUSHDB and SWAPDB have no notifications
+  work.ordering_marks->keys.keep_only_keys();  // FLUSHDB and SWAPDB cause no notifications, so whole databases need no marks
   work.ordering_marks->lasting = true;
-  // Firm marks of other commands on these keys are broken by now: unbroken ones would have delayed this commit.
+  // If other commands had unbroken firm marks on these keys, this commit would have waited for them.
   if (!env_.intents->mark(work.ordering_marks, true, {work.loop, work.client_id})) work.ordering_marks = nullptr;
 }
 

@@ -21,12 +21,12 @@
 namespace ebbtide {
 namespace {
 
-/// The number of a window's keys whose prefetch results are kept between the stages.
+/// The number of keys in a window whose prefetch results are kept between the stages.
 constexpr std::size_t kStates = 1024;
-/// A command that a write stall has stopped is tried again after this many ms.
+/// A command that the write stall has stopped runs again after this many ms.
 constexpr std::uint32_t kStopPollMs = 10;
 
-/// Returns the index of the first argument that may be a password and that the slow log would show.
+/// Returns the index of the first argument that may be a password, which the slow log must not show.
 std::size_t first_secret(const CommandSpec& spec, const Args& args) {
   if (spec.name == "auth") return 1;
   if (spec.name == "hello") return 2;
@@ -49,15 +49,15 @@ std::string text_of(const StageNanos& waits) {
   return text.empty() ? text : text + ")";
 }
 
-/// Fails if arguments are far longer than the command can use, since it would still copy or compare them. Commands that store or
-/// send values take any length; a channel is no value.
+/// Fails if arguments are far longer than the command can use, since copying or comparing them would take long. Commands that
+/// store or send values take any length; a channel does not count as a value.
 Status check_lengths(const CommandSpec& spec, const Args& args) {
   constexpr std::size_t kLongest = kMaxKeyBytes + 64;  // longest key, or channel of its notifications
   // The most bytes of all arguments above 64 KiB together, in commands without keys
   constexpr std::size_t kLongestTogether = std::size_t{8} << 20;
   constexpr Bytes kTakeValues[] = {"ping", "echo", "publish", "spublish"};
-  if (spec.has(kWrite) && spec.scope == KeyScope::kNone) return Status::ok();  // it stores its arguments
-  if (spec.has(kRunsScript)) return Status::ok();                              // its script may store them
+  if (spec.has(kWrite) && spec.scope == KeyScope::kNone) return Status::ok();  // the command stores its arguments
+  if (spec.has(kRunsScript)) return Status::ok();                              // the script may store its arguments
   const bool takes_values = std::find(std::begin(kTakeValues), std::end(kTakeValues), spec.name) != std::end(kTakeValues);
   const bool has_channel = takes_values && spec.has(kPubSub);
   std::size_t together = 0;
@@ -133,7 +133,7 @@ void Dispatcher::note_slow(Client& client, const Command& command, const Args& a
   }
   const bool runs_queue = command.spec->has(kRunsQueue);
   if (command.spec->has(kSkipSlowlog) && !runs_queue) return;
-  // The commands inside EXEC have entries of their own. EXEC's entry has the sum of their waits.
+  // The commands inside EXEC have slow-log entries of their own. EXEC's entry has only their waits, added up.
   const std::uint64_t total = std::accumulate(waits.begin(), waits.end(), runs_queue ? 0 : nanos);
   if (unlogged == nullptr && (total < observers.slow_log.threshold_nanos() || (runs_queue && total == 0))) return;
   std::size_t hidden = first_secret(*command.spec, args);
@@ -157,7 +157,7 @@ void Dispatcher::settle_unlogged() {
   const SeqNum durable = env_.db->durable_seq();
   const std::uint64_t now = env_.control->mono_nanos();
   std::erase_if(unlogged_, [&](Unlogged& command) {
-    if (command.seq > durable && !env_.db->write_status().is_ok()) return true;  // if the log has failed, no reply leaves
+    if (command.seq > durable && !env_.db->write_status().is_ok()) return true;  // the log has failed, so no reply leaves
     if (command.seq > durable) return false;
     const std::uint64_t waited = now - std::min(now, command.since);
     counters_->call(command.command, command.nanos + waited);
@@ -193,7 +193,7 @@ void Dispatcher::run_pass(std::span<PendingCommand> commands) {
     env_.key_waiters->wake(std::exchange(waited_for_, {}));
   counters_->stage(Stage::kQueue, begun_ - start);
   if (nanos_ != begun_) counters_->stage(Stage::kMemory, nanos_ - begun_);
-  look_around();  // the reads that this pass has requested begin while its replies are sent
+  look_around();  // starts the reads that this pass has requested, so that they run while the replies are sent
 }
 
 void Dispatcher::poll() {
@@ -220,7 +220,7 @@ void Dispatcher::run_window(std::span<PendingCommand> commands) {
     guard.emplace(*env_.db);
     prefetch(commands);
   }
-  std::size_t alone_before = 0;  // the commands before this one run alone
+  std::size_t alone_before = 0;  // commands before this index run alone
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (nanos_ >= pass_end_) [[unlikely]]
       return;
@@ -234,7 +234,7 @@ void Dispatcher::run_window(std::span<PendingCommand> commands) {
       alone_before = end;
     }
     run(commands[i], prepared_[i]);
-    // The command may have run for milliseconds before it began to wait.
+    // The command may have run for milliseconds before it had to wait, so the clock is read again.
     if (commands[i].state == PendingCommand::State::kWaiting) [[unlikely]]
       refresh_time();
   }
@@ -263,7 +263,7 @@ void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
     return;
   }
   if (pending.args.size() > Ctx::kSliceArguments && prepared->command->spec->has(kSliced))
-    return;  // the handler collects the keys, slice by slice
+    return;  // the command collects its keys itself, slice by slice
   prepared->error = collect(pending.args, prepared);
 }
 
@@ -279,10 +279,10 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
   const std::size_t states = std::min(keys_.size(), kStates);
   if (states_.size() < states) states_.resize(states);
   for (std::size_t k = 0; k < states; ++k) {
-    states_[k].tables = nullptr;  // results from another window's guard are no longer valid
+    states_[k].tables = nullptr;  // results of an earlier window: their guard is gone
     keys_[k].state = &states_[k];
   }
-  // One step for each sequence of commands in the same database; nearly always there is only one.
+  // Each sequence of commands in one database is a step of this loop. Nearly always there is only one.
   ReadView view;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     const Prepared& prepared = prepared_[i];
@@ -293,7 +293,7 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
       view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
       if (!view.has_tree()) continue;
     }
-    // A command that overwrites without reading only checks whether the key may be a collection (Strings::set).
+    // A command that overwrites without a read only looks up if the key may be a collection (Strings::set).
     const bool blind = prepared.command->spec->keys.blind(commands[i].args.size());
     for (std::uint32_t k = prepared.first_key; k < prepared.first_key + prepared.keys; ++k) {
       (blind ? overwritten_ : ahead_).push_back(&keys_[k]);
@@ -331,7 +331,7 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
 
 void Dispatcher::run_in_mode(PendingCommand& pending, const Prepared& prepared) {
   const Session& session = session_of(*pending.client);
-  // A command that has begun continues, even if its user's rights have changed meanwhile.
+  // A command that has already begun continues, even if its user's rights have changed meanwhile.
   const bool in_check = (session.modes & Session::kInCheck) != 0;
   const bool begins = (session.modes & Session::kChecked) != 0 && pending.continuation == nullptr;
   if ((begins || in_check) && !permitted(pending, prepared)) return;
@@ -374,7 +374,7 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
   const CommandSpec& spec = *prepared.command->spec;
   if (spec.has(kNoAuth | kRunsQueue) && delay_authentication(pending, spec)) [[unlikely]]
     return;
-  std::shared_ptr<OffLoopRun> synced;  // has the reply while the log is synced
+  std::shared_ptr<OffLoopRun> synced;  // keeps the reply while the log is synced
   if (spec.has(kReplySynced | kRunsQueue) && replies_synced(client, spec)) [[unlikely]]
     synced = std::make_shared<OffLoopRun>();
   Reply reply(synced == nullptr ? &client.out : &synced->out, client.protocol);
@@ -423,7 +423,7 @@ bool Dispatcher::resume(PendingCommand& pending, const Prepared& prepared) {
   if (waiting.job != nullptr) return finish_job(pending, prepared), false;
   if (waiting.long_write != nullptr) return continue_long_write(pending, prepared), false;
   if (waiting.fetched != nullptr && waiting.fetched->busy.load(std::memory_order_acquire)) {
-    return leave_waiting(pending), false;  // the command still waits: it was resumed for another reason
+    return leave_waiting(pending), false;  // another cause has resumed the command, so it waits on
   }
   if (waiting.blocked && waiting.blocked->end() == BlockedClients::End::kError) {
     Reply reply(&pending.client->out, pending.client->protocol);
@@ -438,7 +438,7 @@ bool Dispatcher::resume(PendingCommand& pending, const Prepared& prepared) {
 
 void Dispatcher::continue_later(PendingCommand& pending) {
   Waiting& waiting = waiting_of(pending);
-  waiting.fetched = nullptr;  // the next slice misses other pages
+  waiting.fetched = nullptr;  // the next slice misses other pages than this one
   leave_waiting(pending);
   pending.unfinished = true;
   pending.client->loop->resume(pending.client->id);
@@ -634,7 +634,7 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
     counters_->retries.add(1);
     now_ = env_.now();
   }
-  if (status->code() != Code::kRetry) return end_of_failed(pending, *status, too_long);  // the run has released its memory
+  if (status->code() != Code::kRetry) return end_of_failed(pending, *status, too_long);  // the failed run has released its memory
   *status = Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts");
   return RunEnd::kDone;
 }
@@ -651,12 +651,12 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
   if (waiting.fetched == nullptr) waiting.fetched = std::exchange(misses_, std::make_shared<Fetched>());
   std::shared_ptr<Fetched> fetched = waiting.fetched;
   ++fetched->rounds;
-  // Set before the fetch begins: the fetch may be done, and have called resume(), before this function returns.
+  // Set before the fetch begins: the fetch may end, and call resume(), before this function returns.
   fetched->busy.store(true, std::memory_order_relaxed);
   leave_waiting(pending);
   MissSet* set = &fetched->set;
   look_ahead(pending, set);
-  // The callback owns the set, so the set outlives a client that closes meanwhile.
+  // The callback owns the set of misses, which must outlive a client that closes meanwhile.
   auto done = [fetched, loop = client.loop, id = client.id] {
     fetched->busy.store(false, std::memory_order_release);
     loop->resume(id);
@@ -673,7 +673,7 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
 }
 
 void Dispatcher::begin_wait(Waiting& waiting, Stage stage) {
-  if (waiting.since && waiting.stage == stage) return;  // the same wait continues
+  if (waiting.since && waiting.stage == stage) return;  // this wait has already begun
   end_wait(waiting);
   waiting.stage = stage;
   waiting.since = env_.control->mono_nanos();
@@ -687,7 +687,7 @@ void Dispatcher::end_wait(Waiting& waiting) {
   waiting.since.reset();
 }
 
-// The client's next commands wait for this command, so their missing pages are read together with its pages.
+// Reads the missing pages of the client's next commands together with those of this command, since they wait for it.
 void Dispatcher::look_ahead(const PendingCommand& pending, MissSet* misses) {
   ReadView view;
   for (auto i = static_cast<std::size_t>(&pending - window_.data()) + 1; i < window_.size(); ++i) {
@@ -699,12 +699,12 @@ void Dispatcher::look_ahead(const PendingCommand& pending, MissSet* misses) {
   }
 }
 
-// Delays a command because of the write stall. The command has written nothing; its loop runs it again later, and other clients
-// continue. While writes are stopped, thousands of clients may wait. So the interval grows with the number of attempts.
+// Delays a command because of the write stall. The command has written nothing; its loop runs it again later, and serves other
+// clients meanwhile. While writes are stopped, thousands of clients may wait, so the delay grows with each attempt.
 void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
   Waiting& waiting = waiting_of(pending);
   waiting.stalled = true;
-  // A stall may last long. Meanwhile the command must not keep replaced tables open.
+  // A stall may last long, and pinned pages would keep replaced tables open.
   if (waiting.fetched != nullptr) waiting.fetched->set.clear();
   stall_ms_ = 0;
   pending.retry_ms = ms + std::min<std::uint32_t>(waiting.stalls++ * 10, 90);
@@ -720,7 +720,7 @@ bool Dispatcher::authenticates(const CommandSpec& spec, const Args& args) {
   return found;
 }
 
-// Delays a right password as long as a wrong password, so that the delay reveals nothing. An EXEC with several passwords waits as
+// Delays a right password as long as a wrong one, so that the delay reveals nothing. An EXEC with several passwords is delayed as
 // long as a client after many failures.
 bool Dispatcher::delay_authentication(PendingCommand& pending, const CommandSpec& spec) {
   constexpr std::uint64_t kNextPasswordMs = 2'000, kMostMs = 3'600'000;
@@ -776,7 +776,7 @@ void Dispatcher::reject(PendingCommand& pending, const Command* command, const S
   const bool in_transaction = (session_of(client).modes & Session::kInTransaction) != 0;
   if (command != nullptr && command->spec->has(kRunsQueue)) {
     send_error(reply, transaction_discarded(error));
-    end_transaction(client);  // this also frees the watched keys of a client without MULTI
+    end_transaction(client);  // also for a client without MULTI, whose watched keys are freed
   } else {
     send_error(reply, error);
     if (in_transaction) transaction_of(client)->failed = true;
@@ -829,15 +829,15 @@ void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Rep
 }
 
 void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) {
-  // Fetches and threads that still run own all that they use; from now on they own the arguments, too. resume() does nothing if
-  // the client has disconnected.
+  // Fetches and threads that still run own everything that they use, except for the arguments; from here on they own these, too.
+  // A later resume() does nothing, since the client has disconnected.
   if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
   auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
   if (waiting.rights != nullptr) waiting.rights->input = client.take_input();
   if (waiting.job != nullptr) waiting.job->input = client.take_input();
   if (waiting.long_write != nullptr) waiting.long_write->input = client.take_input();
   if (!waiting.for_element) return waiting_command->continuation.reset();
-  // The wait for an element stays: leaving the queues of thousands of keys takes milliseconds, so the loop frees it later.
+  // Keeps the wait for an element: leaving the queues of thousands of keys takes milliseconds, so the loop frees it later.
   waiting.give_up();
   waiting.blocked.reset();
 }

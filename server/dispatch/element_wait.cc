@@ -1,8 +1,8 @@
 // Commands that wait for an element of a list or sorted set: BLPOP and similar (blocking/key_waiters.h).
 //
-// Such a command runs like any other. If it finds nothing, it enters the queues of its keys and runs once more, since another
-// client may have written in between. Then it waits: until it is woken, until its time is over, or until CLIENT UNBLOCK ends the
-// wait. Each time it runs from the start.
+// Such a command runs like any other. If it finds no element, it enters the queues of its keys and runs once more, since another
+// client may have written in between. Then it waits until it is woken, until its timeout has passed, or until CLIENT UNBLOCK ends
+// the wait. Each run begins from the start.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -44,7 +44,7 @@ void Dispatcher::wait_for_element(PendingCommand& pending, const Prepared& prepa
     }
     std::uint64_t bytes = keys.size() * KeyWaiters::kBytesPerKey;
     for (const LookupKey& key : keys) bytes += key.key.size();
-    if (bytes > kLargeValueBytes) {  // less is free of charge, as in Ctx::reserve()
+    if (bytes > kLargeValueBytes) {  // fewer bytes are not charged, as in Ctx::reserve()
       if (!env_.db->try_charge(MemoryAccount::Kind::kCommands, bytes))
         return finish(pending, *prepared.command, refused_charge(env_.db->memory(), bytes), reply, reply.mark());
       waiting.names_charge.took(env_.db->memory(), MemoryAccount::Kind::kCommands, bytes);
@@ -57,7 +57,7 @@ void Dispatcher::wait_for_element(PendingCommand& pending, const Prepared& prepa
   }
   const bool woken = waiting.for_element->found_nothing();
   const std::uint64_t waited_ms = (nanos_ - std::min(nanos_, waiting.blocked_since)) / kNanosPerMilli;
-  // A longer wait is cut into parts; the command looks at its keys between them.
+  // A longer wait is split: the command looks at its keys after each part.
   constexpr std::uint64_t kMostMs = std::numeric_limits<std::uint32_t>::max() / 2;
   if (timeout_ms != 0)
     pending.retry_ms = static_cast<std::uint32_t>(std::min(kMostMs, timeout_ms - std::min(timeout_ms - 1, waited_ms)));

@@ -9,13 +9,13 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kSliceNanos = 5'000'000;  // on the thread that accepts connections
+constexpr std::uint64_t kSliceNanos = 5'000'000;  // short, since this thread also accepts connections
 
 }  // namespace
 
 bool ExpiryReports::report_some() {
   const Slice slice([this, end = env_.mono_nanos() + kSliceNanos] { return env_.mono_nanos() >= end; });
-  std::set<std::pair<DatabaseId, std::string>> hashes;  // those whose fields have expired: each gets one event in a slice
+  std::set<std::pair<DatabaseId, std::string>> hashes;  // hashes with an expired field: each gets one event per slice
   while (outbox_.send(slice) && !slice.over()) {
     const auto key = env_.observers->expiries.take_first_due(env_.now());
     if (!key) return false;

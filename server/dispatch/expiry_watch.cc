@@ -14,7 +14,7 @@
 namespace ebbtide {
 namespace {
 
-/// Estimated memory of a key that was written during a sweep, without the key's bytes.
+/// Estimated memory of a key in touched_, without the key's bytes.
 constexpr std::size_t kTouchedBytes = 64;
 constexpr Millis kForever = std::numeric_limits<Millis>::max();
 
@@ -66,8 +66,8 @@ void ExpiryWatch::add(const std::string& id, Millis expiry, Millis known) {
   order_.emplace(expiry, &expiries_.emplace(id, expiry).first->first);
   bytes_ += id.size();
   while (order_.size() > kMaxKeys || bytes_ > kMaxBytes) {
-    // If too many keys expire at the earliest known moment, some of these are dropped for good: there would never be room for
-    // all.
+    // If too many keys expire at the earliest known moment, some of them are dropped, and never reported: there would never be
+    // room for all.
     const Millis first = order_.begin()->first, last = std::prev(order_.end())->first, known = first == last ? last : last - 1;
     if (sweeping_) horizon_ = std::min(horizon_, known);
     full_ = std::min(full_, known);
@@ -169,7 +169,7 @@ bool ExpiryWatch::take_due(DatabaseId database, Bytes key, Millis now) {
 std::optional<ExpiryWatch::Sweep> ExpiryWatch::begin_sweep(Millis now) {
   std::lock_guard lock(mutex_);
   if (!sweeping_ || under_way_ || horizon_ > now + kHorizon / 4) return std::nullopt;
-  // Expirations that were missed are reported late, if they are less than a minute old.
+  // Expirations that the watch has missed are still reported, if they are less than a minute old.
   const Millis after = std::max(horizon_, now > kHorizon ? now - kHorizon : Millis{0});
   under_way_ = true;
   full_ = kForever;
@@ -183,7 +183,7 @@ void ExpiryWatch::found(DatabaseId database, const std::string& key, Millis expi
   if (on() && !stale_ && !touched_.contains(id)) add(id, expiry, horizon_);
 }
 
-// A hash whose last field expires together with the hash's own entry ends with its fields.
+// If a hash's last field expires together with the hash's own entry, the end of the hash is the end of its fields.
 void ExpiryWatch::found(DatabaseId database, const std::vector<ExpiringKey>& keys) {
   std::map<Bytes, Millis> last;
   for (const ExpiringKey& key : keys) {
@@ -208,7 +208,7 @@ void ExpiryWatch::end_sweep(std::optional<Millis> until) {
   if (std::exchange(stale_, false)) return forget();
   if (!until || !sweeping_) return;
   horizon_ = std::min(*until, full_);
-  // Drops keys that were written during the sweep and expire after the new horizon.
+  // Drops keys that were written during the sweep and expire after the new horizon, since a later sweep finds them.
   while (!order_.empty() && std::prev(order_.end())->first > horizon_) erase_last();
 }
 

@@ -21,7 +21,7 @@ void sort_unique(std::vector<T>* values) {
   values->erase(std::unique(values->begin(), values->end()), values->end());
 }
 
-/// Returns true if two ascending lists share a value. Walks both lists; if one is much shorter, looks its values up in the other.
+/// Returns true if two ascending lists have a common value. Walks both; if one is much shorter, looks up its values in the other.
 template <typename T>
 bool share(const std::vector<T>& a, const std::vector<T>& b) {
   if (a.size() > b.size()) return share(b, a);

@@ -6,7 +6,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kRows = 4, kColumns = 80;
-/// The characters for the top of a column, by its height within the row; below the top a column is drawn as a bar.
+/// The character at the top of a column, by its height within the row. Below the top, columns are drawn as bars.
 constexpr Bytes kTops = "_o#";
 
 std::string age_text(std::int64_t seconds) {

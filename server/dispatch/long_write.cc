@@ -19,13 +19,13 @@
 namespace ebbtide {
 namespace {
 
-/// The effects of a transaction with more operations or commands are delivered in slices.
+/// If a transaction has more operations or commands, its effects are delivered in slices.
 constexpr std::size_t kFewOperations = 8;
 
-/// The combined effect of the SWAPDB commands that come before a given command in a queue.
+/// The combined effect of all SWAPDB commands before a given command in a queue.
 class Swaps {
  public:
-  /// Adds a SWAPDB with arguments `args`. Wrong arguments are ignored, since the command will fail.
+  /// Adds a SWAPDB with arguments `args`. Ignores invalid arguments, since the command will fail.
   void add(std::span<const Bytes> args) {
     const auto a = args.size() == 3 ? parse_integer(args[1]) : std::nullopt, b = a ? parse_integer(args[2]) : std::nullopt;
     if (!b) return;
@@ -34,7 +34,7 @@ class Swaps {
     sources_[first] = source(second);
     sources_[second] = source_of_first;
   }
-  /// Returns the database in which a read of `database` finds its data.
+  /// Returns the database that had, before the queue, the data that a read of `database` would find.
   [[nodiscard]] DatabaseId source(DatabaseId database) const {
     const auto it = sources_.find(database);
     return it == sources_.end() ? database : it->second;
@@ -80,7 +80,7 @@ void LongWrite::forget_collected() {
 }
 
 Status LongWrite::collect() {
-  std::vector<DatabaseId> patterned;  // databases in which SORT uses keys that are not known yet
+  std::vector<DatabaseId> patterned;  // databases in which SORT will use keys that are not known yet
   const auto add = [this](DatabaseId database, const LookupKey& key) {
     marks->keys.add(database, key.hash);
     stripes.push_back(KeyLocks::stripe_of(key, database));
@@ -96,7 +96,8 @@ Status LongWrite::collect() {
     one_view = !transaction->selects;
     bool has_script = false;
     for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
-    // FLUSHDB and SWAPDB read nothing, so they need no marks. After SWAPDB a key is read from the database where it was before.
+    // FLUSHDB and SWAPDB read nothing, so they need no marks. A command after SWAPDB reads keys of the database that was swapped
+    // in.
     Swaps swaps;
     const auto add_keys = [&](DatabaseId database, const QueuedCommand& queued) {
       const DatabaseId source = swaps.source(database);
@@ -128,7 +129,7 @@ Status LongWrite::collect() {
   }
   reads_patterns = !patterned.empty();
   if (reads_patterns) known = marks->keys;
-  if (is_script()) {  // first the keys that the script declares; learn_keys() adds the other keys that it has used
+  if (is_script()) {  // here only the keys that the script declares; learn_keys() adds those that it has used
     marks->keys.seal();
     marks_are_exact = true;
     whole = marks->keys;
@@ -181,7 +182,7 @@ Status LongWrite::attempt() {
   const ReadView view = env->db->lease(database);
   seen_seq = std::max(seen_seq, view.seq());
   TRY(look_before(view));
-  if (transaction == nullptr) TRY(charge_batch(copied_bytes(args)));  // an estimate of the bytes that the batch will copy
+  if (transaction == nullptr) TRY(charge_batch(copied_bytes(args)));  // an estimate of what the batch will copy
   TRY(transaction == nullptr ? run_command(view) : run_transaction(view));
   TRY(charge_batch(batch.payload_bytes() - batch.shared_bytes()));
   look_after(view);
@@ -207,14 +208,14 @@ Status LongWrite::maintain(const ReadView& view) {
 }
 
 Status LongWrite::charge_batch(std::uint64_t bytes) {
-  if (bytes <= kLargeValueBytes) bytes = 0;  // small values are free of charge, as in Ctx::reserve()
+  if (bytes <= kLargeValueBytes) bytes = 0;  // not charged, as in Ctx::reserve()
   const std::uint64_t have = batch_charge.bytes();
   if (bytes <= have) {
     (void)batch_charge.split(have - bytes);
     return Status::ok();
   }
   constexpr auto kKind = MemoryAccount::Kind::kCommands;
-  // A repeated run needs the memory that this run has charged, too.
+  // Waits for all memory that a repeated run needs, including what this run has already charged.
   if (!env->db->try_charge(kKind, bytes - have)) return refused_charge(env->db->memory(), bytes + charge.bytes());
   batch_charge.took(env->db->memory(), kKind, bytes - have);
   return Status::ok();
@@ -224,7 +225,8 @@ Status LongWrite::stage() {
   auto made = env->db->stage(std::move(batch), &client_gone);
   if (made.is_ok()) {
     staged = std::move(made).value();
-  } else if (made.status().code() != Code::kUnsupported) {  // kUnsupported: the batch is committed unstaged
+    // KUnsupported: StagedBatch does not take this batch, so it is committed as it is.
+  } else if (made.status().code() != Code::kUnsupported) {
     return made.status();
   }
   return Status::ok();
@@ -324,7 +326,7 @@ void Dispatcher::start_long_write(PendingCommand& pending, const Prepared& prepa
   if (prepared.command->spec->has(kRunsQueue)) {
     work->transaction = std::move(state_of(*pending.client).transaction);
   } else if (prepared.command->spec->has(kRunsScript)) {
-    work->reports_keys = false;  // its run reports them, command by command
+    work->reports_keys = false;  // TransactionRun reports the keys of each command itself
     work->transaction = std::make_unique<Transaction>(*env_.memory);
     Prepared whole = prepared;
     if (whole.long_by_arguments) {
@@ -335,7 +337,7 @@ void Dispatcher::start_long_write(PendingCommand& pending, const Prepared& prepa
   }
   Waiting& waiting = waiting_of(pending);
   work->element_wait = element_wait_of(waiting);
-  waiting.fetched = nullptr;  // the thread of the long write reads pages by itself
+  waiting.fetched = nullptr;  // the thread of the long write reads missing pages itself
   waiting.long_write = work;
   submit_long_write(pending, waiting);
 }
@@ -350,16 +352,16 @@ void Dispatcher::submit_long_write(PendingCommand& pending, Waiting& waiting) {
 void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& prepared) {
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
   LongWrite& work = *waiting.long_write;
-  // The command still waits: it was resumed for another reason
+  // Another cause has resumed the command, so it waits on.
   if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);
   if (work.status.is_ok() && work.delivery == OffLoopWork::Delivery::kNotBegun) {
-    if (!work.collected) return submit_long_write(pending, waiting);  // the command has waited for memory
+    if (!work.collected) return submit_long_write(pending, waiting);  // the thread had to wait for memory
     if (work.step == LongWrite::Step::kMark) return mark_long_write(pending, waiting);
     if (!commit_long_write(pending, waiting)) return;
     if (work.status.is_ok() && work.element_wait.wanted) {
       env_.intents->unmark(work.marks);
       end_wait(waiting);
-      const std::shared_ptr<LongWrite> ended = std::move(waiting.long_write);  // keeps the keys for the call below
+      const std::shared_ptr<LongWrite> ended = std::move(waiting.long_write);  // keeps the collected keys for the call below
       return wait_for_element(pending, prepared, ended->collected_keys(), ended->element_wait.timeout_ms);
     }
     if (work.status.is_ok()) work.add_effects();
@@ -368,7 +370,7 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
   end_wait(waiting);
   if (const std::uint32_t ms = memory_wait_ms(pending, work.status); ms != 0) {
     work.status = Status::ok();
-    work.step = LongWrite::Step::kMark;  // the command starts from the beginning, and has read nothing yet
+    work.step = LongWrite::Step::kMark;  // the command starts from the beginning, since no run of it counts yet
     work.forget_collected();
     return park_for_memory(pending, ms);
   }
@@ -384,7 +386,7 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
     if (work.status.is_ok()) session_of(*pending.client).database = work.session.database;
     if (!work.status.is_ok()) work.status = transaction_discarded(work.status);
   }
-  // finish() ends the wait, which owns the long write; `kept` keeps it alive
+  // finish() frees the wait, which owns the long write, so `kept` keeps the long write alive.
   const std::shared_ptr<LongWrite> kept = waiting.long_write;
   if (work.status.is_ok()) finished_ = kept;
   finish_off_loop(pending, prepared, work, waiting, work.transaction_run.get());
@@ -398,8 +400,7 @@ void Dispatcher::dispose_finished() {
 
 const WriteBatch& Dispatcher::written_batch() const { return finished_ != nullptr ? finished_->writes() : batch_; }
 
-// Marks are set under the key locks, and the view is taken after that. So the view has every write whose loop did not see the
-// marks.
+// Sets marks under the key locks; the view is taken after that. So the view has every write whose loop did not see the marks.
 void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
   {
@@ -430,7 +431,7 @@ bool Dispatcher::indexes_have_changed(const LongWrite& work) const {
 // Returns true if the command is done, with `status` as its result. False: it waits, or runs again.
 bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
-  if (work.writes().empty() && work.one_view) return true;  // the command has read the state of one moment
+  if (work.writes().empty() && work.one_view) return true;  // all reads were of one moment, and there is nothing to commit
   if (!work.writes().empty() && hold_back_commit(pending)) return false;
   bool broken = false;
   stall_ms_ = 0;
@@ -453,13 +454,14 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
         drop_rank_indexes(work.written);
         if (!work.index_changes.empty()) env_.indexes->take(std::move(work.index_changes));
         order_notifications(work);
-        // The expiry watch drops all its keys here. Later, this would also drop keys that other commands have written since.
+        // The expiry watch drops all its keys here, under the locks: later it would also drop keys of commands that have written
+        // since.
         if (work.changes_databases) env_.observers->expiries.databases_changed();
       }
     }
     if (broken || work.status.code() == Code::kRetry) env_.intents->unmark(work.marks);
   }
-  if (stall_ms_ != 0) {  // the batch and the marks are kept during the stall
+  if (stall_ms_ != 0) {  // the batch and the marks stay during the stall
     work.status = Status::ok();
     park(pending, stall_ms_);
     return false;
@@ -487,7 +489,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   return false;
 }
 
-// A long write changes much of a collection, and a new index costs about as much.
+// A long write changes much of a collection, so updating its rank index would cost about as much as a new one.
 void Dispatcher::drop_rank_indexes(const KeySet& written) {
   env_.ranks->drop_if([&written](DatabaseId database, Bytes key) {
     KeySet one;
@@ -497,7 +499,7 @@ void Dispatcher::drop_rank_indexes(const KeySet& written) {
   });
 }
 
-// CLIENT PAUSE delays the commit of a long write that began before it: no data changes once CLIENT PAUSE has replied.
+// CLIENT PAUSE also delays the commit of a long write that began earlier: after the reply to CLIENT PAUSE no data may change.
 bool Dispatcher::hold_back_commit(PendingCommand& pending) {
   if (!env_.observers->switches.has(Switches::kPause)) return false;
   const std::uint32_t ms = env_.observers->pause.wait_ms(nanos_ / kNanosPerMilli, true);

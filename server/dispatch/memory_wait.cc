@@ -1,12 +1,12 @@
-// Commands that wait for memory: the budget has room for them once memtables have been flushed.
+// Commands that wait for memory: flushes of memtables will make room in the budget.
 //
 // A waiting command holds no thread, no marks, and no memory but its arguments. So waiting commands never wait for each other. A
-// command's loop repeatedly asks the engine whether there is room, and then runs the command from the start. The command gets
-// -OOM if there is still no room after kLongestNs, or if flushes would not make enough room.
+// command's loop repeatedly checks if the budget has room, and then runs the command from the start. The command gets -OOM if
+// there is still no room after kLongestNs, or if flushes would not make enough room.
 //
-// The memory that a run needs is estimated as the charge that was refused, plus the run's earlier charges as far as they are
-// known. A run may be refused although there is room right afterwards: other commands had charged more meanwhile, or the run had
-// charged more than is known. Such a run is repeated a few times only.
+// The memory that a run needs is estimated: the refused charge plus the run's known earlier charges. A run may be refused
+// although the budget has room right afterwards: other commands had charged more meanwhile, or the run's charges were not all
+// known. Such a run is repeated only a few times.
 #include <algorithm>
 
 #include "dispatch/dispatch_state.h"
@@ -15,7 +15,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kLongestNs = 10'000 * kNanosPerMilli;  // enough for a flush of a few hundred megabytes, and its sync
+constexpr std::uint64_t kLongestNs = 10'000 * kNanosPerMilli;  // enough to flush and sync a few hundred megabytes
 constexpr std::uint32_t kFirstMs = 10, kMoreMs = 10, kMostMs = 100;
 constexpr std::uint32_t kMostRaces = 8;
 

@@ -7,8 +7,8 @@
 namespace ebbtide {
 namespace {
 
-/// The bytes of a command's arguments that a line shows: more would keep the loop busy. Quoted, they take up to four times as
-/// many.
+/// The most bytes of a command's arguments in a line, so that lines do not keep the loop busy. Quoted bytes take up to four times
+/// as many.
 constexpr std::size_t kShownBytes = 256 << 10;
 /// Monitors share one copy of a line of at least this many bytes.
 constexpr std::size_t kSharedLineBytes = 4 << 10;
@@ -31,7 +31,7 @@ std::string quoted(Bytes text) {
   return out + "\"";
 }
 
-/// Quotes the arguments, each after a space. The bytes beyond kShownBytes are only counted, in the words of the slow log.
+/// Quotes the arguments, each after a space. Beyond kShownBytes it only states the number of omitted bytes, as the slow log does.
 std::string quoted_arguments(const Args& args) {
   std::string out;
   std::size_t left = kShownBytes, i = 0;

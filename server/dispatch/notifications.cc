@@ -15,7 +15,7 @@ namespace {
 
 struct Event {
   Bytes command;
-  Bytes name;  ///< event of a put; a delete always has the event "del"
+  Bytes name;  ///< event name of a put; that of a delete is always "del"
   std::uint32_t type;
 };
 constexpr Event kEvents[] = {
@@ -57,7 +57,7 @@ constexpr struct {
   std::uint32_t type;
 } kCollectionTypes[] = {{'l', kNotifyList}, {'s', kNotifySet}, {'h', kNotifyHash}, {'z', kNotifyZset}};
 
-/// Returns the flag for a letter of a collection's class; 0 for another letter.
+/// Returns the flag of a letter that stands for a type of collections; 0 for other letters.
 std::uint32_t collection_type(char letter) {
   for (const auto& known : kCollectionTypes) {
     if (known.letter == letter) return known.type;
@@ -69,7 +69,7 @@ bool has_word(const Args& args, Bytes word) {
   return std::any_of(args.begin(), args.end(), [word](Bytes argument) { return equal_ignoring_case(argument, word); });
 }
 
-/// Returns true if ZADD has the option INCR. Its options end at the first score.
+/// Returns true if ZADD has the option INCR. The options of ZADD end before the first score.
 bool zadd_increments(const Args& args) {
   constexpr Bytes kOptions[] = {"nx", "xx", "ch", "gt", "lt"};
   for (std::size_t i = 2; i < args.size(); ++i) {
@@ -80,8 +80,8 @@ bool zadd_increments(const Args& args) {
   return false;
 }
 
-/// Returns true if a command on the expiry of fields names a time that has passed at `now`, so that it has deleted the fields.
-/// `word`: the option before the time in argument `at`; empty: the command's name says its form.
+/// Returns true if a command such as HEXPIRE has deleted fields, because its time has passed at `now`. `word`: the option before
+/// `time`, such as PX; "": the command's name says if the time is absolute.
 bool has_deleted_fields(Bytes command, Bytes word, Bytes time, Millis now) {
   const auto number = parse_integer(time);
   if (!number) return false;
@@ -91,12 +91,12 @@ bool has_deleted_fields(Bytes command, Bytes word, Bytes time, Millis now) {
   return static_cast<Millis>(*number) * (seconds ? 1000 : 1) <= now;
 }
 
-/// The events for a key that a command on elements has changed: usually one.
+/// The events of a command that has changed elements of one key: usually one event.
 struct ElementEvents {
   Bytes first, second = {};
 };
 
-/// The events of the commands on the expiry of fields.
+/// The events of commands such as HEXPIRE, HPERSIST and HGETEX.
 ElementEvents field_events(const CommandSpec& spec, const Args& args, Millis now) {
   const Bytes name = spec.name;
   constexpr Bytes kExpired = "hdel", kExpires = "hexpire";
@@ -129,7 +129,7 @@ ElementEvents element_events(const CommandSpec& spec, const Args& args, const st
   if (!moves && name != "rpoplpush" && name != "brpoplpush") return {spec.event.name};
   const Bytes push = moves && is(4, "right") ? "rpush" : "lpush";
   const Bytes pop = moves && is(3, "left") ? "lpop" : "rpop";
-  if (args[1] == args[2]) return {push, pop};  // the list is rotated
+  if (args[1] == args[2]) return {push, pop};  // LMOVE within one list
   return {key == args[1] ? pop : push};
 }
 
@@ -185,10 +185,11 @@ void Notifications::set_flags(std::uint32_t flags) {
 }
 
 std::uint64_t Notifications::work_of(std::size_t keys, std::size_t bytes) const {
-  constexpr std::size_t kNameBytes = 32;  // bytes of both channels' names, without the key
+  constexpr std::size_t kNameBytes = 32;  // bytes of both channel names, without the key
   const std::uint32_t on = flags();
   if (on == 0 || !work) return 0;
-  return work(kNameBytes * keys + ((on & kNotifyKeyspace) != 0 ? bytes : 0));  // only these channels have the keys' names
+  // Only keyspace channels have the key in their names.
+  return work(kNameBytes * keys + ((on & kNotifyKeyspace) != 0 ? bytes : 0));
 }
 
 void Notifications::notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, SeqNum seq,
@@ -206,7 +207,7 @@ void Notifications::notify(std::uint32_t type, Bytes event, Bytes key, DatabaseI
 }
 
 bool Notifications::expired(DatabaseId database, Bytes engine_key, ClientLoop* here, Outbox* outbox) {
-  // The watch knows fields, and the end of a hash with its last field, by keys of their own (ExpiryWatch).
+  // The watch knows fields, and the end of a hash with its last field, under keys of their own (ExpiryWatch).
   const Bytes main = main_key_of(engine_key);
   const bool field = is_field_expiry(engine_key), last_field = engine_key == ExpiryWatch::end_of_fields(main);
   if (!field && !last_field && main.size() != engine_key.size()) return false;
@@ -244,7 +245,7 @@ bool Notifications::missed(const Command& command, const Args& args, std::span<c
 
 namespace {
 
-/// The effect of an operation on a key. An element of a large collection is no key.
+/// The effect of an operation on a key that clients see. Elements of a large collection are no such keys.
 enum class KeyChange : std::uint8_t { kNone, kPut, kDelete };
 
 KeyChange change_of(const WriteBatch::Op& op) {
@@ -318,8 +319,8 @@ bool Notifications::committed(const CommittedCommand& commit, ClientLoop* here, 
     notify(known->type, event, key, target, here, seq, outbox);
     if (sets_expiry && op.expiry != 0) notify(kNotifyGeneric, "expire", key, target, here, seq, outbox);
   };
-  // Three walks over the batch: keys that are replaced count as new first, and the event of the source key comes before that of
-  // the target key.
+  // Three walks over the batch, in Redis's order of events: "new" events of keys that the command replaces, then events of
+  // deletes (a source key), then events of puts (a target key).
   for (; progress->walks < 3; ++progress->walks, progress->cursor = 0) {
     const bool replaced = progress->walks == 0, deletes = progress->walks == 1;
     if ((replaced && !replaces) || (!replaced && !deletes && known == std::end(kEvents))) continue;

@@ -10,7 +10,7 @@ namespace ebbtide {
 void Observers::set_tracking(Client& client, const Tracking& wanted) {
   tracking.set(client, wanted);
   if (!wanted.on) return;
-  // The watch is turned on at once, since keys that the client reads next may expire before refresh_expiries() is called.
+  // The watch is turned on before this returns: keys that the client reads next may expire before the next refresh_expiries().
   std::lock_guard lock(mode_mutex_);
   if (!expiries.on()) expiries.set_mode(true, false, 0);
 }
@@ -37,7 +37,7 @@ void Observers::expired(DatabaseId database, Bytes engine_key, ClientLoop* here,
 }
 
 void Observers::refresh_expiries(Millis now) {
-  std::lock_guard lock(mode_mutex_);  // no client may begin tracking before the mode is set
+  std::lock_guard lock(mode_mutex_);  // no client may begin tracking between the decision and set_mode()
   const bool events = (notifications.flags() & (kNotifyExpired | kNotifyHash)) != 0;
   expiries.set_mode(events || switches.has(Switches::kTracking), events, now);
 }

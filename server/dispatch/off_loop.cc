@@ -1,4 +1,4 @@
-// Commands off their loop, as the loop sees them: the inputs that it sends to a thread, and the results that come back.
+// Commands off their loop, as the loop handles them: it sends the inputs to a thread, and takes back the results.
 #include "dispatch/off_loop.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kKeysAtOnce = 1024;
 /// The memory of a collected key, and of its hash among the command's marks, in a list that grows by doubling.
 constexpr std::uint64_t kKeyBytes = sizeof(LookupKey) + 2 * sizeof(std::uint64_t);
-/// Estimated memory of a note that a key existed before the command.
+/// Estimated memory of an entry in `had`.
 constexpr std::uint64_t kHadBytes = 64;
 
 }  // namespace
@@ -26,7 +26,7 @@ constexpr std::uint64_t kHadBytes = 64;
 Status OffLoopWork::charge_keys(std::size_t count) {
   keys_charge.release();
   const std::uint64_t bytes = kKeyBytes * count;
-  if (bytes > kLargeValueBytes && env->db != nullptr) {  // small values are free of charge, as in Ctx::reserve()
+  if (bytes > kLargeValueBytes && env->db != nullptr) {  // fewer bytes are not charged, as in Ctx::reserve()
     if (!env->db->try_charge(MemoryAccount::Kind::kCommands, bytes)) return refused_charge(env->db->memory(), bytes);
     keys_charge.took(env->db->memory(), MemoryAccount::Kind::kCommands, bytes);
   }
@@ -49,7 +49,7 @@ Status OffLoopWork::collect_reads() {
   std::size_t escaped_used = 0;
   TRY(collect_keys(command->spec->keys, args, &keys, &escaped, &escaped_used));
   if (!reports_keys || !notes_reads) return Status::ok();
-  // The keys are noted in pieces, since the loops need the table's lock.
+  // The keys are noted in groups, since the event loops need the table's lock in between.
   for (std::size_t i = 0; i < keys.size(); i += kKeysAtOnce) {
     env->observers->tracking.note_reads(client_id, std::span(keys).subspan(i, std::min(kKeysAtOnce, keys.size() - i)));
   }
@@ -109,8 +109,8 @@ Status OffLoopRun::attempt(Reply& reply) {
                       .effects = &effects};
   ctx.off_loop = &off_loop;
   const Status ran = command->spec->run(ctx);
-  // A handler that queries the engine directly (for counts, or for a tree's description) may have seen more than its view has.
-  // Commands that read no data, such as INFO, reply even while the log cannot be written.
+  // A handler that queries the engine directly (for counts, or for a tree's description) may have seen operations that are not in
+  // its view. Commands without kReadOnly or kWrite, such as INFO, read no data: they reply even while the log cannot be written.
   if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
   wants_long = off_loop.wants_long;
   did_much = ~std::uint64_t{0} - ctx.work_left > Dispatcher::kLoopWorkBytes;
@@ -119,7 +119,7 @@ Status OffLoopRun::attempt(Reply& reply) {
   charge = std::move(ctx.charge);
   again_ms = off_loop.again_ms;
   counts = ctx.counts;
-  // Only loops may lock and commit.
+  // Only loops may lock keys and commit.
   if (!batch.empty()) return reply_error("ERR '" + command->full_name + "' tried to write outside its event loop");
   return Status::ok();
 }
@@ -146,7 +146,7 @@ void Dispatcher::send_off_loop(PendingCommand& pending, const Prepared& prepared
   work.env = &env_;
   work.command = prepared.command;
   work.args = pending.args;
-  session_of(client).last_command = prepared.command;  // CLIENT LIST shows the last command
+  session_of(client).last_command = prepared.command;  // CLIENT LIST shows it
   work.session = session_of(client);
   work.protocol = client.protocol;
   work.out.set_limit(client.out.limit());
@@ -183,7 +183,7 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
     job->waited_ms = (nanos_ - waiting.blocked_since) / kNanosPerMilli;
     job->unblocked = waiting.blocked->end() == BlockedClients::End::kTimeout;
   }
-  // ACL SETUSER may compare subscriptions for seconds. CLIENT KILL may have to end that, so it has other threads.
+  // ACL SETUSER may match subscriptions for seconds. CLIENT KILL must be able to end that, so CLIENT commands have other threads.
   const CommandSpec& spec = *prepared.command->spec;
   if (spec.has(kNeverInline)) job->threads = spec.group == Group::kConnection ? OffloadClass::kClients : OffloadClass::kControl;
   if (prepared.command->spec->has(kLong)) job->threads = OffloadClass::kLong;
@@ -202,10 +202,10 @@ void Dispatcher::wait_for_sync(PendingCommand& pending, const Prepared& prepared
   job->command = prepared.command;
   job->client_id = client.id;
   job->loop = client.loop;
-  // A purge ticket covers earlier deletes, too. So its reply waits even if there was nothing to delete.
+  // A purge ticket covers earlier deletes, too, so its reply waits for the sync even if this command has deleted nothing.
   job->seen_seq = batch_.empty() ? env_.db->visible_seq() : batch_.last_seq();
   job->nanos = nanos_ - start;
-  large_commit_ = 0;  // the command's wait for the log is counted with its other waits
+  large_commit_ = 0;  // the wait for the sync is counted in `waits`
   Waiting& waiting = waiting_of(pending);
   waiting.job = job;
   begin_wait(waiting, Stage::kWal);
@@ -234,11 +234,11 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   if (job->again_ms != 0 && job->status.is_ok()) {
     waiting.job = nullptr;
     if (waiting.blocked->end() != BlockedClients::End::kNotYet)
-      return run_admitted(pending, prepared);  // the command was unblocked while the job ran
+      return run_admitted(pending, prepared);  // CLIENT UNBLOCK has ended the wait meanwhile
     pending.retry_ms = job->again_ms;
     return leave_waiting(pending);
   }
-  if (waiting.blocked) waiting.waits = {};  // a client has requested this wait, so it is not counted
+  if (waiting.blocked) waiting.waits = {};  // a client has asked for this wait, so it does not count as slow
   if (deliver_first(pending, waiting, job)) return;
   reported_ = job->reports_keys;
   finish_off_loop(pending, prepared, *job, waiting);
@@ -254,7 +254,7 @@ void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepar
   const bool has_effects = work.status.is_ok() && work.delivery == OffLoopWork::Delivery::kNotBegun && !work.effects.empty();
   if (run != nullptr && work.status.is_ok()) begin_effects(client, *run);
   Session& session = session_of(client);
-  session.wrote_pushes |= has_effects && is_quiet(session);  // messages from the effects to this client are pushes
+  session.wrote_pushes |= has_effects && is_quiet(session);  // messages from effects to this client are pushes
   if (work.status.is_ok() && !session.wrote_pushes) client.out.take(work.out);
   pass_charge_.join(std::move(work.charge));
   if (work.out.overflown()) client.out.overflow();
@@ -262,7 +262,7 @@ void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepar
     for (const Effect& effect : work.effects) effect(client, Slice());
   }
   count_reads(work.counts);
-  nanos_ -= std::min(nanos_, work.nanos);  // the command's time is the run's, without the time between the steps
+  nanos_ -= std::min(nanos_, work.nanos);  // the command's time is the run's, without the time between its steps
   std::uint64_t& off_loop = waiting.waits[static_cast<std::size_t>(Stage::kThread)];
   off_loop -= std::min(off_loop, work.nanos);
   finish(pending, *prepared.command, work.status, reply, mark);

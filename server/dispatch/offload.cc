@@ -14,9 +14,10 @@ namespace ebbtide {
 
 namespace {
 
-/// With this nice value a thread gets about a tenth of a processor that it shares with an event loop, and all of an idle one.
+/// With this nice value, a thread gets about a tenth of a processor that it shares with an event loop. It gets all of an idle
+/// one.
 constexpr int kNiceOfChecks = 10;
-/// With this nice value a thread gets about a quarter of such a shared processor.
+/// With this nice value, a thread gets about a quarter of a processor that it shares with an event loop.
 constexpr int kNiceOfControl = 5;
 
 int nice_of(OffloadClass kind) {
@@ -52,7 +53,7 @@ ThreadOffload::ThreadOffload(unsigned short_threads, unsigned long_threads, std:
 void ThreadOffload::start_thread(Queue& queue) {
   try {
     queue.threads.emplace_back([this, &queue] { run(queue); });
-  } catch (...) {  // the system has no room for another thread
+  } catch (...) {  // the system cannot create another thread
     stop();
     throw;
   }
@@ -109,10 +110,10 @@ void ThreadOffload::Queue::prune(std::vector<std::shared_ptr<OffloadWork>>* drop
 
 void ThreadOffload::submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) {
   Queue& queue = queues_[static_cast<std::size_t>(kind)];
-  std::vector<std::shared_ptr<OffloadWork>> dropped;  // destroyed after the lock is released
+  std::vector<std::shared_ptr<OffloadWork>> dropped;  // freed when the lock is released
   {
     std::lock_guard lock(queue.mutex);
-    // The queue is pruned only now and then, so that this costs next to nothing for each piece of work.
+    // The queue is pruned only when it has grown, so that pruning costs next to nothing per piece of work.
     if (queue.size >= queue.prune_at) {
       queue.prune(&dropped);
       queue.prune_at = std::max(kPruneFrom, 2 * queue.size);
@@ -140,7 +141,7 @@ void ThreadOffload::collect() {
 }
 
 void ThreadOffload::run(Queue& queue) const {
-  // Linux has a nice value for each thread. If it cannot be set, checks compete with the loops.
+  // Linux has a nice value for each thread. If it cannot be set, these threads compete with the event loops.
   if (queue.nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), queue.nice);
   std::unique_lock lock(queue.mutex);
   std::uint64_t collected = 0;

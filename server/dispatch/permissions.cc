@@ -52,10 +52,10 @@ AclRequest::Range range_of(const CommandSpec& spec, std::span<const Bytes> argum
   return range;
 }
 
-/// Checks a command. `range`: keys that it uses without naming them; null: none.
+/// Checks a command. `range`: keys that the command uses without naming each; may be null.
 std::optional<AclVerdict> check_request(const User& user, const Command& command, std::span<const Bytes> arguments,
                                         const AclRequest::Range* range, AclBudget& budget) {
-  constexpr std::size_t kKeptKeys = 4096;  // each thread keeps its buffer if it has room for at most this many keys
+  constexpr std::size_t kKeptKeys = 4096;  // the most keys for which a thread keeps its buffer after a check
   thread_local std::vector<AclRequest::Key> keys;
   const CommandSpec& spec = *command.spec;
   AclRequest request;
@@ -133,7 +133,7 @@ std::string denied_pattern_text(Bytes option) {
 
 namespace {
 
-/// Frees a user with many patterns on another thread, if this session is its last owner.
+/// If this session is the last owner of a user with many patterns, frees the user on another thread.
 void let_rights_go(Session& session) {
   if (session.rights == nullptr || session.rights.use_count() > 1) return session.rights.reset();
   const bool is_long = session.rights->memory_bytes() > kDisposedBytes;

@@ -12,7 +12,7 @@
 namespace ebbtide {
 
 void RightsCheck::run() {
-  // A key that is too long is in no database, so the command fails whatever its user's rights are.
+  // A key that is too long is in no database, so the command fails whatever the user's rights are.
   status = check_key_lengths(command->spec->keys, args);
   AclBudget budget(threads == OffloadClass::kCheck ? kShortSteps : ~std::uint64_t{0}, &client_gone);
   if (status.is_ok()) verdict = check_permission(*user, *command, args.list, budget);
@@ -51,10 +51,10 @@ std::optional<AclVerdict> Dispatcher::end_check(PendingCommand& pending, const P
   end_wait(waiting);
   Session& session = session_of(*pending.client);
   session.modes &= static_cast<std::uint8_t>(~Session::kInCheck);
-  pending.continuation.reset();  // the command begins now
+  pending.continuation.reset();  // the command begins now, with an empty state
   if (!check->status.is_ok()) return reject(pending, prepared.command, check->status), std::nullopt;
   if (session.rights == check->user) return check->verdict;
-  check_off_loop(pending, prepared);  // the rights have changed meanwhile
+  check_off_loop(pending, prepared);  // the rights have changed since the check began
   return std::nullopt;
 }
 

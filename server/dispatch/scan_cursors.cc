@@ -55,7 +55,7 @@ std::size_t ScanCursors::size() const {
 }
 
 void ScanCursors::evict() {
-  // The newest cursor stays, even if it exceeds the limits.
+  // Keeps the newest cursor even if it alone exceeds the limits, since a scan is about to use it.
   while (by_id_.size() > 1 && (by_id_.size() > max_cursors_ || bytes_ > max_bytes_)) {
     List& list = used_.empty() ? fresh_ : used_;
     const Entry& oldest = list.front();

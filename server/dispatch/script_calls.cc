@@ -1,4 +1,4 @@
-// The commands that a script calls, as parts of a transaction's run.
+// Runs the commands that a script calls, as parts of a TransactionRun.
 #include "dispatch/script_calls.h"
 
 #include <deque>
@@ -16,14 +16,14 @@
 namespace ebbtide {
 namespace {
 
-/// The work (Ctx::work) of a call, without what its handler counts: a loop runs some thousands of calls.
+/// The work (Ctx::work) of a call, without the work that its handler counts. So a loop runs some thousands of calls.
 constexpr std::uint64_t kCallWork = 512;
-/// Estimated memory of a call that observers will be notified of, without its bytes.
+/// Estimated memory of a call that is kept for observers, without its bytes.
 constexpr std::uint64_t kKeptBytes = 256;
 /// The most different errors of called commands that a run counts.
 constexpr std::size_t kCountedErrors = 128;
 
-/// Returns true for a command that Redis replicates although it writes no key.
+/// Returns true for a command that Redis replicates although it writes no key, so that a read-only script may not call it.
 bool publishes(const CommandSpec& spec) { return spec.name == "publish" || spec.name == "spublish"; }
 
 void write_error(OutputBuffer* out, int protocol, Bytes text) { Reply(out, protocol).error(text); }
@@ -40,7 +40,7 @@ Status TransactionRun::resolve_call(std::span<const Bytes> arguments, const Scri
   if (spec.run == nullptr || !spec.arity_ok(arguments.size())) {
     return reply_error("ERR Wrong number of args calling Redis command from script");
   }
-  // Commands that keep state with their connection, or wait for the log or other threads, cannot be part of a script.
+  // Commands that keep state with their connection, or wait for the log or other threads, are not allowed in scripts.
   if (spec.has(kNoScript | kNoMulti | kNeverInline | kReplySynced | kOnLoop | kImmediate | kRunsQueue) || spec.has(kRunsScript)) {
     return reply_error("ERR This Redis command is not allowed from script");
   }
@@ -88,7 +88,7 @@ Status TransactionRun::note_call(const Command& command, const Args& args, std::
       too_long = true;
       return Status::not_resident();
     }
-    // A script that only reads needs no locks, unless it reads several databases: their views are not of one moment.
+    // A script that only reads needs no locks while it reads one database: its reads are of one moment.
     if (holds_all_locks || (!may_write && session_.database == declared_in_)) return Status::ok();
     bool declared = may_write && !unnamed && target == session_.database && (keys.empty() || session_.database == declared_in_);
     for (const LookupKey& key : keys) declared = declared && declared_.contains(key.hash);
@@ -139,7 +139,7 @@ Status TransactionRun::call(std::span<const Bytes> arguments, const ScriptCall& 
   local.list = arguments;
   local.keys = keys;
   QueuedCommand* queued = &local;
-  if (observers.switches.word() != 0 || observers.notifications.flags() != 0) {  // effects refer to the command later
+  if (observers.switches.word() != 0 || observers.notifications.flags() != 0) {  // effects use the command after this call
     queued = &kept_calls_.add(args, keys);
     kept_bytes_ += kKeptBytes;
     for (const Bytes argument : arguments) kept_bytes_ += argument.size();
@@ -193,7 +193,7 @@ Status TransactionRun::run_call(const QueuedCommand& queued, const ScriptCall& o
   observe_later(queued, view.database(), std::move(had), !status.is_ok());
   if (status.is_ok() && !own_.empty()) {
     append_own();
-    own_.clear();  // the command EVAL itself has no operations
+    own_.clear();  // EVAL itself writes nothing
     writes_->apply_new();
   }
   called_counts.hits += ctx.counts.hits;

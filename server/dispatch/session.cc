@@ -8,8 +8,8 @@
 namespace ebbtide {
 namespace {
 
-/// A tracked prefix is stored three times: here, and twice in TrackingTable. Its strings and nodes there are estimated at 320
-/// bytes.
+/// A prefix of CLIENT TRACKING is stored three times: here, and twice in TrackingTable. kPrefixBytes estimates the strings and
+/// nodes there.
 constexpr std::size_t kPrefixCopies = 3, kPrefixBytes = 320;
 
 }  // namespace
@@ -18,7 +18,8 @@ SessionState::~SessionState() {
   if (observers != nullptr) observers->set_tracking(*client, Tracking{});
   if (monitored != nullptr) monitored->remove(client->id);
   if (subscriptions != nullptr && subscriptions->memory() >= kDisposedBytes) {
-    let_go(std::shared_ptr<ClientState>(std::move(subscriptions)), true);  // the client is closed, so it gets no more messages
+    // On another thread: the client is closed, and gets no more messages.
+    let_go(std::shared_ptr<ClientState>(std::move(subscriptions)), true);
   }
 }
 
@@ -46,7 +47,7 @@ void set_tracking(Client& client, Observers& observers, const Tracking& tracking
 
 Transaction& make_transaction(Client& client, MemoryAccount& memory) {
   auto& transaction = state_of(client).transaction;
-  // A transaction from before the database was opened keeps its old memory account while memory is charged to that account.
+  // A transaction that began before the database was open may have charged another account, and keeps it while it has a charge.
   const bool moves = transaction != nullptr && &transaction->memory != &memory && transaction->charged == 0;
   if (transaction == nullptr || moves) transaction = std::make_unique<Transaction>(memory);
   return *transaction;
@@ -57,7 +58,7 @@ Status check_debugging(const ServerControl& control, const Client* client) {
   const Debugging who = control.debugging();
   const Bytes address = client == nullptr ? Bytes() : Bytes(client->address);
   const bool local = address.starts_with("127.") || address.starts_with("[::1]:") || address.starts_with("::1:") ||
-                     address.starts_with("/");  // a Unix socket
+                     address.starts_with("/");  // a client of the Unix socket
   if (who == Debugging::kYes || (who == Debugging::kLocal && local)) return Status::ok();
   return Status::invalid_argument(
       "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local "
@@ -80,9 +81,9 @@ void reset_session(Client& client) {
   client.subscriber = false;
   client.state_bytes = 0;
   const std::uint64_t commands = session.commands;
-  // Like Redis, RESET keeps the library's name and version.
+  // Like Redis, RESET keeps the library name and version.
   std::string library_name = std::move(session.library_name), library_version = std::move(session.library_version);
-  // CLIENT REPLY SKIP before RESET skips the reply to RESET, as in Redis.
+  // As in Redis, CLIENT REPLY SKIP before RESET suppresses the reply to RESET.
   const Session::Replies replies = session.replies == Session::Replies::kSkip ? Session::Replies::kSkip : Session::Replies::kOn;
   session = Session{};
   session.replies = replies;

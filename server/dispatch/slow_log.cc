@@ -40,7 +40,7 @@ void SlowLog::keep_limits() {
 }
 
 void SlowLog::configure(std::uint64_t micros, std::uint64_t entries, bool arguments) {
-  // A threshold whose nanoseconds would overflow becomes the largest one.
+  // A threshold that would overflow in nanoseconds becomes the largest one.
   threshold_nanos_.store(micros > kMaxMicros ? ~std::uint64_t{0} : micros * 1000, std::memory_order_relaxed);
   switches_.set(Switches::kEveryTime, micros < 1000);
   std::lock_guard lock(mutex_);
@@ -79,14 +79,14 @@ void SlowLog::add(Entry entry) {
   keep_limits();
 }
 
-// The lock is held for a limited number of entries at a time, since loops that add entries wait for it.
+// Copies a limited number of entries per lock, since event loops that add entries wait for it.
 std::vector<SlowLog::Entry> SlowLog::latest(std::size_t count) const {
   constexpr std::size_t kAtOnce = 1024;
   std::vector<Entry> out;
   while (out.size() < count) {
     std::lock_guard lock(mutex_);
     if (entries_.empty()) break;
-    // Ids count up without a gap, so they show where the next entry to copy is now.
+    // Ids have no gaps, so the id of the last copied entry gives the index of the next one.
     const std::uint64_t first = out.empty() ? 0 : entries_.front().id - out.back().id + 1;
     if (first >= entries_.size()) break;
     const std::uint64_t end = std::min<std::uint64_t>(entries_.size(), first + std::min(kAtOnce, count - out.size()));

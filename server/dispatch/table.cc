@@ -12,7 +12,7 @@ CommandTable::CommandTable(std::span<const std::span<const CommandSpec>> familie
   for (const auto& family : families) {
     for (const CommandSpec& spec : family) count += 1 + spec.subcommands.size();
   }
-  commands_.reserve(count);  // commands_ must not move, since there are pointers into it
+  commands_.reserve(count);  // commands_ must not move: top_level_ and slots_ point into it
   for (const auto& family : families) {
     for (const CommandSpec& spec : family) {
       const auto index = static_cast<std::uint32_t>(commands_.size());
@@ -44,7 +44,7 @@ std::uint32_t CommandTable::hash(Bytes name) {
 
 namespace {
 
-/// Like equal_ignoring_case, if `lower` is in lower case already. Every command calls this.
+/// Like equal_ignoring_case, for a `lower` that is already in lower case. Called for every command.
 inline bool equals_lower(Bytes lower, Bytes name) {
   if (lower.size() != name.size()) return false;
   for (std::size_t i = 0; i < name.size(); ++i) {

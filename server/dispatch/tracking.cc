@@ -13,20 +13,20 @@
 namespace ebbtide {
 namespace {
 
-/// Estimated memory of a noted key, without the key's bytes, and of each client that has noted it.
+/// Estimated memory of a noted key, without the key's bytes; and of each client that has noted it.
 constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
-/// At most this many operations are handled, and about this many notes removed, before their invalidations are sent: about a
-/// millisecond of work.
+/// At most this many operations are handled, and about this many notes removed, before their invalidations are sent. This takes
+/// about a millisecond.
 constexpr std::size_t kOpsAtOnce = 1024, kNotesAtOnce = 4096;
 
-/// Clients share the keys of an invalidation if these have at least this many bytes.
+/// Clients share the encoded keys of an invalidation if the keys have at least this many bytes.
 constexpr std::size_t kSharedKeysBytes = 4 << 10;
 
-/// If a broadcast has more lists of keys, or more bytes in lists that prefixes do not share, it invalidates all keys instead.
-/// That limits a broadcast to a few milliseconds of work.
+/// A broadcast that exceeds one of these limits, of key lists or of bytes that prefixes do not share, invalidates all keys
+/// instead. So it takes at most a few milliseconds.
 constexpr std::size_t kMostLists = 64 << 10, kMostCopiedBytes = 4 << 20;
-/// If the messages of a broadcast take more, kMessageBytes each and the keys that are copied into them, each client gets one
-/// message instead, which invalidates all keys. The messages cannot wait for a later round: a client's next reply may be newer
+/// If the messages of a broadcast exceed kMostMessageBytes (kMessageBytes each, plus copied keys), each client gets one message
+/// instead, which invalidates all keys. The messages cannot wait for a later round: a client's next reply may be newer
 /// than its cache. And if keys are written faster than messages are sent, any amount of memory would be needed.
 constexpr std::size_t kMessageBytes = 256, kMostMessageBytes = 8 << 20;
 
@@ -37,7 +37,7 @@ std::size_t common_bytes(Bytes a, Bytes b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-/// Writes an invalidation to a client: of `keys`, or of all keys if it is null.
+/// Writes an invalidation of `keys` to a client; null: all keys.
 void write_invalidation(Client& client, const std::shared_ptr<const std::string>& keys) {
   Reply reply(&client.out, client.protocol);
   if (client.protocol == 3) {
@@ -55,7 +55,7 @@ void write_invalidation(Client& client, const std::shared_ptr<const std::string>
   }
 }
 
-/// If more invalidations are kept back for a client, all of its keys are invalidated instead.
+/// If more invalidations are kept for one client, the client gets one for all keys instead.
 constexpr std::size_t kMostKept = 256;
 
 /// Notifies a client, by a push, that the client to which its invalidations are redirected has disconnected.
@@ -70,7 +70,7 @@ void report_broken_redirect(Client& client, std::uint64_t redirect) {
 
 }  // namespace
 
-// Returns engine keys in the form of a reply.
+// Returns engine keys encoded as in a reply.
 template <typename Keys>
 TrackingTable::EncodedKeys TrackingTable::encode(const Keys& keys) const {
   std::string out = "*" + std::to_string(keys.size()) + "\r\n";
@@ -117,8 +117,8 @@ void TrackingTable::set(Client& client, const Tracking& tracking) {
   switches_.set(Switches::kTracking, !trackers_.empty());
 }
 
-// The longest prefix of a text is the entry before the text in sorted order, or one of that entry's parents: every entry between
-// a prefix and the text begins with the prefix.
+// Returns the entry just before the text in sorted order, or one of that entry's parents. This is the longest prefix, since every
+// entry between a prefix and the text begins with the prefix, too.
 TrackingTable::Prefixes::value_type* TrackingTable::longest_prefix_of(Bytes text) {
   const auto next = prefixes_.upper_bound(text);
   if (next == prefixes_.begin()) return nullptr;
@@ -192,7 +192,7 @@ void TrackingTable::set_budget(std::uint64_t bytes) {
 }
 
 void TrackingTable::take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out) {
-  std::shared_ptr<const std::string> key;  // the engine key as a shared text, for all clients
+  std::shared_ptr<const std::string> key;  // the engine key, shared by all clients
   for (const std::uint64_t id : it->second) {
     const auto tracker = trackers_.find(id);
     if (tracker == trackers_.end() || tracker->second.broadcast || (tracker->second.no_loop && id == writer)) continue;
@@ -224,8 +224,8 @@ void TrackingTable::note_written(Prefixes::value_type& prefix, Bytes key, std::u
   if (!is_new && it->second != writer) it->second = 0;
 }
 
-/// The invalidations to send. Keys are in groups by their longest prefix, and each prefix lists its groups. So a key that begins
-/// with thousands of prefixes is stored and encoded once.
+/// The invalidations of one broadcast. Keys are grouped by their longest prefix, and each prefix lists its groups. So even a key
+/// that begins with thousands of prefixes is stored and encoded once.
 struct TrackingTable::Broadcasts {
   struct Receiver {
     std::uint64_t id;
@@ -237,7 +237,8 @@ struct TrackingTable::Broadcasts {
   };
   std::vector<WrittenKeys> groups;
   std::vector<OfPrefix> prefixes;
-  std::vector<std::uint64_t> all;  ///< clients for which all keys are invalidated; then the other members are empty
+  /// Clients that must invalidate all keys; if a limit was exceeded, the other members are empty.
+  std::vector<std::uint64_t> all;
   SeqNum seq = 0;
 };
 
@@ -245,8 +246,8 @@ void TrackingTable::take_broadcasts(Broadcasts* out) {
   std::unordered_map<const Prefixes::value_type*, std::size_t> numbers;
   std::size_t lists = 0, message_bytes = 0;
   out->seq = broadcast_seq_;
-  // As in Redis, a client gets the keys of its prefixes in the prefixes' order. Keys that begin with one prefix stand together,
-  // and no prefix of a client begins another prefix of the client.
+  // As in Redis, a client gets the keys of its prefixes in the order of the prefixes, those of one prefix together. No prefix of
+  // a client begins with another prefix of the same client.
   std::sort(written_.begin(), written_.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
   for (Prefixes::value_type* const longest : std::exchange(written_, {})) {
     out->groups.emplace_back().swap(longest->second.keys);
@@ -291,11 +292,11 @@ void TrackingTable::send_broadcasts(ClientLoop* here) {
     take_broadcasts(&broadcasts);
   }
   for (const std::uint64_t id : broadcasts.all) send_to(id, nullptr, here, broadcasts.seq);
-  std::vector<EncodedKeys> texts(broadcasts.groups.size());  // the encoded keys of each group
+  std::vector<EncodedKeys> texts(broadcasts.groups.size());  // encoded keys of each group
   std::vector<std::set<std::uint64_t>> writers_of(broadcasts.groups.size());
   std::size_t copied = 0;
-  /// Returns the keys of several groups in order, without the keys of one writer. An empty text: there are none. Null, which
-  /// means all keys: they would be too long.
+  /// Returns the encoded keys of several groups in order, without those that `left_out` wrote. An empty text: no keys. Null: the
+  /// keys would be too long, so all keys are invalidated.
   const auto join = [&](const std::vector<std::size_t>& groups, std::uint64_t left_out) -> EncodedKeys {
     std::vector<std::shared_ptr<const std::string>> keys;
     for (const std::size_t group : groups) {
@@ -309,7 +310,7 @@ void TrackingTable::send_broadcasts(ClientLoop* here) {
     std::sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return *a < *b; });
     return keys.empty() ? std::make_shared<const std::string>() : encode(keys);
   };
-  // Neighbouring prefixes mostly have the same groups, and share their text.
+  // Neighboring prefixes mostly have the same groups, and then share their text.
   const Broadcasts::OfPrefix* before = nullptr;
   EncodedKeys text;
   std::set<std::uint64_t> writers;
@@ -320,7 +321,7 @@ void TrackingTable::send_broadcasts(ClientLoop* here) {
       text = prefix.groups.size() == 1 ? first : join(prefix.groups, 0);
       writers.clear();
       for (const std::size_t group : prefix.groups) {
-        if (copied > kMostCopiedBytes) break;  // then all keys are invalidated
+        if (copied > kMostCopiedBytes) break;  // too long: all keys are invalidated instead
         if (writers_of[group].empty()) {
           for (const auto& [key, writer] : broadcasts.groups[group]) writers_of[group].insert(writer);
         }
@@ -359,7 +360,7 @@ TrackingTable::Counts TrackingTable::counts() {
 
 void TrackingTable::invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out) {
   switch (op.kind) {
-    // The keys that a delete by stamp deletes are unknown. So it invalidates all keys, as FLUSHDB does.
+    // Which keys a delete by stamp deletes is unknown here, so it invalidates all keys, as FLUSHDB does.
     case OpKind::kFlushDatabase:
     case OpKind::kSwapDatabases:
     case OpKind::kSecondaryDelete:
@@ -370,7 +371,7 @@ void TrackingTable::invalidate(const WriteBatch::Op& op, std::uint64_t writer, I
         if (!key->empty()) invalidate_key(*key, writer, out);
         return;
       }
-      // The keys that a broadcasting client has cached are unknown, so all keys are invalidated.
+      // The server does not know which keys a broadcasting client has cached, so the client must invalidate all keys.
       for (const auto& [id, tracker] : trackers_) {
         if (tracker.broadcast && !(tracker.no_loop && id == writer)) (*out)[id] = std::nullopt;
       }
@@ -399,7 +400,7 @@ void TrackingTable::invalidate_range(const WriteBatch::Op& op, std::uint64_t wri
   for (auto it = first; !ends(it);) take_notes(it++, writer, out);
 }
 
-// A few operations are handled at a time: other loops need the lock, and the clients' messages take time, too.
+// Handles a few operations per lock: other loops need the lock, and sending the messages takes time, too.
 bool TrackingTable::committed(const WriteBatch& batch, const Origin& writer, SeqNum seq, std::size_t* cursor,
                               const Slice& slice) {
   while (true) {
@@ -422,7 +423,7 @@ bool TrackingTable::committed(const WriteBatch& batch, const Origin& writer, Seq
 }
 
 void TrackingTable::send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq) {
-  // Clients that have noted the same keys share their text.
+  // Clients that have noted the same keys share one encoded text.
   const std::vector<std::shared_ptr<const std::string>>* encoded = nullptr;
   EncodedKeys text;
   for (const auto& [id, keys] : invalidations) {
@@ -446,7 +447,7 @@ void TrackingTable::send_to(std::uint64_t id, const EncodedKeys& keys, ClientLoo
   }
   const auto deliver = [redirected = redirect != 0, keys, seq](Client& client) {
     if (client.protocol == 2 && !(redirected && client.subscriber)) return;
-    // A client that receives the invalidations of another client has to expect them at any time, so they are not kept for it.
+    // Not kept for a client that receives the invalidations of another client: it has to expect them at any time.
     if (auto& kept = state_of(client).kept_invalidations; kept && !redirected) {
       if (kept->size() < kMostKept) return kept->push_back({keys, seq});
       kept->assign(1, {nullptr, std::max(kept->back().seq, seq)});

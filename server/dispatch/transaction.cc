@@ -1,15 +1,15 @@
 // MULTI and EXEC in dispatch: queues commands, and runs the queue as one command.
 //
-// A transaction runs against one view, into one batch, with one commit, so all of its writes become visible together or none
-// does. Each of its commands writes into a batch of its own, which joins the transaction's batch if the command does not fail. A
-// command reads the writes of earlier commands through PendingWrites. If an attempt does not count, its replies and writes are
-// dropped, the session is restored, the queue stays, and nothing is counted. Before the first command runs, all keys of all
-// commands are looked up, so that their pages are read together.
+// A transaction runs against one view, into one batch, with one commit, so either all of its writes become visible together or
+// none does. Each of its commands writes into a batch of its own, which joins the transaction's batch if the command does not
+// fail. A command reads the writes of earlier commands through PendingWrites. If a run has to be repeated, its replies and writes
+// are dropped, the session is restored, the queue stays, and nothing is counted. Before the first command runs, all keys of all
+// commands are looked up, so that their missing pages are read together.
 //
-// A long transaction runs off the loop (long_write.h), unless one of its commands must stay there. A transaction is long by its
-// arguments, by the bytes that it processes, or because it walks.
+// A long transaction runs off the loop (long_write.h), unless one of its commands must stay there. Many arguments, many processed
+// bytes, or a walk make a transaction long.
 //
-// A transaction that writes holds the locks of its keys, as a single command does. So does a transaction that reads several
+// A transaction that writes holds the locks of its keys, like a single command. So does a transaction that reads several
 // databases: it takes the view of another database later than its first view, and no key may change in between. A transaction
 // that walks on its loop holds all locks, because a walk begins on a lease of its own.
 #include <algorithm>
@@ -31,11 +31,12 @@ namespace {
 /// Estimated memory of a queued argument, without its bytes.
 constexpr std::uint64_t kArgumentBytes = 64;
 
-/// Takes the locks of a transaction's keys, as for a single command: from before the view is taken until the commit is visible.
+/// Takes the locks of a transaction's keys. Like those of a single command, they are held from before the view is taken until the
+/// commit is visible.
 void lock(KeyLocks& locks, const Transaction& transaction, std::optional<KeyLocks::Guard>* guard) {
   if (!locks.enabled()) return;
   if (transaction.locks_all) guard->emplace(locks);
-  // A transaction that only reads needs no lock, unless it reads several databases: their views are not of one moment.
+  // A transaction that only reads needs no lock, unless it reads several databases, whose views are of different moments.
   if (transaction.locks_all || (!transaction.writes && !transaction.selects)) return;
   std::vector<std::uint16_t> stripes;
   for (const auto& [place, key] : transaction.watched) {
@@ -47,9 +48,9 @@ void lock(KeyLocks& locks, const Transaction& transaction, std::optional<KeyLock
   guard->emplace(locks, std::move(stripes));
 }
 
-/// A transaction with a command that cannot leave its loop (SUBSCRIBE, CLIENT, DELPREFIX ...) keeps that loop busy. So it has
-/// limits: of the arguments of its commands, and of the bytes that they process (Ctx::work) or that are compared with patterns.
-/// Each is some tens of milliseconds of work.
+/// A transaction with a command that cannot leave its loop (SUBSCRIBE, CLIENT, DELPREFIX ...) keeps that loop busy. So its
+/// arguments are limited, and the bytes that it processes (Ctx::work) or matches with patterns. Each limit is some tens of
+/// milliseconds of work.
 constexpr std::uint64_t kStayingArguments = 64 << 10, kStayingWorkBytes = 32 << 20;
 
 Status stays_too_long_error() {
@@ -119,7 +120,7 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
     session_of(client).modes &= static_cast<std::uint8_t>(~Session::kPaused);
   }
   const bool queues = (session.modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);
-  if (prepared.long_by_arguments && queues) {  // a queue needs the keys; else the command reports them off the loop
+  if (prepared.long_by_arguments && queues) {  // a queue needs the keys here; otherwise the command collects them off the loop
     const Status status = collect(pending.args, &prepared);
     if (!status.is_ok()) return reject(pending, prepared.command, status);
   }
@@ -138,7 +139,7 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
   if (asked != 0) had = which_are_there(keys, database);
   if (observers.expiries.on()) {
     for (const LookupKey& key : keys) {
-      // A command that cannot leave its loop lets the server's timer publish an event that takes long.
+      // A command that must stay on its loop publishes no event that takes long here: the server's timer does it.
       if (observers.notifications.work_of(1, key.key.size()) > kLoopWorkBytes) continue;
       if (observers.expiries.take_due(database, key.key, now_)) observers.expired(database, key.key, client.loop);
     }
@@ -149,9 +150,9 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
   run_admitted(pending, prepared);
   if (pending.state == PendingCommand::State::kDone) {
     if (tracking != nullptr && observers.expiries.on()) watch_what_was_read(keys, database);
-    // A command is shown after its run, as in Redis: SELECT is shown with the database that it selects.
+    // As in Redis, monitors get a command after its run: SELECT is shown with the database that it has selected.
     show_to_monitors(env_, client, *prepared.command, pending.args, session.database);
-    // If a millisecond has passed, or the command had to wait, finish() has called note_slow() already.
+    // Otherwise finish() has called note_slow(): a millisecond has passed, or the command had to wait.
     if (observers.switches.has(Switches::kEveryTime) && !noted_) {
       note_slow(client, *prepared.command, pending.args, nanos_ - std::min(nanos_, start), {});
     }
@@ -164,14 +165,14 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
                                      &progress, Slice());
     }
   }
-  // EXEC and long commands have reported their keys themselves.
+  // EXEC and long commands have already reported their keys.
   const WriteBatch& batch = written_batch();
   if (batch.empty() || batch.first_seq() == 0 || spec.has(kRunsQueue) || reported_) return;
   observers.committed({*prepared.command, pending.args, database, batch, batch.last_seq(), had, batch.time()}, client);
 }
 
-// A client-side cache has these keys now, so their expiries are watched. The keys were just read, so a look-up in memory is
-// enough.
+// The client-side cache now has these keys, so the watch must know their expiries. The keys were just read, so a look-up in
+// memory finds them.
 void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database) {
   MissSet misses;
   const ReadView view = view_of(database, ReadMode::kResident, &misses);
@@ -182,7 +183,7 @@ void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId
   }
 }
 
-// Returns the keys that exist. Reads from the disk if necessary, since events of new keys and of misses must be right.
+// Returns the keys that exist. Reads from the disk if necessary, since events of new keys and of misses must be exact.
 PresentKeys Dispatcher::which_are_there(std::span<const LookupKey> keys, DatabaseId database) const {
   PresentKeys had;
   const ReadView view = view_of(database, ReadMode::kBlocking, nullptr);
@@ -343,7 +344,7 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
   return commit_run(client, waited, view, run, reply);
 }
 
-// Commits the writes of a run, writes its replies and carries out its effects.
+// Commits the writes of a run, writes its replies and delivers its effects.
 Status Dispatcher::commit_run(Client& client, bool waited, const ReadView& view, TransactionRun& run, Reply& reply) {
   if (!batch_.empty()) {
     TRY(commit(client, waited, view));
@@ -368,8 +369,9 @@ void Dispatcher::queue_script(PendingCommand& pending, const Prepared& prepared,
   transaction->rights = session_of(*pending.client).rights;
 }
 
-// A script outside MULTI is a transaction of one command, whose commands become known while it runs. It first runs with the locks
-// of the keys that it declares. If it may write and uses another key, that run does not count, and it runs again with all locks.
+// A script outside MULTI is a transaction of one command, whose calls become known only while it runs. It first runs with the
+// locks of the keys that it declares. If it may write and uses another key, this run is dropped, and the script runs again with
+// all locks.
 Dispatcher::RunEnd Dispatcher::run_script(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
   Client& client = *pending.client;
   Session& session = session_of(client);
@@ -445,7 +447,7 @@ bool Dispatcher::begin_effects(Client& client, TransactionRun& run) {
   const WriteBatch& batch = written_batch();
   run.commit_time = batch.empty() ? 0 : batch.time();
   count_queued(client, run);
-  // Messages that the effects send to this client are pushes.
+  // Messages from the effects to this client are pushes.
   if (!is_quiet(session) || run.effects.empty()) return true;
   session.wrote_pushes = true;
   return false;

@@ -14,12 +14,12 @@ namespace {
 
 /// Memory is charged in steps of this many bytes.
 constexpr std::uint64_t kChargeStep = std::uint64_t{1} << 20;
-/// A batch that grows copies its bytes, so they are in memory twice for a moment.
+/// A growing batch copies its bytes, so for a moment they are in memory twice.
 constexpr std::uint64_t kCopies = 2;
-/// Estimated memory of an operation in PendingWrites and of a command's outcome, without their bytes.
+/// Estimated memory of an operation in PendingWrites, and of a command's Outcome, without their bytes.
 constexpr std::uint64_t kOperationBytes = 256;
-/// Work (Ctx::work) on a loop, in bytes: of a walk, which may look at kLeastExecKeys in any case; and of each byte in the reply
-/// of a command that describes the server, such as INFO.
+/// Work (Ctx::work) on a loop: of a walk, which may visit kLeastExecKeys in any case; and of each byte in the reply of a command
+/// that describes the server, such as INFO.
 constexpr std::uint64_t kWalkBytes = 16 << 10, kDescribedByteWork = 16;
 
 /// Appends the operations of `from` to a batch.
@@ -53,7 +53,7 @@ void append(const WriteBatch& from, WriteBatch* to) {
         to->delete_stamps(op.tree, op.lo, op.hi);
         break;
       case OpKind::kCreateTree:
-        break;  // no handler writes such operations
+        break;  // no handler writes these operations
     }
   }
   to->rely_on_expiry(from.relied_expiry());
@@ -80,7 +80,7 @@ std::size_t TransactionRun::pass_ops() {
 
 ReadView TransactionRun::view_in(DatabaseId database, const ReadView& view) {
   if (database == view.database()) return view;
-  if (env_.db == nullptr) return view;  // all databases are empty
+  if (env_.db == nullptr) return view;  // while the database is being opened, all databases are empty
   for (const ReadView& lease : leases_) {
     if (lease.database() == database) return lease;
   }
@@ -131,7 +131,7 @@ Status TransactionRun::look_ahead(const ReadView& view) {
       Found found;
       const bool large = look(at, key, &found).is_ok() && found.large.table != nullptr;
       const bool is_read = (queued.command->spec->keys.access & KeySpec::kAccess) != 0;
-      // A command may need only a part of a longer value, or reject it because memory is short, so such a value is not read here.
+      // Larger values are not read ahead: the command may need only a part, or may fail because memory is short.
       if (large && is_read && found.length <= Dispatcher::kLoopWorkBytes) resident &= !at.read(&found).is_not_resident();
     }
   }
@@ -166,8 +166,8 @@ void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId datab
     });
   }
   if (observers.switches.word() == 0 || own_.empty()) return;
-  // Off the loop, a command that empties or swaps databases is not announced: after its commit, commit_long_write() makes the
-  // watch of expiries read all keys. So the watch need not note the keys of earlier commands; their notifications are still sent.
+  // Off the loop, a command that empties or swaps databases is not announced: commit_long_write() makes the expiry watch read all
+  // keys after the commit. So earlier commands need not be announced to the watch, either; their notifications are still sent.
   if (client_ == nullptr && queued.command->spec->changes_databases()) {
     for (const auto& progress : announced_) progress->watched = true;
     return announced_.clear();
@@ -231,7 +231,7 @@ Status TransactionRun::run_handler(const QueuedCommand& queued, Ctx& ctx, AclVer
   if (status.is_ok()) status = verdict->allowed() ? spec.run(ctx) : permission_lost(*verdict);
   if (runs_script) {
     script_ = nullptr;
-    session_.database = selected;  // as in Redis, SELECT in a script ends with the script
+    session_.database = selected;  // as in Redis, a SELECT in a script ends with the script
   }
   return status;
 }
@@ -282,14 +282,14 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   }
   work_left = ctx.work_left;
   too_long |= ctx.too_long;
-  // The whole transaction fails, because its earlier commands have taken the memory that this one lacks.
+  // The whole transaction fails, because its earlier commands hold memory that this command lacks.
   if (status.code() == Code::kOutOfMemory) {
     if (status.refused_bytes() == 0) return status;
     return refused_charge(env_.db->memory(), status.refused_bytes() + charge.bytes() + batch_.shared_bytes());
   }
   if (script_killed_) return status;
   if (status.is_not_resident() || (client_ == nullptr && status.code() == Code::kRevoked) || ctx.is_cancelled()) return status;
-  // A handler that queries the engine directly may have seen more than its view has.
+  // A handler that queries the engine directly may have seen operations that are not in its view.
   if (spec.has(kOffload) && env_.db != nullptr) seen_seq = std::max(seen_seq, env_.db->visible_seq());
   std::string error;
   if (!status.is_ok()) {
@@ -310,13 +310,13 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   script_error.clear();
   outcomes.push_back({&queued, std::move(error), env_.control->mono_nanos() - start, ctx.counts, verdict,
                       std::string(verdict.allowed() ? Bytes() : user_of(session_))});
-  ctx.charge.release();  // the transaction charges this reply together with the other replies
+  ctx.charge.release();  // the transaction charges all replies together
   return account();
 }
 
 void show_to_monitors(CommandEnv& env, const Origin& client, const Command& command, const Args& args, DatabaseId database) {
   if (!env.observers->switches.has(Switches::kMonitors)) return;
-  // Administrative commands and those with a password are not shown.
+  // As in Redis, monitors do not get administrative commands, or those with a password.
   if (command.spec->has(kAdmin) || command.spec->name == "auth" || command.spec->name == "hello") return;
   env.observers->monitors.show(args, database, client, env.control->unix_micros());
 }

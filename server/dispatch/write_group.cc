@@ -1,14 +1,14 @@
 // Commits consecutive overwrites of a window as one batch.
 //
-// An overwrite is a command that replaces the value of one key and does not read it, such as SET k v. Its commit takes its place
-// in the order of all writes under a mutex that all event loops share. Overwrites of a group, which may come from different
-// clients, take their places at once, and share a view, a record in the log and a publication.
+// An overwrite is a command that replaces the value of one key without reading it, such as SET k v. A commit gets its place in
+// the order of all writes under a mutex that all event loops share. A group of overwrites, which may come from different clients,
+// takes the mutex once, and shares a view, a record in the log and a publication.
 //
 // Invariants:
-//   * A group ends before a command that may read, so that the command reads what the group has written.
+//   * A group ends before a command that may read, since that command must read what the group has written.
 //   * A group holds the key locks of all its commands until its commit.
-//   * A group commits only if each command has added one operation and needs nothing else. Otherwise its batch and its replies
-//     are dropped, and each command runs alone: it may fail, wait, or leave its loop, and no other command depends on that.
+//   * A group commits only if each command has added one operation and needs nothing else. Otherwise the group's batch and
+//     replies are dropped, and each command runs alone: it may fail, wait, or leave its loop without an effect on the others.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -21,7 +21,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kMostArguments = 4;  // STAMP.SET key stamp value
+constexpr std::size_t kMostArguments = 4;  // as many as STAMP.SET key stamp value
 
 bool overwrites_one_key(const CommandSpec& spec, std::size_t arguments, std::size_t keys) {
   return keys == 1 && arguments <= kMostArguments && spec.has(kWrite) && spec.keys.blind(arguments);

@@ -7,8 +7,8 @@
 //
 // escape(key) replaces 0x00 by 0x00 0xff. A main entry is escape(key), without a terminator; an element is escape(key) 0x00 0x01
 // generation element. No escaped key contains 0x00 0x01, and 0x01 < 0xff, which gives both invariants.
-// all keys have no 0x00: they are their own escaped form, and are not copied. Considered and rejected: a length prefix (breaks
-// rule 1), and a terminator on every main entry (copies every key).
+// Nearly all keys have no 0x00: they are their own escaped form, and are not copied.
+// Considered and rejected: a length prefix (breaks invariant 1), and a terminator on every main entry (copies every key).
 #pragma once
 
 #include <cstdint>
