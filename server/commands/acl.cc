@@ -28,7 +28,7 @@ Status acl_list(Ctx& ctx) {
   TRY(ctx.work(users->memory_bytes()));
   ctx.reply.array(users->size());
   return users->for_each([&](const User& user) -> Status {
-    TRY(ctx.work(0));  // the client may have disconnected
+    TRY(ctx.work(0));  // stops if the client has disconnected
     ctx.reply.bulk(Users::line_of(user));
     return ctx.reserve_reply();
   });
@@ -74,7 +74,7 @@ Status acl_getuser(Ctx& ctx) {
     return Status::ok();
   }
   TRY(ctx.work(user->memory_bytes()));
-  TRY(ctx.reserve(2 * user->memory_bytes()));  // the user's texts, and the reply
+  TRY(ctx.reserve(2 * user->memory_bytes()));  // for the user's texts and for the reply
   reply.map(6);
   reply.bulk("flags");
   reply.set(user->any_password ? 3 : 2);
@@ -180,7 +180,8 @@ Status acl_log(Ctx& ctx) {
     most = count;
   }
   most = std::max<std::int64_t>(most, 0);
-  constexpr std::uint64_t kEntryWork = 512, kEntryBytes = 8 << 10;  // work of an entry, without its texts; its memory, with them
+  // Work of an entry without its texts, and its memory with them.
+  constexpr std::uint64_t kEntryWork = 512, kEntryBytes = 8 << 10;
   const std::uint64_t shown = std::min<std::uint64_t>(static_cast<std::uint64_t>(most), log.size());
   const std::uint64_t bytes = std::min<std::uint64_t>(shown * kEntryBytes, log.memory_bytes());
   TRY(ctx.work(shown * kEntryWork + bytes));

@@ -36,7 +36,7 @@ Result<BitOverflow> overflow_argument(Bytes word) {
   return reply_error("ERR Invalid OVERFLOW type specified");
 }
 
-/// Takes the name of the operation at the cursor. All arguments of the operation must follow it.
+/// Takes the name of the operation at the cursor. Fails unless all arguments of the operation follow it.
 Result<FieldOp::Kind> take_kind(ArgCursor& cursor) {
   if (cursor.left() >= 3 && cursor.take_word("GET")) return FieldOp::Kind::kGet;
   if (cursor.left() >= 4 && cursor.take_word("SET")) return FieldOp::Kind::kSet;
@@ -70,7 +70,7 @@ Result<std::vector<FieldOp>> parse_ops(const Ctx& ctx) {
   return ops;
 }
 
-/// Performs one operation and writes its reply. Returns true if the field's number has changed.
+/// Performs one operation on `value` and writes its reply. Returns true if the field's number has changed.
 bool apply(const FieldOp& op, std::string* value, Reply& reply) {
   const std::int64_t old = get_field(*value, op.type, op.position);
   const bool adds = op.kind == FieldOp::Kind::kIncrement;
@@ -95,7 +95,7 @@ Status get_fields(Ctx& ctx, const std::vector<FieldOp>& ops) {
     ValuePart part;
     const Status status = found ? ctx.view.read_part(*found, first, end - first, &part) : Status::ok();
     resident &= !status.is_not_resident();
-    if (!resident) continue;  // continues, so that the missing pages of all fields are read together
+    if (!resident) continue;  // the loop continues, so that the missing pages of all fields are read together
     TRY(status);
     ctx.reply.integer(get_field(part.bytes, op.type, op.position % 8));
   }
@@ -104,7 +104,7 @@ Status get_fields(Ctx& ctx, const std::vector<FieldOp>& ops) {
 
 Status bitfield(Ctx& ctx) {
   TRY_ASSIGN(ops, parse_ops(ctx));
-  std::uint64_t end = 0;  // the end of the furthest field that is written
+  std::uint64_t end = 0;  // end of the furthest field that an operation writes, in bits
   for (const FieldOp& op : ops) {
     if (op.kind != FieldOp::Kind::kGet) end = std::max(end, op.position + op.type.bits);
   }

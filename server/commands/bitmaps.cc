@@ -20,7 +20,7 @@
 namespace ebbtide {
 namespace {
 
-/// Reads a bit of a value; the bit is 0 beyond the value's end, or if there is no value.
+/// Reads a bit of a value. The bit is 0 beyond the value's end, and if the key is missing.
 Status read_bit(Ctx& ctx, const std::optional<Found>& found, std::uint64_t position, bool* bit) {
   *bit = false;
   if (!found || position / 8 >= found->length) return Status::ok();
@@ -37,7 +37,7 @@ Status setbit(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
   TRY(strings.locate_for_update(ctx.key(), &old));
-  if (old && old->length <= kValuePieceBytes) TRY(strings.read(&*old));  // in one fetch, since it will probably be written
+  if (old && old->length <= kValuePieceBytes) TRY(strings.read(&*old));  // read as a whole, since it will probably be written
   bool was = false;
   TRY(read_bit(ctx, old, offset, &was));
   const std::uint64_t before = old ? old->length : 0, size = std::max(before, offset / 8 + 1);
@@ -70,7 +70,7 @@ Result<bool> unit_argument(Bytes word) {
   return syntax_error();
 }
 
-/// A range in the form of a client's arguments: both ends are included, and negative numbers count from the end.
+/// A range as a client's arguments give it: both ends are included, and negative numbers count from the end.
 struct BitRange {
   std::int64_t start = 0, end = 0;
 
@@ -80,15 +80,15 @@ struct BitRange {
     end = std::min(end, size - 1);
   }
   [[nodiscard]] bool empty() const { return start > end; }
-  /// Return the first and last bit of a range that is in bits (`in_bits`) or bytes. Require !empty().
+  /// Return the first and last bit of the range, whose numbers count bits (`in_bits`) or bytes. Require !empty().
   [[nodiscard]] std::uint64_t first(bool in_bits) const { return static_cast<std::uint64_t>(start) * (in_bits ? 1 : 8); }
   [[nodiscard]] std::uint64_t last(bool in_bits) const {
     return in_bits ? static_cast<std::uint64_t>(end) : static_cast<std::uint64_t>(end) * 8 + 7;
   }
 };
 
-/// Calls `visit`, in order, with the pieces of a value that have the bits [first, last]. Its other arguments are the first and
-/// last of those bits, counted from the piece's beginning, and the offset of the piece's first bit in the value.
+/// Calls `visit`, in order, with the pieces of a value that have the bits [first, last]. `visit` gets the first and last of these
+/// bits in the piece, and `base`: the index of the piece's first bit in the value.
 Status visit_bits(Ctx& ctx, const Found& found, std::uint64_t first, std::uint64_t last,
                   const std::function<Status(Bytes piece, std::uint64_t first, std::uint64_t last, std::uint64_t base)>& visit) {
   const std::uint64_t begin = first / 8, bytes = last / 8 - begin + 1;
@@ -181,10 +181,10 @@ Status bitpos(Ctx& ctx) {
           const auto at = find_bit(piece, from, until, bit == 1);
           if (!at) return Status::ok();
           position = static_cast<std::int64_t>(base + *at);
-          return Status::not_found();  // stops the walk
+          return Status::not_found();  // ends visit_bits(); the caller handles kNotFound
         });
     if (end.is_not_found()) {
-      // a bit was found, and `position` is set
+      // the bit was found, and `position` is set
     } else if (!end.is_ok()) {
       return end;
     } else if (bit == 0 && !where.has_end) {
@@ -219,7 +219,7 @@ Status locate_sources(Ctx& ctx, Strings& strings, std::vector<std::optional<Foun
   return resident ? Status::ok() : Status::not_resident();
 }
 
-/// Computes the result, which is as long as the longest source. Shorter and missing sources are extended with zero bits.
+/// Computes the result, which is as long as the longest source. Shorter and missing sources are extended by zero bits.
 Status combine_sources(Ctx& ctx, BitOp op, const std::vector<std::optional<Found>>& sources, std::string* result) {
   std::uint64_t longest = 0;
   for (const auto& source : sources) {

@@ -124,7 +124,7 @@ Result<ClientFilter> parse_kill_filter(const Ctx& ctx) {
 }
 
 Status client_kill(Ctx& ctx) {
-  if (ctx.argc() == 3) {  // the old form has one address, which may be this client's
+  if (ctx.argc() == 3) {  // the old form CLIENT KILL addr may close the client itself, too
     ClientFilter filter;
     filter.addr = std::string(ctx.arg(2));
     if (ctx.server().kill_clients(filter, ctx.client_id) == 0) return reply_error("ERR No such client");

@@ -12,7 +12,8 @@
 namespace ebbtide {
 namespace {
 
-/// The most prefixes of a client. Checking and storing prefixes takes its loop's time; a client with more should track all keys.
+/// The most prefixes of a client, since checking and storing prefixes keeps its loop busy. A client with more should track all
+/// keys.
 constexpr std::size_t kMostPrefixes = 32'768;
 
 Status too_many_prefixes() { return reply_error("ERR A client can have at most " + std::to_string(kMostPrefixes) + " prefixes"); }
@@ -45,7 +46,7 @@ Result<Tracking> parse_tracking(const Ctx& ctx) {
   return wanted;
 }
 
-/// Returns true if one prefix begins with another. In sorted order, the texts that begin with a prefix directly follow it.
+/// Returns true if a prefix equals another one or begins with it. Then two neighbors in sorted order do.
 bool any_overlap(const std::vector<std::string>& have, const std::vector<std::string>& added) {
   std::vector<Bytes> all(have.begin(), have.end());
   all.insert(all.end(), added.begin(), added.end());
@@ -57,7 +58,7 @@ bool any_overlap(const std::vector<std::string>& have, const std::vector<std::st
 Status check_prefixes(const std::vector<std::string>& have, const std::vector<std::string>& added) {
   if (have.size() + added.size() > kMostPrefixes) return too_many_prefixes();
   if (!any_overlap(have, added)) return Status::ok();
-  // above this many prefixes the error names no prefix, since finding the two that overlap takes quadratic time
+  // with more prefixes the error names none, since finding the two that overlap takes quadratic time
   constexpr std::size_t kNamed = 1024;
   if (have.size() + added.size() > kNamed) return reply_error("ERR Prefixes for a single client must not overlap.");
   const auto overlap = [](const std::string& a, const std::string& b) { return a.starts_with(b) || b.starts_with(a); };
@@ -178,7 +179,7 @@ Status client_pause(Ctx& ctx) {
   }
   TRY_ASSIGN(ms, timeout_argument(ctx.arg(2), ctx.now));
   const std::uint64_t now_ms = ctx.server().mono_nanos() / 1'000'000;
-  (void)env_of(ctx).observers->pause.wait_ms(now_ms, true);  // ends a pause whose time is over
+  (void)env_of(ctx).observers->pause.wait_ms(now_ms, true);  // if the pause's time is over, wait_ms() ends the pause
   env_of(ctx).observers->pause.begin(now_ms + ms, all);
   ctx.reply.ok();
   return Status::ok();

@@ -19,10 +19,10 @@
 namespace ebbtide {
 namespace {
 
-/// Bytes reserved for each argument of a write: its view, and half an entry of an index, since an entry takes two arguments
-/// (field and value, or score and member).
+/// Bytes reserved for each argument of a write: its view, and half an entry of an index. An index entry needs two arguments, such
+/// as field and value.
 constexpr std::size_t kArgumentBytes = 64;
-/// HSCAN's COUNT if none is given, as in Redis.
+/// The COUNT of HSCAN, SSCAN and ZSCAN if none is given, as in Redis.
 constexpr std::uint64_t kScanCount = 10;
 
 }  // namespace
@@ -51,7 +51,7 @@ Result<Bytes> encoding_of(Ctx& ctx, Found* found) {
 
 namespace {
 
-/// Reads a small collection. If the collection is large, only checks its type.
+/// Reads a small collection. Of a large collection, only checks the type.
 Status read_small(Ctx& ctx, CollectionType type, Found* found) {
   if (found->kind != EntryKind::kHeader) return read_collection(ctx, type, found);
   return check_collection(*found, type);
@@ -93,7 +93,7 @@ Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std
         writes ? strings.locate_any_for_update(keys[i], &(*found)[i]) : strings.locate_any(keys[i], &(*found)[i]);
     resident &= !status.is_not_resident();
     if (resident) TRY(status);
-    // A leased view copies a small value of a table or memtable, which may leave memory while the command runs.
+    // A leased view copies small values, since their page or memtable may leave memory while the command runs.
     const std::optional<Found>& each = (*found)[i];
     if (ctx.off_loop != nullptr && each && each->pin != nullptr && each->value.size() <= kLargeValueBytes)
       TRY(copies.add(each->value.size()));
@@ -103,7 +103,7 @@ Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std
 
 namespace {
 
-/// Returns for each key the number of the first place that has the same key: its own number, unless the key is repeated.
+/// Returns for each key the index of the first equal key: its own index, unless an earlier key is equal.
 std::vector<std::uint32_t> first_places(std::span<const LookupKey> keys) {
   std::vector<std::uint32_t> order(keys.size()), first(keys.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -196,20 +196,20 @@ void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms)
 
 namespace {
 
-/// Counts the work of a collection that is encoded as a whole, and reserves its memory.
+/// Counts the work of encoding a whole collection, and reserves its memory.
 Status prepare_collection(Ctx& ctx, std::size_t bytes) {
   TRY(ctx.work(bytes));
   return ctx.reserve(bytes);
 }
 
-/// Returns false for a hash that must be large whatever its size.
+/// Returns false for a hash that is large whatever its size, because fields expire.
 bool may_be_small(const Hash& hash) { return !has_expiries(hash); }
 template <typename Elements>
 bool may_be_small(const Elements& /*elements*/) {
   return true;
 }
 
-/// `changes` writes what has changed in a large collection; `grow` writes all of a collection that becomes large.
+/// `changes` writes the difference to a large collection; `grow` writes all elements of a collection that becomes large.
 template <typename Elements, typename Encode, typename Changes, typename Grow>
 Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Elements& elements, Change change,
            Encode encoded, Changes changes, Grow grow) {
@@ -220,7 +220,7 @@ Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, cons
     return Status::ok();
   }
   const std::size_t bytes = encoded_bytes(elements);
-  // Entries of an earlier version may be over the limit. After a removal they stay one entry, since the disk may be full.
+  // Entries that an earlier version wrote may exceed the limit. A removal keeps them as one entry, since the disk may be full.
   const bool must_grow = change == Change::kKeeps && !fits_compact(elements.size(), bytes);
   if (must_grow || !may_be_small(elements)) return grow();
   TRY(prepare_collection(ctx, bytes));
@@ -376,7 +376,7 @@ std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64
   if (count < size / kMany) return choose_few(size, count, random);
   std::vector<std::size_t> places;
   places.reserve(count);
-  // Takes each place with the probability (members still wanted) / (places left), so that each choice is equally likely.
+  // Takes each index with probability (elements still wanted) / (indexes left), so that each choice is equally likely.
   for (std::size_t place = 0; places.size() < count; ++place) {
     if (random_below(size - place, random) < count - places.size()) places.push_back(place);
   }
@@ -384,7 +384,7 @@ std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64
 }
 
 Result<RandomChoice> choose_random(Ctx& ctx, const RandomCount& wanted, CollectionType type, Found* found) {
-  // With repeats, each element of the reply is chosen among all by itself, so all elements are read.
+  // With repeats, each element of the reply is chosen independently among all, so all elements are read.
   const bool large = found->kind == EntryKind::kHeader;
   if (large && wanted.repeats) TRY(read_collection(ctx, type, found));
   TRY_ASSIGN(count, element_count(ctx, *found, type));

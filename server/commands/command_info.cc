@@ -62,7 +62,7 @@ void reply_flags(Reply& reply, std::uint32_t flags, std::span<const FlagName> na
 /// Returns the position of the last key relative to the first; 0 is the first key itself.
 int relative_last(const KeySpec& keys) { return keys.last == 0 ? 0 : keys.last < 0 ? keys.last : keys.last - keys.first; }
 
-/// Returns the keys at fixed positions, without the keys whose number an argument gives.
+/// Returns the keys at fixed positions, without those that a key count precedes.
 KeySpec fixed_part(const KeySpec& keys) {
   if (keys.count_at == 0) return keys;
   return keys.first < keys.count_at ? KeySpec{.first = keys.first, .last = keys.first} : KeySpec{.step = 0};
@@ -155,9 +155,9 @@ void reply_info(Ctx& ctx, const Command& command) {
   const auto categories = acl_categories(spec);
   reply.set(categories.size());
   for (const Bytes category : categories) reply.simple(category);
-  reply.set(0);  // no tips
+  reply.set(0);  // command tips: none
   reply_key_specs(reply, spec);
-  spec.subcommands.empty() ? reply.set(0) : reply.array(spec.subcommands.size());  // as in Redis
+  spec.subcommands.empty() ? reply.set(0) : reply.array(spec.subcommands.size());  // an empty set or an array, as in Redis
   for (std::size_t i = 0; i < spec.subcommands.size(); ++i)
     reply_info(ctx, env_of(ctx).table->all()[command.first_subcommand + i]);
 }
@@ -318,7 +318,7 @@ Status command_list(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Returns the positions of a command's keys among its own arguments. The command's name is argument 2 of COMMAND GETKEYS.
+/// Returns the positions of a command's keys among its own arguments. In COMMAND GETKEYS, that command's name is argument 2.
 Result<std::vector<std::size_t>> key_positions(const Ctx& ctx, const Command** found) {
   const Command* command = env_of(ctx).table->find(ctx.arg(2));
   if (command != nullptr && !command->spec->subcommands.empty() && ctx.argc() > 3) {
@@ -342,7 +342,7 @@ Result<std::vector<std::size_t>> key_positions(const Ctx& ctx, const Command** f
   return positions;
 }
 
-/// Work (Ctx::work), in bytes, for each argument that is searched for keys.
+/// Work (Ctx::work), in bytes, for each argument in which keys are searched.
 constexpr std::uint64_t kArgumentWork = 64;
 
 Status command_getkeys(Ctx& ctx) {

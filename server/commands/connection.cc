@@ -51,13 +51,13 @@ Status quit(Ctx& ctx) {
 }
 
 Status reset(Ctx& ctx) {
-  // Each call removes at most kSliceArguments subscriptions; the loop calls again in its next round. Messages may arrive until
-  // the reply.
+  // Each call removes at most kSliceArguments subscriptions, and the loop calls again in its next round. Until the reply,
+  // messages may still arrive.
   auto* const subscriptions = static_cast<Subscriptions*>(state_of(*ctx.client).subscriptions.get());
   ctx.unfinished = subscriptions != nullptr && !subscriptions->remove_some(Ctx::kSliceArguments);
   if (ctx.unfinished) return Status::ok();
   reset_session(*ctx.client);
-  (void)rights_of(ctx.session, ctx.server());  // looks up the rights: a user without limits leaves mode kChecked
+  (void)rights_of(ctx.session, ctx.server());  // looks up the rights: if the user has no limits, the session leaves mode kChecked
   ctx.client->authenticated = !ctx.server().password_required();
   ctx.reply.set_protocol(2);
   ctx.reply.simple("RESET");
@@ -69,7 +69,7 @@ Status authenticate(Ctx& ctx, Bytes user, Bytes password) {
   if (!users->check(user, password)) {
     const bool in_transaction = (ctx.session.modes & Session::kInTransaction) != 0;
     const auto now_ms = static_cast<std::int64_t>(ctx.server().unix_micros() / 1000);
-    if (!in_transaction) ctx.session.last_command = &ctx.command;  // the entry in the ACL log shows the last command
+    if (!in_transaction) ctx.session.last_command = &ctx.command;  // the entry in the ACL log shows this command as the last one
     env_of(ctx).observers->acl_log.add({.context = in_transaction ? "multi" : "toplevel",
                                         .object = std::string(ctx.arg(0)),
                                         .user = std::string(user.substr(0, kMaxClientTextBytes)),

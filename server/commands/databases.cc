@@ -20,7 +20,7 @@ Status check_flush_mode(const Ctx& ctx) {
 
 Status flushdb(Ctx& ctx) {
   TRY(check_flush_mode(ctx));
-  // If the command runs off the loop, a database that has no keys now may have some at the commit, so it is emptied, too.
+  // Off the loop the view may be older than the commit: a database without keys may have some by then, so it is emptied, too.
   if (ctx.off_loop != nullptr || ctx.has_tree()) ctx.batch.flush_database(ctx.session.database);
   ctx.reply.ok();
   return Status::ok();
@@ -29,7 +29,7 @@ Status flushdb(Ctx& ctx) {
 Status flushall(Ctx& ctx) {
   TRY(check_flush_mode(ctx));
   for (DatabaseId database = 0; database < ctx.server().databases(); ++database) {
-    // The same condition as in flushdb().
+    // as in flushdb(): only databases that have data
     if (ctx.off_loop != nullptr || ctx.has_tree(env_of(ctx).db->view(database, ctx.now, ReadMode::kResident, nullptr)))
       ctx.batch.flush_database(database);
   }

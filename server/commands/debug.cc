@@ -72,13 +72,14 @@ Status protocol(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Runs DEBUG OBJECT for the key at argument 2. Tools search the reply for its fields.
+/// Runs DEBUG OBJECT for the key in argument 2. Tools search its reply for field names.
 Status object(Ctx& ctx) {
   std::string buffer;
   const Bytes key = escape_key(ctx.arg(2), &buffer);
   std::optional<Found> found;
   TRY(ctx.strings().locate_any({key, hash_key(key)}, &found));
-  ctx.client->seen_seq = std::max(ctx.client->seen_seq, ctx.view.seq());  // dispatch treats DEBUG as a command that reads no data
+  // Done here, since dispatch counts DEBUG as a command that reads no data.
+  ctx.client->seen_seq = std::max(ctx.client->seen_seq, ctx.view.seq());
   if (!found) return reply_error("ERR no such key");
   TRY_ASSIGN(encoding, encoding_of(ctx, &*found));
   ctx.reply.simple("Value at:0x0 refcount:1 encoding:" + std::string(encoding) +
@@ -104,7 +105,7 @@ Status debug(Ctx& ctx) {
   } else if (is("stringmatch-len", 4)) {
     return match(ctx);
   } else if (is("error", 3)) {
-    std::string text(shown(ctx.arg(2), 1024));  // the text is the whole error, without a code in front
+    std::string text(shown(ctx.arg(2), 1024));  // the text is the whole error, code included
     std::replace_if(
         text.begin(), text.end(), [](char c) { return c == '\r' || c == '\n'; }, ' ');
     ctx.reply.error(text);

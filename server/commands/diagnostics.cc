@@ -92,7 +92,7 @@ Status latency_graph(Ctx& ctx) {
   return Status::ok();
 }
 
-/// The work, in bytes, that is counted for the look-up of one name among the arguments.
+/// The work, in bytes, for the look-up of one name among the arguments.
 constexpr std::uint64_t kNameWork = 64;
 
 Status latency_reset(Ctx& ctx) {
@@ -154,7 +154,7 @@ Status latency_histogram(Ctx& ctx) {
     ctx.reply.bulk("calls");
     ctx.reply.integer(static_cast<std::int64_t>(c.calls));
     ctx.reply.bulk("histogram_usec");
-    // The cumulative count for each upper bound at which the count grows.
+    // For each upper bound at which the cumulative count grows: the bound and the count.
     std::vector<std::pair<std::int64_t, std::uint64_t>> rows;
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < std::size(kCallBounds); ++i) {
@@ -175,7 +175,7 @@ Status latency_histogram(Ctx& ctx) {
 
 /// Estimated memory of an entry in a memtable, without its key and value.
 constexpr std::size_t kEntryBytes = 56;
-// The estimated bytes of an element of a large collection: a name and a value of usual length, without the collection's key.
+// Estimated bytes of an element of a large collection: name and value of usual length, without the collection's key.
 constexpr std::size_t kElementBytes = 64;
 
 Status memory_usage(Ctx& ctx) {
@@ -252,7 +252,7 @@ Status memory_purge(Ctx& ctx) {
 
 Status monitor(Ctx& ctx) {
   state_of(*ctx.client).monitored = &env_of(ctx).observers->monitors;
-  ctx.client->subscriber = true;  // the connection counts as busy even if it sends nothing for a long time
+  ctx.client->subscriber = true;  // so the connection never counts as idle
   env_of(ctx).observers->monitors.add(*ctx.client);
   ctx.reply.ok();
   return Status::ok();
@@ -261,9 +261,9 @@ Status monitor(Ctx& ctx) {
 // --- LOLWUT
 
 Status lolwut(Ctx& ctx) {
-  // In Redis the version chooses a picture. This server has one picture.
+  // In Redis the version chooses a picture. Here there is only one.
   if (ctx.argc() >= 3 && equal_ignoring_case(ctx.arg(1), "version")) TRY(integer_argument(ctx.arg(2)).status());
-  // The ebb: each row has a little less water than the row above.
+  // A picture of the ebb: each row has a little less water than the row above.
   std::string picture;
   for (int row = 0; row < 8; ++row) {
     for (int column = 0; column < 48; ++column)

@@ -86,8 +86,8 @@ Result<RestoreOptions> parse_options(const Ctx& ctx) {
   return options;
 }
 
-/// Parses the absolute expiry in ms; 0: none. Returns `now` if the expiry is too far away: as in Redis, the key then expires at
-/// once.
+/// Parses the expiry, and returns it as absolute ms; 0: none. If it is too far away, returns `now`: as in Redis, the key then
+/// expires at once.
 Result<std::int64_t> expiry_argument(const Ctx& ctx, bool absolute) {
   TRY_ASSIGN(ttl, integer_argument(ctx.arg(2)));
   if (ttl < 0) return reply_error("ERR Invalid TTL value, must be >= 0");
@@ -100,7 +100,7 @@ Result<std::int64_t> expiry_argument(const Ctx& ctx, bool absolute) {
 struct Target {
   std::optional<Found> old;  ///< the key's entry before the command
   Millis expiry = 0;         ///< absolute, in ms; 0 = never
-  bool is_expired = false;   ///< nothing is stored, as the expiry of the key, or of each field of the hash, has passed
+  bool is_expired = false;   ///< the expiry of the key, or of each field of the hash, has passed, so nothing is stored
 };
 
 Status bad_format() { return reply_error("ERR Bad data format"); }
@@ -115,7 +115,7 @@ Status restore_string(Ctx& ctx, const Target& target) {
   return ctx.strings().set(ctx.key(), {}, target.expiry, ctx.share(std::move(*value)));
 }
 
-/// Drops the expired fields of a hash.
+/// Removes the expired fields of a hash.
 Status drop_expired(Ctx& ctx, std::string* value, Target* target) {
   if (collection_type_of(*value) != CollectionType::kHash) return Status::ok();
   TRY_ASSIGN(hash, decode_hash(*value));
@@ -168,7 +168,7 @@ Status restore(Ctx& ctx) {
   return Status::ok();
 }
 
-// RESTORE reads its key before it overwrites it, so dispatch uses this access. COMMAND INFO shows Redis's access.
+// RESTORE reads its key before it overwrites it: dispatch uses this access, and COMMAND INFO shows Redis's.
 constexpr KeySpec kRestoreKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate}};
 
 constexpr CommandSpec kDump[] = {

@@ -9,8 +9,8 @@
 namespace ebbtide {
 namespace {
 
-/// A write counts the fields with an expiry again if the header has at most this many of them. If it has n, and n is larger, the
-/// write counts again with probability kCountedAtOnce / n: it visits this many fields on average.
+/// A write counts the fields with an expiry again if the header counts n <= kCountedAtOnce of them. For a larger n, it does so
+/// with probability kCountedAtOnce / n. So it visits at most this many fields on average.
 constexpr std::uint64_t kCountedAtOnce = 128;
 
 std::uint64_t persistent_fields(const Hash& hash) {
@@ -24,12 +24,12 @@ void note_expiry(Millis expiry, FieldExpiries* expiries) {
   expiries->latest = std::max(expiries->latest, expiry);
 }
 
-/// The range of the elements of fields that have not expired.
+/// Returns the range of the elements for fields that have not expired.
 ElementRange live_fields(const Ctx& ctx, bool from_end) {
   return {.which = ElementClass::kExpiry, .first = expiry_name(ctx.view.now() + 1), .from_end = from_end};
 }
 
-/// Walks over the fields with an expiry that have not expired, except for given fields.
+/// Walks over the fields with an expiry that has not passed, without some given fields.
 class OtherFields {
  public:
   /// `without`: the fields to skip.
@@ -68,11 +68,11 @@ class OtherFields {
   ElementWalk walk_;
 };
 
-/// Raises `*latest` to the last expiry of a field that is not in `before`; leaves it at 0 if there is none. `was`: the last
-/// expiry of all fields, if the header had it. `others`: the number of fields with an expiry that are not in `before`, if it is
+/// Raises `*latest` to the last expiry of a field that is not in `before`; leaves it unchanged if there is none. `was`: the last
+/// expiry of all fields, if the header has it. `others`: the number of fields with an expiry that are not in `before`, if it is
 /// known.
-/// If `others` is small, visits the fields from the earliest expiry on. Otherwise begins at the latest expiry, where the walk has
-/// to skip tombstones of removed fields.
+/// If `others` is small, visits the fields from the earliest expiry on. Otherwise begins at the latest expiry, where it has to
+/// skip tombstones of removed fields.
 Status find_latest(Ctx& ctx, const Found& old, const Hash& before, const LargeHeader& header, Millis was,
                    std::optional<std::uint64_t> others, Millis* latest) {
   if (was != 0 && *latest >= was) return Status::ok();
@@ -92,7 +92,7 @@ Status find_latest(Ctx& ctx, const Found& old, const Hash& before, const LargeHe
   return Status::ok();
 }
 
-/// Returns true if this write counts the fields with an expiry again. `counted`: their number in the header.
+/// Returns true if this write counts the fields with an expiry again. `counted`: how many of them the header counts.
 bool counts_again(const Ctx& ctx, std::uint64_t counted) {
   std::uint64_t random = ctx.random;
   return counted <= kCountedAtOnce || next_random(&random) % counted < kCountedAtOnce;
@@ -126,7 +126,7 @@ Status note_changed_fields(Ctx& ctx, const Found& old, const Hash& before, const
   }
   header->count += after.size() - before.size();
   now.persistent += kept - persistent_fields(before);
-  FieldExpiries written;  // of the fields in `after`
+  FieldExpiries written;  // FieldExpiries of the fields in `after`
   for (const HashField& field : after) note_expiry(field.expiry, &written);
 
   const std::uint64_t counted = header->count - now.persistent, expiring = after.size() - kept;
@@ -149,7 +149,7 @@ Status note_changed_fields(Ctx& ctx, const Found& old, const Hash& before, const
     now.latest = written.latest;
     const auto others = exact ? std::optional(counted - expiring) : std::nullopt;
     if (now.persistent == 0) TRY(find_latest(ctx, old, before, *header, was.latest, others, &now.latest));
-    if (now.persistent == 0 && now.latest == 0) header->count = 0;  // all fields that were counted have expired
+    if (now.persistent == 0 && now.latest == 0) header->count = 0;  // all fields that the header counts have expired
   }
   if (now.persistent != 0) now.latest = 0;
   header->expiries = header->count == now.persistent ? std::nullopt : std::optional(now);

@@ -1,7 +1,7 @@
 // Fields of hashes that expire: HEXPIRE, HTTL, HPERSIST and similar commands, HGETDEL, HGETEX, HSETEX. Errors and their order are
 // Redis's.
 //
-// The first expiry makes a hash large (store/collection/large.h), whatever its size. An expired field is absent for all commands.
+// The first expiry makes a hash large (store/collection/large.h), whatever its size. No command sees an expired field.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -22,10 +22,10 @@ namespace {
 /// Replies for one field.
 constexpr std::int64_t kNoField = -2, kNoExpiry = -1, kConditionNotMet = 0, kChanged = 1, kDeleted = 2;
 
-/// The latest expiry that a command may set: Redis has 46 bits for it.
+/// The latest expiry that a command may set: Redis stores it in 46 bits.
 constexpr std::int64_t kLatestExpiry = (std::int64_t{1} << 46) - 1;
 
-/// Parses the expiry of fields. Returns absolute ms, which may have passed.
+/// Parses the expiry of fields. Returns absolute ms, which may be in the past.
 Result<Millis> field_expiry_argument(const Ctx& ctx, Bytes text, ExpiryForm form) {
   TRY_ASSIGN(value, integer_argument(text));
   if (value < 0) return reply_error("ERR invalid expire time, must be >= 0");
@@ -36,7 +36,7 @@ Result<Millis> field_expiry_argument(const Ctx& ctx, Bytes text, ExpiryForm form
   return static_cast<Millis>(*expiry);
 }
 
-/// Checks FIELDS at argument `place`, and the number of fields after it. Returns the place of the first field.
+/// Checks the word FIELDS in argument `place`, and the number of fields after it. Returns the index of the first field.
 Result<std::size_t> first_field(const Ctx& ctx, std::size_t place,
                                 const char* bad_number = "ERR Number of fields must be a positive integer") {
   if (place >= ctx.argc() || !equal_ignoring_case(ctx.arg(place), "FIELDS")) {
@@ -60,7 +60,7 @@ class FieldChanges {
  public:
   explicit FieldChanges(Ctx& ctx) : ctx_(ctx) {}
 
-  /// Locates the hash, before the arguments are parsed: WRONGTYPE comes first.
+  /// Locates the hash. Called before the arguments are parsed, since WRONGTYPE precedes their errors.
   Status locate() { return locate_collection_for_update(ctx_, ctx_.key(), CollectionType::kHash, &old_); }
   /// Reads the fields that the arguments from `first` on name.
   Status open(std::size_t first, std::size_t step = 1) {
@@ -77,11 +77,11 @@ class FieldChanges {
   [[nodiscard]] const HashField* look_up(Bytes field) const { return editor_->look_up(field); }
   void set(Bytes field, Bytes value, Millis expiry) {
     editor_->set(field, value, expiry);
-    // If this expiry passes before the commit, the command runs again, and deletes the field instead.
+    // If this expiry passes before the commit, the command runs again, and then deletes the field.
     ctx_.batch.rely_on_expiry(expiry);
     changed_ = true;
   }
-  /// The field must exist.
+  /// Sets the expiry of an existing field.
   void set_expiry(Bytes field, Millis expiry) { set(field, editor_->look_up(field)->value, expiry); }
   void remove(Bytes field) { removed_ |= editor_->remove(field); }
   /// Writes the changes, if there are any.
@@ -108,7 +108,7 @@ Condition condition_of(Bytes word) {
   return Condition::kNone;
 }
 
-/// A missing expiry counts as infinitely late.
+/// A missing expiry counts as later than any other.
 bool allows(Condition condition, Millis current, Millis wanted) {
   switch (condition) {
     case Condition::kNx:
@@ -231,7 +231,7 @@ Status hgetdel(Ctx& ctx) {
   return hash.close();
 }
 
-/// Returns the form that a word of HGETEX or HSETEX, such as EX, gives to the expiry after it; nullopt: no such word.
+/// Returns the form of the expiry that follows a word of HGETEX or HSETEX, such as EX; nullopt for other words.
 std::optional<ExpiryForm> expiry_form_of(Bytes word) {
   constexpr std::pair<Bytes, ExpiryForm> kWords[] = {
       {"EX", kInSeconds}, {"PX", kInMillis}, {"EXAT", kAtSecond}, {"PXAT", kAtMilli}};
@@ -272,10 +272,10 @@ struct SetOptions {
   Millis expiry = 0;
   bool keeps_expiry = false;
   bool only_new = false, only_known = false;  ///< FNX, FXX
-  std::size_t first = 0;                      ///< place of the first field
+  std::size_t first = 0;                      ///< index of the first field
 };
 
-/// Checks the arguments of HSETEX after FIELDS at `place`. Returns the place of the first field.
+/// Checks the arguments of HSETEX from FIELDS, in argument `place`, on. Returns the index of the first field.
 Result<std::size_t> first_pair(const Ctx& ctx, std::size_t place) {
   if (place + 3 >= ctx.argc()) return wrong_arity(ctx.command);
   TRY_ASSIGN(count, positive_argument(ctx.arg(place + 1), "ERR invalid number of fields"));
@@ -313,7 +313,7 @@ Result<SetOptions> parse_set_options(const Ctx& ctx) {
       return reply_error("ERR unknown argument: " + std::string(shown(ctx.arg(i))));
     }
   }
-  return wrong_arity(ctx.command);  // without FIELDS
+  return wrong_arity(ctx.command);  // the option FIELDS is missing
 }
 
 Status hsetex(Ctx& ctx) {

@@ -1,7 +1,7 @@
 // Places on the earth: GEOADD, GEOSEARCH and similar commands. Errors and their order are Redis's.
 //
-// A place is a member of a sorted set, whose score is a cell of the map (store/geo.h). A search reads the sorted set once and
-// looks closer at the members whose cells are near the area.
+// A place is a member of a sorted set, and its score is a cell of the map (store/geo.h). A search reads the sorted set once, and
+// computes distances only for members in cells near the area.
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -23,7 +23,7 @@
 namespace ebbtide {
 namespace {
 
-/// Work (Ctx::work) for the distance to one candidate, for one comparison of distances, and for writing one coordinate.
+/// Work (Ctx::work) for the distance of one candidate, for one comparison of distances, and for writing one coordinate.
 constexpr std::uint64_t kDistanceWork = 128, kCompareWork = 8, kCoordinateWork = 1024;
 
 // --- arguments
@@ -131,10 +131,10 @@ void reply_point(Reply& reply, const GeoPoint& point) {
   reply_coordinate(reply, point.latitude);
 }
 
-/// Calls `reply_one` with the score of each member among the arguments; with nullopt if there is no such member.
+/// Calls `reply_one` for each member among the arguments with its score; with nullopt if it is missing.
 template <typename ReplyOne>
 Status visit_scores(Ctx& ctx, const std::optional<Found>& found, ReplyOne reply_one) {
-  constexpr std::size_t kFew = 4;  // for so few, searching the bytes is faster than decoding them
+  constexpr std::size_t kFew = 4;  // for at most this many, searching the bytes is faster than decoding them
   const std::size_t wanted = ctx.argc() - 2;
   SortedSet members;
   if (found && wanted > kFew) {
@@ -157,7 +157,7 @@ Status visit_scores(Ctx& ctx, const std::optional<Found>& found, ReplyOne reply_
   return Status::ok();
 }
 
-/// Replies with one element for each member among the arguments. `work`: the work of one element (Ctx::work).
+/// Replies with one element for each member among the arguments. `work`: the work (Ctx::work) of one element.
 template <typename ReplyOne>
 Status reply_of_members(Ctx& ctx, std::uint64_t work, ReplyOne reply_one) {
   std::optional<Found> found;
@@ -219,8 +219,8 @@ struct Search {
   bool from_member = false, from_point = false, by_radius = false, by_box = false;
   bool with_distance = false, with_hash = false, with_point = false;
   Order order = Order::kAny;
-  std::uint64_t count = 0;  ///< most matches in the reply; 0 = all
-  bool any = false;         ///< the search ends with the first `count` matches
+  std::uint64_t count = 0;  ///< the most matches in the reply; 0 = all
+  bool any = false;         ///< the search stops after the first `count` matches
   bool stores = false;
   bool stores_distances = false;
 
@@ -229,16 +229,16 @@ struct Search {
   }
 };
 
-/// The kinds of search commands, and what differs between them.
+/// How the search commands differ.
 struct SearchKind {
   bool is_search = false;      ///< GEOSEARCH, GEOSEARCHSTORE: center and shape are options
   bool by_member = false;      ///< GEORADIUSBYMEMBER
   bool stores = false;         ///< GEOSEARCHSTORE, whose first argument is the destination
   bool may_store = false;      ///< has the options STORE and STOREDIST
-  std::size_t options_at = 0;  ///< place of the first option among the arguments
+  std::size_t options_at = 0;  ///< index of the first option
 };
 
-/// Sets the search's center to the place of a member.
+/// Sets the search's center to the location of a member.
 Status find_center(Ctx& ctx, Found found, Bytes member, GeoArea* area) {
   if (found.kind == EntryKind::kHeader) TRY(load_element(ctx, CollectionType::kSortedSet, member, &found));
   TRY_ASSIGN(place, find_member(found.value, member));
@@ -260,7 +260,7 @@ Status parse_circle(Ctx& ctx, const SearchKind& kind, const std::optional<Found>
   return parse_radius(ctx, 3, &search->area);
 }
 
-/// Parses an option of GEOSEARCH that gives the center or the shape. Returns false if the cursor is at no such option.
+/// Parses an option of GEOSEARCH that sets the center or the shape. Returns false if the cursor is at another option.
 Result<bool> parse_area_option(Ctx& ctx, const std::optional<Found>& found, ArgCursor* cursor, Search* search) {
   const std::size_t left = cursor->left(), at = ctx.argc() - left;
   std::size_t values = 0;
@@ -286,7 +286,7 @@ Result<bool> parse_area_option(Ctx& ctx, const std::optional<Found>& found, ArgC
   return values != 0;
 }
 
-/// Parses an option that is one word. Returns false if the cursor is at no such option.
+/// Parses an option of one word. Returns false if the cursor is at another option.
 bool take_flag(const SearchKind& kind, ArgCursor* cursor, Search* search) {
   if (cursor->take_word("WITHDIST")) {
     search->with_distance = true;
@@ -347,7 +347,7 @@ Status check_options(const Ctx& ctx, const SearchKind& kind, const Search& searc
   return Status::ok();
 }
 
-/// Loads the members in the cells around the area, if the sorted set is large.
+/// Loads the members in the cells that the search visits, if the sorted set is large.
 Status load_cells(Ctx& ctx, const std::vector<CellScores>& cells, Found* found) {
   if (found->kind != EntryKind::kHeader) return Status::ok();
   std::vector<ScoreRange> ranges;
@@ -355,9 +355,9 @@ Status load_cells(Ctx& ctx, const std::vector<CellScores>& cells, Found* found) 
   return load_members(ctx, ranges, found);
 }
 
-/// Returns the matches of the reply, in the reply's order. They point into `found`.
+/// Finds the matches of the reply, in the reply's order. They point into `found`.
 Status find_matches(Ctx& ctx, Search search, Found* found, std::vector<GeoMatch>* matches) {
-  // COUNT without ANY needs an order: otherwise it is undefined which matches are the first.
+  // COUNT without ANY means the nearest matches, so it needs an order.
   if (search.count != 0 && search.order == Order::kAny && !search.any) search.order = Order::kAscending;
   const auto cells = cells_of(search.area);
   TRY(load_cells(ctx, cells, found));

@@ -1,8 +1,8 @@
 // Hashes: HSET, HGET and the other commands on fields. Errors and their order are Redis's.
 //
-// A small hash is one entry, which each write replaces as a whole (store/collections.h). Of a large hash, commands read and write
-// only the fields that they name (commands/large_access.h). Removing a field counts as a delete, with a delete debt; giving a
-// field another value does not. A field that HSET writes loses its expiry (field_expiry.cc).
+// A small hash is one entry, which each write replaces as a whole (store/collections.h). In a large hash, commands read and write
+// only the fields that they name (commands/large_access.h). Removing a field counts as a delete, with a delete debt; changing a
+// field's value does not. A field that HSET writes loses its expiry (field_expiry.cc).
 #include <cmath>
 #include <optional>
 #include <string>
@@ -24,7 +24,7 @@ Status find(Ctx& ctx, std::optional<Found>* found, const Wanted& wanted = {}) {
   return find_collection(ctx, ctx.key(), CollectionType::kHash, found, wanted);
 }
 
-/// The hash at the command's key, decoded for a command that changes it.
+/// The decoded hash at the command's key, for a command that changes it.
 struct OpenHash {
   std::optional<Found> old;
   std::optional<HashEditor> editor;  ///< set by open()

@@ -1,7 +1,7 @@
 // PFADD, PFCOUNT, PFMERGE. A sketch that was changed keeps its expiry and its stamp.
 //
-// PFCOUNT of one key stores its result with the value, as Redis does. So it counts as a read that may write. If it cannot write,
-// it computes the result every time.
+// PFCOUNT of one key stores its result in the value, as in Redis. So it is a read that may write. If it cannot write, it computes
+// the result each time.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -29,7 +29,7 @@ Status check_sketch(const std::optional<Found>& found) {
   return reply_error("WRONGTYPE Key is not a valid HyperLogLog string value.");
 }
 
-/// Reads a located value, which must be a sketch. A value of any length may look like a sketch, so its length counts as work.
+/// Reads a located value, which must be a sketch. Any value may pretend to be a sketch, so its length counts as work.
 Status read_sketch(Ctx& ctx, const Strings& strings, std::optional<Found>* found) {
   if (!*found) return Status::ok();
   TRY(ctx.work((*found)->length));
@@ -74,8 +74,8 @@ Status count_one(Ctx& ctx) {
   if (!count) {
     count = hll::count(found->value);
     if (!count) return corrupt_sketch();
-    // The result is stored if no other write of the key can come between: a loop holds the key's lock, and EXEC off its loop has
-    // set a mark (dispatch/intents.h). PFCOUNT is a read, so it stores nothing if the store would fail or wait.
+    // PFCOUNT stores its result if no other write of the key can happen in between: a loop holds the key's lock, and EXEC off its
+    // loop has set a mark (dispatch/intents.h). It is a read, so it does not store if that would fail or wait.
     if (ctx.may_store_result() && ctx.reserve(found->value.size()).is_ok()) {
       std::string value(found->value);
       hll::set_cached_count(&value, *count);
@@ -87,7 +87,7 @@ Status count_one(Ctx& ctx) {
   return Status::ok();
 }
 
-/// The union of all keys' sketches, as registers. A missing key counts as an empty sketch.
+/// The union of the sketches of all keys, as registers. A missing key counts as an empty sketch.
 struct Union {
   hll::Registers registers{};
   bool any_dense = false;
@@ -137,10 +137,10 @@ Status pfmerge(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Adds known elements, and compares the estimates of both encodings, and of a union, with the exact count.
+/// PFSELFTEST: adds known elements, and compares the estimates of both encodings, and of a union, with the exact count.
 Status pfselftest(Ctx& ctx) {
   constexpr std::uint64_t kElements = 100'000;
-  TRY(ctx.work(std::uint64_t{kElements} * 100));  // takes about as long as processing this many bytes
+  TRY(ctx.work(std::uint64_t{kElements} * 100));  // takes about as long as this many bytes
   constexpr double kAllowed = 4 * 0.0081;         // four standard errors of 16384 registers
   std::string sketches[2] = {hll::make_empty(), hll::make_empty()};
   const auto check = [](std::uint64_t truth, std::optional<std::uint64_t> estimate) {

@@ -1,8 +1,8 @@
-// INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and three sections that Redis does
-// not have.
+// INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and three sections that Redis does not
+// have.
 //
-// A field of Redis that has no meaning here is printed, with Redis's value for an unused feature, only if tools expect it. The
-// numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` marks them); DBSIZE counts.
+// A field without a meaning here is printed only if tools expect it, with the value that Redis shows for an unused feature. The
+// numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` says so); DBSIZE counts.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -69,7 +69,7 @@ std::string human_bytes(std::uint64_t bytes) {
   return InfoText::decimal(value, 2) + kUnits[unit];
 }
 
-/// All facts that the sections print, collected once.
+/// The facts that the sections print, collected once.
 struct Facts {
   CommandEnv& env;
   ServerInfo server;
@@ -77,8 +77,7 @@ struct Facts {
   std::uint64_t now_micros;
   TrackingTable::Counts tracking;
 
-  /// Returns the trees of the databases that have one, in order. The first section that needs them collects them, since that
-  /// looks at all files.
+  /// Returns the trees of the databases that have one, in order. The first call collects them, since that visits all files.
   [[nodiscard]] const std::vector<TreeInfo>& trees() const {
     if (known_trees) return *known_trees;
     known_trees.emplace();
@@ -377,8 +376,8 @@ void info_keyspace(const Facts& facts, InfoText& out) {
   }
 }
 
-/// Writes, for each database, the tombstones that memtables and tables still have, and the deadline by which their data must be
-/// purged. The fields are not named `db0`: client libraries put all sections into one dictionary.
+/// Writes, for each database, how many tombstones memtables and tables have, and the deadline by which their data must be purged.
+/// The fields are not named `db0`, since client libraries put all sections into one dictionary.
 void info_deletes(const Facts& facts, InfoText& out) {
   out.section("Deletes");
   for (const TreeInfo& info : facts.trees()) {
@@ -397,7 +396,7 @@ void info_deletes(const Facts& facts, InfoText& out) {
   }
 }
 
-/// Writes the newest decision of tuning.auto for a database, unless it is off.
+/// Writes the newest decision of tuning.auto for a database, unless tuning.auto is off.
 void tuning_fields(const Facts& facts, DatabaseId database, InfoText& out) {
   const auto state = facts.env.tuning->state(database);
   if (!state) return;
@@ -411,7 +410,8 @@ void tuning_fields(const Facts& facts, DatabaseId database, InfoText& out) {
   out.field("tuning_decision_db" + std::to_string(database), state->decision.why);
 }
 
-/// Writes, for each database, its operations by kind since the start, and how far their mix moves. TUNE.WORKLOAD has the history.
+/// Writes, for each database, its operations by kind since the start, and how much their mix varies. TUNE.WORKLOAD has the
+/// history.
 void info_workload(const Facts& facts, InfoText& out) {
   out.section("Workload");
   for (const TreeInfo& info : facts.trees()) {

@@ -1,7 +1,7 @@
 // Commands on keys of any type: DEL, EXISTS, EXPIRE, TTL and others.
 //
-// If a command misses pages, one run finds the missing pages of all its keys, so that they are read together. No byte of a large
-// value is read, unless the entry has to be written again with another expiry.
+// If keys of a command miss pages, one run finds the missing pages of all its keys, so that they are read together. Large values
+// are not read, unless the entry has to be written again with another expiry.
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,7 +95,7 @@ struct ExpireConditions {
   [[nodiscard]] bool allow(Millis current, std::int64_t wanted) const {
     if (nx && current != 0) return false;
     if (xx && current == 0) return false;
-    // A missing expiry counts as infinitely late.
+    // a missing expiry counts as later than any other
     if (gt && (current == 0 || wanted <= static_cast<std::int64_t>(current))) return false;
     return !(lt && current != 0 && wanted >= static_cast<std::int64_t>(current));
   }

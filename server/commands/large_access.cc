@@ -14,14 +14,14 @@ namespace {
 
 /// The most elements that a loop looks up for one command: about two milliseconds of work.
 constexpr std::uint64_t kMostLookups = 2048;
-/// The most elements that one HSCAN, SSCAN or ZSCAN reads, and the bytes after which it ends as well.
+/// The most elements that one HSCAN, SSCAN or ZSCAN reads; kMostScannedBytes: the bytes after which it also ends.
 constexpr std::uint64_t kMostScanned = 10'000;
 constexpr std::size_t kMostScannedBytes = 1 << 20;
 /// A sorted set with up to this many members is scanned as a whole if more of them were popped.
 constexpr std::uint64_t kMostScannedByScore = 1024;
 /// Work (Ctx::work) for an element that is written.
 constexpr std::uint64_t kWriteWork = 512;
-/// Up to this many elements of a list are looked up one by one; more are read by a walk.
+/// Up to this many elements of a list are looked up one by one; more elements are read by a walk.
 constexpr std::uint64_t kFewPositions = 4;
 
 /// Decodes the header of a located large collection, which must be of that type.
@@ -58,7 +58,7 @@ Status check_names(const LookupKey& key, std::size_t longest) {
                                   " elements or " + std::to_string(kMaxCompactBytes) + " bytes");
 }
 
-/// Writes the header with another number of elements, or deletes the collection if there is none.
+/// Writes the header with a new number of elements; for 0, deletes the collection.
 Status put_count(Ctx& ctx, const LookupKey& key, const Found& old, LargeHeader header, std::uint64_t count, Change change) {
   if (count == 0) {
     ctx.collections().remove(key, old);
@@ -87,7 +87,7 @@ Status put_difference(Ctx& ctx, const LookupKey& key, const Found& old, const El
   }
   if (is_mostly_dead(header) && may_rewrite(ctx, header)) {
     const Result<bool> written = rewrite(ctx, key, old, before, after, change, &header);
-    // If there is no memory for all elements, only those that change are written.
+    // If there is no memory to rewrite all elements, only the changed ones are written.
     if (!written.is_ok() && written.status().code() != Code::kOutOfMemory) return written.status();
     if (written.is_ok() && *written) return Status::ok();
   }
@@ -96,7 +96,7 @@ Status put_difference(Ctx& ctx, const LookupKey& key, const Found& old, const El
   return put_count(ctx, key, old, header, count, change);
 }
 
-/// Like put_difference(), for a hash with fields that expire, or with fields that get an expiry.
+/// Like put_difference(), for a hash with fields that expire before or after the change.
 Status put_expiring(Ctx& ctx, const LookupKey& key, const Found& old, LargeHeader header, const Hash& before, const Hash& after,
                     Change change) {
   TRY(check_names(key, longest_name(after)));
@@ -132,13 +132,13 @@ LargeHeader new_header(CollectionType type, Generation generation, std::uint64_t
   return header;
 }
 
-/// Sets the header's bounds, which only a sorted set has.
+/// Sets the header's bounds, if it is a sorted set.
 template <typename Elements>
 void set_bounds_of(const Elements& elements, LargeHeader* header) {
   if constexpr (std::is_same_v<Elements, SortedSet>) set_bounds(elements, header);
 }
 
-/// Checks the size of a collection that is written as a whole, counts the work and reserves the memory of the batch.
+/// For a collection that is written as a whole: checks its size, counts the work and reserves the memory of the batch.
 Status prepare_build(Ctx& ctx, const LookupKey& key, std::size_t elements, std::size_t bytes, std::size_t longest) {
   TRY(check_names(key, longest));
   TRY(check_built_size(elements, bytes));
@@ -172,7 +172,7 @@ Status write_all(ElementWriter& writer, CollectionType type, Bytes value) {
   return Status::ok();
 }
 
-/// Returns the longest name in the bytes of a collection.
+/// Returns the length of the longest name in the bytes of a collection.
 Result<std::size_t> longest_name_in(CollectionType type, Bytes value) {
   switch (type) {
     case CollectionType::kHash: {
@@ -362,7 +362,7 @@ Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, CollectionT
 
 namespace {
 
-/// `write` writes all elements.
+/// `write` must write all elements.
 template <typename Elements, typename Write>
 Status grow(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type, const Elements& elements,
             std::size_t longest, Write write, std::optional<FieldExpiries> expiries = {}) {

@@ -12,12 +12,12 @@ namespace {
 
 constexpr double kHighest = std::numeric_limits<double>::infinity();
 
-/// A name after the names of all members.
+/// A name that sorts after the names of all members.
 const std::string kBehindAll(sizeof(double) + 1, '\xff');
 
-/// Returns the name that lies after all members with a lower score, and before all other members.
+/// Returns a name that sorts after all members with a lower score, and before all other members.
 std::string name_at(double score) { return ordered_score(score); }
-/// Returns the name that lies after all members up to this score, and before all other members.
+/// Returns a name that sorts after all members up to this score, and before all other members.
 std::string name_behind(double score) { return score == kHighest ? kBehindAll : ordered_score(std::nextafter(score, kHighest)); }
 
 ElementRange range_of(const ScoreRange& range, const MemberLimit& limit = {}) {
@@ -29,7 +29,7 @@ ElementRange range_of(const ScoreRange& range, const MemberLimit& limit = {}) {
           .limit = limit.limit};
 }
 
-/// Returns the name at which the members of this score that the bound allows begin; with `behind`, the name at which they end.
+/// Returns the name at which the members of this score begin that the bound allows; with `behind`, the name at which they end.
 std::string name_of(const LexBound& bound, double score, bool behind) {
   switch (bound.kind) {
     case LexBound::Kind::kLowest:
@@ -40,7 +40,7 @@ std::string name_of(const LexBound& bound, double score, bool behind) {
       break;
   }
   std::string name = name_at(score) + std::string(bound.member);
-  if (bound.excluded != behind) name.push_back('\0');  // the first name after the bound
+  if (bound.excluded != behind) name.push_back('\0');  // the smallest name above the bound
   return name;
 }
 

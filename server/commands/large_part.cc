@@ -9,14 +9,14 @@
 namespace ebbtide {
 namespace {
 
-/// Work (Ctx::work) for the look-up of an element, and for each entry that a walk passes.
+/// Work (Ctx::work) for the look-up of an element, and for each entry that a walk visits or skips.
 constexpr std::uint64_t kLookupWork = 1024, kWalkWork = 192;
 /// The most deleted entries that one step skips on a loop.
 constexpr std::uint64_t kMostPassed = 4096;
-/// The most pages of a table that a walk reads at once, and the least number of elements of a page.
+/// The most pages of a table that a walk reads at once, and the fewest elements that a page has.
 constexpr std::uint64_t kPagesAtOnce = 128, kElementsPerPage = 32;
-/// Memory of an element in addition to twice its bytes (the buffer doubles when it grows): its views in decoded collections,
-/// before and after a change.
+/// Memory of an element beside twice its bytes (the buffer doubles when it grows): its views in decoded collections before and
+/// after a change.
 constexpr std::size_t kOverheadBytes = 64;
 
 KeyRange bounds_of(ElementKeys& keys, const ElementRange& range) {
@@ -187,8 +187,8 @@ Status LargePart::visit_ranks(const ElementRange& range, const ElementVisit& eac
   return Status::ok();
 }
 
-// The builder takes elements in ascending order, but this walk visits them in descending order, so they are collected first. They
-// have no values.
+// The builder takes elements in ascending order, but this walk visits them in descending order, so they are first collected.
+// These elements have no values.
 Status LargePart::add_backward(ElementWalk& walk, std::uint64_t limit) {
   std::vector<std::string> names;
   for (std::uint64_t i = 0; i < limit && walk.valid(); ++i) {
@@ -203,7 +203,7 @@ Status LargePart::add_backward(ElementWalk& walk, std::uint64_t limit) {
 Status LargePart::walk_to(std::span<const std::size_t> places) {
   const ElementClass which = ordered_class(header_.type);
   if (is_ranked(which)) return walk_to_ranks(places);
-  // One element is sought from the nearer end.
+  // a single element is searched from the nearer end
   const bool from_end = places.size() == 1 && places.front() > header_.count / 2;
   const std::uint64_t visited = places.empty() ? 0 : from_end ? header_.count - places.back() : places.back() + 1;
   ElementWalk walk(ctx_, keys_, in_bounds({.which = which, .from_end = from_end, .limit = visited}));
@@ -305,7 +305,7 @@ Status LargePart::add(Bytes name, Bytes value, Millis expiry) {
   return Status::ok();
 }
 
-/// An element of class kMember has the score as value, one of class kScore in its name.
+/// The score of an element of class kMember is its value; that of class kScore is in its name.
 Status LargePart::add_scored(Bytes name, Bytes value) {
   if (!value.empty()) {
     const auto score = score_of(value);

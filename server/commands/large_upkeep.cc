@@ -19,16 +19,16 @@ constexpr std::uint64_t kWriteWork = 512;
 
 bool field_before(const HashField& a, const HashField& b) { return a.field < b.field; }
 
-/// Returns the members of `all` that are not in `other`; both are in order.
+/// Returns the members of `all` that are not in `other`. Both are sorted.
 SortedSet difference(const SortedSet& all, const SortedSet& other) {
   SortedSet left;
   std::set_difference(all.begin(), all.end(), other.begin(), other.end(), std::back_inserter(left), is_before);
   return left;
 }
 
-/// What a walk from one end of a sorted set finds.
+/// The result of a walk from one end of a sorted set.
 struct Edge {
-  std::string bound;          ///< of the first member that is left; "" if there is none
+  std::string bound;          ///< bound_of() of the first remaining member; "" if there is none
   std::uint64_t removed = 0;  ///< number of removed members before `bound`
   std::uint64_t dead = 0;     ///< number of dead elements before `bound`
 };
@@ -49,7 +49,7 @@ Result<Edge> edge_without(Ctx& ctx, const Found& old, const LargeHeader& header,
   return edge;
 }
 
-/// Returns the bound of one end after a change. If the arguments do not determine it, walks from that end.
+/// Returns the bound of one end after a change. If `removed` and `added` do not determine it, walks from that end.
 Result<Edge> moved_edge(Ctx& ctx, const Found& old, const LargeHeader& header, const SortedSet& removed, const SortedSet& added,
                         bool from_end) {
   const auto end_of = [from_end](const SortedSet& some) { return bound_of(scored_name(from_end ? some.back() : some.front())); };
@@ -66,8 +66,8 @@ Result<Edge> moved_edge(Ctx& ctx, const Found& old, const LargeHeader& header, c
   return edge;
 }
 
-/// Moves one bound, and the dead elements that it passes from `within` to `outside`. If it moves outwards, from `outside` to
-/// `within`: that may be all of them.
+/// Moves one bound. If it moves inwards, the dead elements that it passes move from `within` to `outside`. If it moves outwards,
+/// all of `outside` moves to `within`, since any of them may lie inside now.
 void move_bound(Edge edge, bool outwards, std::string* bound, std::uint64_t* within, std::uint64_t* outside) {
   const std::uint64_t passed = std::min(*within, edge.removed + edge.dead);
   *within -= passed;
@@ -83,7 +83,7 @@ void set_bounds(const SortedSet& members, LargeHeader* header) {
   header->highest = bound_of(scored_name(members.back()));
 }
 
-// A command removes fields or members, or it adds some, but not both.
+// A command either removes or adds fields or members, but not both.
 void note_change(const Hash& before, const Hash& after, LargeHeader* header) {
   header->dead += before.size() - std::min(before.size(), after.size());
 }
@@ -106,7 +106,7 @@ Status note_change(Ctx& ctx, const Found& old, const SortedSet& before, const So
 
 namespace {
 
-/// Returns the elements of `all`, without `before` and with `after`: all in order.
+/// Returns the elements of `all`, without those of `before` and with those of `after`. All are sorted.
 template <typename Elements, typename Before>
 Elements changed(const Elements& all, const Elements& before, const Elements& after, Before is_before) {
   Elements kept, result;
@@ -115,7 +115,7 @@ Elements changed(const Elements& all, const Elements& before, const Elements& af
   return result;
 }
 
-/// Loads all elements as they are before the change; returns false if they have too many bytes. `header` is as after the change;
+/// Loads all elements as they are before the change. Returns false if they have too many bytes. `header`: as after the change;
 /// its count of dead elements is set to 0 in both cases.
 Result<bool> load_all(Ctx& ctx, const Found& old, LargeHeader* header, Found* all) {
   if (ctx.off_loop == nullptr && header->count > kMostRewrittenOnLoop) return leave_loop(ctx);

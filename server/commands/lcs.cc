@@ -69,10 +69,10 @@ Status reply_matches(Ctx& ctx, const Lcs& found, const LcsOptions& options) {
   return Status::ok();
 }
 
-/// The memory, in bytes, of the two rows of lengths, for each byte of the second text.
+/// Memory of the two rows of lengths in bytes, for each byte of the second text.
 constexpr std::uint64_t kLcsRowBytes = 2 * sizeof(std::uint32_t);
 
-/// The most pairs of bytes that LCS compares inside EXEC, where the whole event loop waits: some tens of milliseconds of work.
+/// The most pairs of bytes that LCS compares inside EXEC, which keeps its loop busy: some tens of milliseconds of work.
 constexpr std::uint64_t kMaxInlineCells = std::uint64_t{16} << 20;
 
 /// Returns the most memory that lcs_length() or lcs() allocates, in bytes.
@@ -100,7 +100,7 @@ Status lcs_command(Ctx& ctx) {
   if (lcs_cells(a_size, b_size) > kMaxLcsCells) {
     return reply_error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
   }
-  TRY(ctx.work(lcs_cells(a_size, b_size)));  // a pair of bytes takes about a nanosecond
+  TRY(ctx.work(lcs_cells(a_size, b_size)));  // comparing a pair of bytes takes about a nanosecond
   if (a) TRY(strings.read(&*a));
   if (b) TRY(strings.read(&*b));
   const Bytes a_text = a ? a->value : Bytes(), b_text = b ? b->value : Bytes();

@@ -46,7 +46,7 @@ Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, cons
   return put_changed(ctx, key, old, CollectionType::kList, list, change);
 }
 
-/// Returns the number of elements of a list, which is read, or located if it is large.
+/// Returns the number of elements of a list that was read, or, if it is large, located.
 Result<std::size_t> size_of(const Found& found) {
   if (found.kind == EntryKind::kHeader) {
     TRY_ASSIGN(header, header_of(found));
@@ -56,7 +56,7 @@ Result<std::size_t> size_of(const Found& found) {
   return reader.count();
 }
 
-/// Returns elements of a list, which is read, or located if it is large. `places` must lie within the list.
+/// Returns elements of a list that was read, or, if it is large, located. `places` must lie within the list.
 Result<List> elements_at(Ctx& ctx, const Places& places, Found* found) {
   const bool large = found->kind == EntryKind::kHeader;
   if (places.empty()) return List();
@@ -106,7 +106,7 @@ Status rpush(Ctx& ctx) { return push_generic(ctx, End::kTail, false); }
 Status lpushx(Ctx& ctx) { return push_generic(ctx, End::kHead, true); }
 Status rpushx(Ctx& ctx) { return push_generic(ctx, End::kTail, true); }
 
-/// Takes up to `count` elements off an end, in the order in which they are popped.
+/// Takes up to `count` elements from one end, in the order in which they are popped.
 List pop(List* list, End end, std::uint64_t count) {
   const auto taken = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(count, list->size()));
   List popped;
@@ -120,8 +120,8 @@ List pop(List* list, End end, std::uint64_t count) {
   return popped;
 }
 
-/// Takes up to `count` elements off an end of the list at a key, in the order in which they are popped: at least one, unless
-/// `count` is 0. `old` is the located or read list; the bytes of `popped` are valid as long as `old`.
+/// Takes up to `count` elements from one end of the list at a key, in the order in which they are popped: at least one, unless
+/// `count` is 0. `old`: the located or read list, into whose bytes `popped` points.
 Status take(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, End end, std::uint64_t count, List* popped) {
   if (is_large(*old)) TRY(load_list_end(ctx, end, count, &**old));
   TRY_ASSIGN(list, decode_list((*old)->value));
@@ -172,8 +172,8 @@ Result<End> end_argument(Bytes word) {
   return syntax_error();
 }
 
-/// Pops from the first list among the command's keys, and replies with the key and the elements: an array of them if `many` is
-/// set, else one. If no key has a list, a command with a timeout waits.
+/// Pops from the first list among the command's keys, and replies with the key and its elements: an array of them if `many`, else
+/// one element. If no key has a list, a command with a timeout waits.
 Status pop_from_first(Ctx& ctx, End end, std::uint64_t count, bool many, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   std::size_t first = 0;
@@ -208,7 +208,7 @@ Status bpop_generic(Ctx& ctx, End end) {
 Status blpop(Ctx& ctx) { return bpop_generic(ctx, End::kHead); }
 Status brpop(Ctx& ctx) { return bpop_generic(ctx, End::kTail); }
 
-/// Adds an element to the list at a key, which is located or does not exist.
+/// Adds an element to the list at a key, which was located or is missing.
 Status push_one(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, Bytes element, End end) {
   const Bytes pushed[] = {element};
   if (is_large(*old)) return push_large(ctx, key, **old, pushed, end).status();
@@ -222,7 +222,7 @@ Status push_one(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, Bytes
   return put(ctx, key, *old, list, Change::kKeeps);
 }
 
-/// Moves an element between two located lists, of which one at least is large.
+/// Moves an element between two located lists, at least one of which is large.
 Status move_large(Ctx& ctx, std::optional<Found>* source, std::optional<Found>* target, End from, End to) {
   if (*target) TRY(check_collection(**target, CollectionType::kList));
   const bool large = is_large(*source), rotates = ctx.key(0).key == ctx.key(1).key;
@@ -231,7 +231,7 @@ Status move_large(Ctx& ctx, std::optional<Found>* source, std::optional<Found>* 
   const Bytes element = pop(&rest, from, 1).front();
   if (rotates) {
     if (from != to) TRY(rotate_large(ctx, ctx.key(0), **source, element, from));
-  } else {  // the event of the target comes first
+  } else {  // the target is written first, since its event comes first in Redis
     TRY(push_one(ctx, ctx.key(1), target, element, to));
     TRY(large ? trim_large(ctx, ctx.key(0), **source, from == End::kHead ? 1 : 0, from == End::kTail ? 1 : 0)
               : put(ctx, ctx.key(0), *source, rest, Change::kRemoves));
@@ -240,14 +240,13 @@ Status move_large(Ctx& ctx, std::optional<Found>* source, std::optional<Found>* 
   return Status::ok();
 }
 
-/// Moves an element from the first key's list to the second's. If there is no source, a command with a timeout waits.
+/// Moves an element from the first key's list to the second key's. If the first key is missing, a command with a timeout waits.
 Status move_generic(Ctx& ctx, End from, End to, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   TRY(locate_entries(ctx, ctx.keys, &found));
   TRY(locate_source(ctx, CollectionType::kList, &found[0]));
   if (!found[0]) {
-    // As in Redis, the reply is a null array if a wait has ended without an element, and a null string if the command did not
-    // wait.
+    // As in Redis: after a wait without an element the reply is a null array, otherwise a null string.
     if (ctx.has_waited()) {
       wait_or_reply_null_array(ctx, timeout_ms);
     } else if (!timeout_ms || !ctx.wait_for_element(*timeout_ms)) {
@@ -293,7 +292,7 @@ Status llen(Ctx& ctx) { return reply_count(ctx, CollectionType::kList); }
 Status lindex(Ctx& ctx) {
   std::optional<Found> found;
   TRY(locate_collection(ctx, ctx.key(), CollectionType::kList, &found));
-  if (!found) {  // as in Redis, the index is not checked
+  if (!found) {  // as in Redis, the index is not parsed
     ctx.reply.null();
     return Status::ok();
   }
@@ -383,7 +382,7 @@ Status lrem(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Writes the list even if it stays the same: as in Redis, LTRIM always has an event, and always counts as a change for WATCH.
+/// Writes the list even if it does not change: as in Redis, LTRIM always sends an event, and always counts as a change for WATCH.
 Status ltrim(Ctx& ctx) {
   TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
   TRY_ASSIGN(stop, integer_argument(ctx.arg(3)));
@@ -406,7 +405,7 @@ Status ltrim(Ctx& ctx) {
 
 struct PositionOptions {
   ListSearch search;
-  bool many = false;  ///< COUNT was given: the reply is an array
+  bool many = false;  ///< COUNT was given, so the reply is an array
 };
 
 Result<PositionOptions> parse_positions(const Ctx& ctx) {

@@ -1,7 +1,7 @@
 // OBJECT: the encoding that Redis would use for a value, and other facts about it.
 //
-// This server keeps values as bytes. ENCODING replies with Redis's encoding of such a value right after it was set. REFCOUNT is
-// 1, and IDLETIME is 0, since the server does not record when a key was read.
+// This server stores all values as bytes. ENCODING replies with the encoding that Redis would use for the value right after it
+// was set. REFCOUNT is 1, and IDLETIME 0, since the server does not record when a key was read.
 #include <optional>
 
 #include "commands/collection_access.h"
@@ -16,7 +16,7 @@
 namespace ebbtide {
 namespace {
 
-/// Looks up the entry of the key. If there is none, replies null.
+/// Looks up the entry of the key. If it is missing, replies null.
 Status look_up(Ctx& ctx, std::optional<Found>* found) {
   TRY(ctx.strings().locate_any(ctx.key(), found));
   if (!found->has_value()) ctx.reply.null();

@@ -101,10 +101,10 @@ Status sunsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kShard, "suns
 /// Work (Ctx::work), in bytes, of one delivery. 2,048 deliveries take more than a millisecond.
 constexpr std::uint64_t kDeliveryBytes = 512;
 
-// The reply comes before the message that the publisher itself gets as a subscriber, unless thousands of clients get it. A
-// message may depend on data that its publisher has read or written, so it waits for the log as the publisher's replies do.
-// Inside EXEC the message is sent once the transaction is committed. It goes to the clients that were subscribed when the command
-// ran, not to a publisher that subscribes later in the same transaction.
+// The publisher's reply is written before the message that it may get as a subscriber, unless thousands of clients get the
+// message. A message may depend on data that its publisher has read or written, so it waits for the log like a reply. Inside EXEC
+// the message is sent once the transaction is committed. It then goes to the clients that were subscribed when PUBLISH ran, and
+// not to a publisher that subscribes later in the same transaction.
 Status publish_to(Ctx& ctx, Kind kind) {
   PubSub& pubsub = *env_of(ctx).pubsub;
   TRY(ctx.work(pubsub.pattern_work(kind, ctx.arg(1))));
@@ -125,7 +125,7 @@ Status publish_to(Ctx& ctx, Kind kind) {
       MemoryCharge charge;
       PubSub::Sending sending;
     };
-    // The arguments are stored in the queue or with the connection, which outlive the effects.
+    // The arguments are stored in the queue or with the connection, both of which outlive the effects.
     const std::shared_ptr<Publication> publication(new Publication{
         std::move(charge), PubSub::Sending(pubsub, std::move(*audience), kind, ctx.arg(1), ctx.arg(2), ctx.shared_arg(2))});
     Effects& effects = ctx.in_exec() ? *ctx.exec->effects : *ctx.off_loop->effects;

@@ -1,7 +1,8 @@
-// PURGE.*: reports whether deleted data is purged, and starts purges.
+// PURGE.*: reports if deleted data is purged, and starts purges.
 //
-// A ticket's text identifies it completely (engine/purge.h), so these commands store nothing. They may read the metadata of all
-// tables, so they run on offload threads. PURGE.WAIT holds no thread while it waits: it checks, and runs again a little later.
+// A ticket's text identifies it completely (engine/purge.h), so the server stores no tickets. These commands may read the
+// metadata of all tables, so they run on offload threads. PURGE.WAIT occupies no thread while it waits: it checks, and runs again
+// later.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -111,7 +112,7 @@ Status list(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Formats a time like "2024-05-01T12:00:00.123Z", in quotes; null for 0.
+/// Formats a time like "2024-05-01T12:00:00.123Z", in quotes; 0 becomes null.
 std::string json_time(Millis time) {
   if (time == 0) return "null";
   const auto seconds = static_cast<std::time_t>(time / 1000);

@@ -1,7 +1,7 @@
 // DELRANGE, DELPREFIX and COUNTRANGE: deletes and counts of all keys in a range.
 //
-// A range delete is one operation, however many keys the range has. It holds all locks, so that no command that has read a value
-// before the delete writes it back afterwards.
+// A range delete is one operation for any number of keys. It holds all locks, so that no command that has read a value before the
+// delete writes the value back afterwards.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -21,14 +21,14 @@ namespace {
 
 using Type = ArgDoc::Type;
 
-/// Returns a bound of the range; nullopt for "-" and "+", which leave either end open.
+/// Returns a bound of the range; nullopt for "-" and "+", which mean no bound.
 std::optional<Bytes> bound(Bytes argument) {
   if (argument == "-" || argument == "+") return std::nullopt;
   return argument;
 }
 
-/// The most bytes of a bound; keys may be longer. The bounds of range tombstones stay in memory while their files are open, and
-/// may become bounds of files.
+/// The most bytes of a bound; keys may be longer. Bounds of range tombstones stay in memory while their files are open, and may
+/// become bounds of files.
 constexpr std::size_t kMostBoundBytes = std::size_t{64} << 10;
 
 /// Fails if a bound is too long.
@@ -54,7 +54,7 @@ namespace {
 
 Status delete_keys(Ctx& ctx, const KeyRange& range) {
   TRY(range_delete_work(ctx, range.start.size() + range.end.size()));
-  // Without a tree nothing was ever written to the database, so there is nothing to delete.
+  // nothing was ever written to a database without a tree
   if (ctx.has_tree() && !is_empty(range)) ctx.batch.delete_range(ctx.session.database, range.start, range.end);
   ctx.after_commit = reply_ticket;
   return Status::ok();
@@ -70,7 +70,7 @@ Status delprefix(Ctx& ctx) {
   return delete_keys(ctx, engine_prefix_range(ctx.arg(1)));
 }
 
-/// The limits of COUNTRANGE without EXACT: the keys that it counts, and the versions that it skips. Beyond them it estimates.
+/// Without EXACT, COUNTRANGE counts up to this many keys, and skips up to kMaxCountSteps versions. Beyond that it estimates.
 constexpr std::uint64_t kMaxCountedKeys = 100'000;
 constexpr std::uint64_t kMaxCountSteps = 1'000'000;
 

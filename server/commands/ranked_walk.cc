@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-/// A longer name is no boundary: an index is small.
+/// A longer name does not become a boundary, so that the index stays small.
 constexpr std::size_t kMostBoundaryBytes = 256;
 
 /// Returns true if a header is surely not a pending write of the transaction. PendingWrites::locate() gives those the view's seq.

@@ -1,9 +1,9 @@
 // Walks over the key space: SCAN, KEYS, RANDOMKEY, DBSIZE.
 //
-// All of them may read for a long time, so they run on an offload thread with a leased view. SCAN returns every key that exists
-// from its first call to its last, in key order: each call continues at the first key that the call before it did not look at.
-// One call is limited to COUNT keys, kMaxSteps skipped versions per key, and kMaxScanBytes of reply. A MATCH that begins with
-// literal text reads only the range of that prefix.
+// These commands may read for long, so they run on an offload thread with a leased view. SCAN returns every key that exists from
+// its first call to its last, in key order: each call continues at the first key that the call before it did not look at. One
+// call is limited to COUNT keys, kMaxSteps skipped versions per key, and kMaxScanBytes of reply. A MATCH that begins with literal
+// text reads only the range of that prefix.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::uint64_t kMaxSteps = 10'000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
-constexpr std::size_t kLargeKeyBytes = 1024;  // longer keys are freed one by one, once the reply has a copy
-/// DBSIZE counts a database of up to this many entries. For a larger one it looks at a sample.
+constexpr std::size_t kLargeKeyBytes = 1024;  // longer keys are freed one by one, as soon as the reply has a copy
+/// DBSIZE counts the keys of a database of up to this many entries. For a larger database it estimates from a sample.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
 /// It also counts one with up to this many keys and deleted entries, whose other entries are elements of large collections. It
 /// passes over each collection in one step, which takes some microseconds.
@@ -67,8 +67,8 @@ KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
   return pattern ? engine_prefix_range(glob_literal_prefix(*pattern)) : KeyRange{};
 }
 
-/// Returns whether a key matches a pattern; kAborted once the client has disconnected: a long pattern and a long key take
-/// seconds.
+/// Returns true if a key matches a pattern. kAborted if the client disconnects meanwhile: matching a long pattern with a long key
+/// takes seconds.
 Result<bool> matches(const Ctx& ctx, Bytes pattern, Bytes key) {
   constexpr std::size_t kSteps = 1 << 20;
   GlobMatch match(pattern, key);
@@ -78,11 +78,11 @@ Result<bool> matches(const Ctx& ctx, Bytes pattern, Bytes key) {
   }
 }
 
-/// Returns the name of the type of the key at `walk`. A collection's value is read, since its first byte says its type.
+/// Returns the name of the type of the key at `walk`. Of a collection it reads the value, whose first byte has the type.
 Bytes type_of(Iterator& walk) { return type_name(walk.kind(), is_collection(walk.kind()) ? walk.value() : Bytes()); }
 
-/// Collects keys from `walk` on, and looks at `limit` keys at most. Returns the key at which to continue, or nullopt at the end
-/// of the range.
+/// Collects keys from `walk` on, and visits `limit` keys at most. Returns the key at which the next call continues; nullopt at
+/// the end of the range.
 Result<std::optional<std::string>> collect(Ctx& ctx, const ScanOptions& options, Iterator& walk, std::vector<std::string>* keys,
                                            std::uint64_t* looked_at) {
   std::string buffer;
@@ -177,8 +177,8 @@ Status keys(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Returns a place between two keys: their common prefix, then random bytes, of which the first lies between the keys' own bytes.
-/// nullopt is the place before both keys, which is chosen as often as each value of that byte.
+/// Returns a random position between two keys: their common prefix, then random bytes, the first of which lies between those of
+/// the keys. nullopt: the position before both keys, as likely as each value of that byte.
 std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t random) {
   std::size_t common = 0;
   while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;
@@ -192,24 +192,24 @@ std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t r
   return place;
 }
 
-/// Moves to the first key from `from` on, in moves that skip max_steps versions. Afterwards `walk` is valid, unless there is no
-/// key, the client has disconnected, or a transaction's limit is reached.
+/// Moves to the first key from `from` on, in moves that skip max_steps versions each. Afterwards `walk` is at a key, unless there
+/// is none, the client has disconnected, or a transaction's limit is reached.
 void walk_on(const Ctx& ctx, Iterator& walk, ExecWalk& limit, const std::string& from) {
   for (walk.seek(from); walk.paused() && !ctx.is_cancelled() && !limit.is_spent(0);) walk.seek(std::string(walk.resume_key()));
 }
 
-/// Moves to the key that follows a random place. Each move skips kMaxSteps versions at most, so millions of deleted entries cost
-/// only a few moves: if a move ends without a key, another place is tried. After kRandomPlaces places the walk continues to the
-/// first key of all. Returns false if there is no key.
+/// Moves to the key that follows a random position. Each move skips kMaxSteps versions at most, so millions of deleted entries
+/// cost only a few moves: if a move ends without a key, another position is tried. After kRandomPlaces positions the walk goes to
+/// the first key of the database. Returns false if there is no key.
 Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
   ExecWalk limit(ctx, walk);
   walk.seek_to_first();
   if (!walk.valid() && !walk.paused()) return false;
-  const std::string first(walk.valid() ? walk.key() : walk.resume_key());  // no key is before this one
+  const std::string first(walk.valid() ? walk.key() : walk.resume_key());  // no key is smaller
   walk.seek_to_last();
   if (!walk.valid() && !walk.paused()) return false;
   const bool last_known = walk.valid();
-  const std::string last(last_known ? walk.key() : walk.resume_key());  // no key is after this one
+  const std::string last(last_known ? walk.key() : walk.resume_key());  // no key is greater
   std::uint64_t random = ctx.random;
   for (int i = 0; i < kRandomPlaces; ++i, random = random * 6364136223846793005u + 1442695040888963407u) {
     walk.seek(random_place(first, last, i == 0 ? random : random >> 16).value_or(first));
@@ -232,8 +232,8 @@ Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
   return walk.valid();
 }
 
-/// Replies with the key that follows a random place in the key space. Any key can be returned, but keys after a large gap are
-/// returned more often.
+/// Replies with the key that follows a random position in the key space. Any key may be returned, but a key after a large gap is
+/// more likely.
 Status randomkey(Ctx& ctx) {
   IteratorOptions options;
   options.max_steps = std::min(kMaxSteps, walk_limit(ctx));
@@ -265,7 +265,7 @@ Status dbsize_inline(Ctx& ctx) {
     size += is_element_key(walk->key()) ? 0 : 1;
   }
   TRY(walk->status());
-  if (walk->valid() || walk->paused()) {  // the count did not reach the end, and 0 would mean that there is no key
+  if (walk->valid() || walk->paused()) {  // the count is incomplete, and 0 would mean that there is no key
     TRY(ctx.work(kEstimateBytes));
     size = std::max({size, env_of(ctx).db->estimate_keys(ctx.session.database, KeyRange{}), std::uint64_t{1}});
   }

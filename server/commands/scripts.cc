@@ -38,7 +38,7 @@ Status eval(Ctx& ctx) {
   TRY(ctx.reserve(ctx.arg(1).size()));
   script = std::make_shared<const Script>(Script{std::move(sha), std::string(ctx.arg(1))});
   TRY(interpreter().check(ctx, *script));
-  (void)env.scripts->add(script, false, env.memory);  // if there is no room for it, EVALSHA will not find it
+  (void)env.scripts->add(script, false, env.memory);  // if the budget has no room for it, only EVALSHA suffers
   return run(ctx, *script);
 }
 

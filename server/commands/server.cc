@@ -18,8 +18,8 @@ namespace ebbtide {
 namespace {
 
 Status config_get(Ctx& ctx) {
-  constexpr std::uint64_t kPatternBytes = 4096;  // total bytes of all key names; each pattern is compared with all of them
-  constexpr std::uint64_t kKeys = 128;           // an estimate of the number of keys
+  constexpr std::uint64_t kPatternBytes = 4096;  // total bytes of all parameter names, with which each pattern is matched
+  constexpr std::uint64_t kKeys = 128;           // about the number of parameters
   std::vector<Bytes> patterns;
   std::uint64_t bytes = 0;
   for (std::size_t i = 2; i < ctx.argc(); ++i) {
@@ -60,7 +60,7 @@ Status config_resetstat(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Replies with the seconds and microseconds of one reading of the clock.
+/// Replies with seconds and microseconds of one clock reading.
 Status time(Ctx& ctx) {
   constexpr std::uint64_t kMicros = 1'000'000;
   const std::uint64_t now = ctx.server().unix_micros();
@@ -99,7 +99,7 @@ Status save(Ctx& ctx) {
 }
 
 Status bgsave(Ctx& ctx) {
-  // In Redis SCHEDULE waits for a rewrite of the append-only file, which this server does not have.
+  // In Redis, SCHEDULE waits for a rewrite of the append-only file; this server has none.
   if (ctx.argc() > 2 || (ctx.argc() == 2 && !ArgCursor(ctx.args, 1).take_word("SCHEDULE"))) return syntax_error();
   const auto start = [&env = env_of(ctx)] {
     if (!env.control->begin_save()) return false;
@@ -109,8 +109,8 @@ Status bgsave(Ctx& ctx) {
   if (!ctx.in_exec()) {
     if (!start()) return reply_error(kSaving);
   } else {
-    // Inside EXEC this attempt may have to be repeated, and the backup must have the transaction's writes. So the backup starts
-    // after the commit.
+    // Inside EXEC the run may have to be repeated, and the backup must include the transaction's writes. So it starts after the
+    // commit.
     if (ctx.server().save_state().running_since_micros != 0) return reply_error(kSaving);
     ctx.after_run([start](const Origin&) { (void)start(); });
   }

@@ -1,8 +1,8 @@
 // Sets: SADD, SINTER and the other commands on members. Errors and their order are Redis's.
 //
-// A small set is one entry, which each write replaces as a whole (store/collections.h). In a large one, commands read and write
-// only the members that they name (commands/large_access.h). Members are in the order of their bytes. Replies have that order;
-// Redis promises none.
+// A small set is one entry, which each write replaces as a whole (store/collections.h). In a large set, commands read and write
+// only the members that they name (commands/large_access.h). Members are ordered by their bytes, and so are replies; Redis
+// promises no order.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -158,7 +158,7 @@ Status spop(Ctx& ctx) {
     many ? ctx.reply.set(0) : ctx.reply.null();
     return Status::ok();
   }
-  // If the set is large, only the members to pop are read, and `set` has no others.
+  // Of a large set only the chosen members are read, so `set` has no others.
   TRY_ASSIGN(choice, choose_random(ctx, {.given = many, .count = count}, CollectionType::kSet, &*old));
   TRY_ASSIGN(set, decode_set(old->value));
   Set popped, rest;
@@ -192,10 +192,10 @@ Status sscan(Ctx& ctx) {
 
 // --- operations on several sets
 
-/// The sets of several keys; a missing key counts as an empty set. The first key of another type gives WRONGTYPE.
+/// The sets at several keys; a missing key counts as an empty set. WRONGTYPE for the first key of another type.
 struct Sources {
   SourceEntries entries;
-  std::vector<Set> sets;  ///< the set of each entry
+  std::vector<Set> sets;  ///< the decoded set of each entry
 };
 
 Status read_sources(Ctx& ctx, std::span<const LookupKey> keys, Sources* sources) {
@@ -236,7 +236,7 @@ Status combine(Ctx& ctx, std::span<const LookupKey> keys, SetOperation operation
   std::size_t members = 0;
   for (const Set& set : sets) members += set.size();
   TRY(collection_work(ctx, 0, members));
-  TRY(ctx.reserve(members * sizeof(Bytes)));  // the result has at most as many members
+  TRY(ctx.reserve(members * sizeof(Bytes)));  // the result has at most this many members
   switch (operation) {
     case SetOperation::kUnion:
       *result = united(sets);

@@ -5,8 +5,8 @@
 //
 // The patterns of BY and GET make keys from elements, so these keys are unknown until the command runs:
 //   1. All reads of a SORT use one view, so the result is of one moment.
-// 2. With STORE, nothing that SORT has read may change before its commit. On a loop, it holds all locks. Off the loop, it sets a
-//   mark on its whole database, and after a conflict on the keys that it has read (dispatch/intents.h, long_write.h).
+//   2. With STORE, nothing that SORT has read may change before its commit. On a loop, it holds all locks. Off the loop, it marks
+//      its whole database, and after a conflict only the keys that it has read (dispatch/intents.h, long_write.h).
 //   3. All keys of an option are looked up before any of their values is used, so that their missing pages are read together.
 //   4. A command with many look-ups or elements leaves its loop.
 //   5. A user needs the right to read all keys (denied_pattern_option in permissions.h).
@@ -43,15 +43,15 @@ constexpr std::uint64_t kLookupWork = 256, kElementWork = 64, kCompareWork = 8, 
 /// A command with more look-ups runs on a thread for long work.
 constexpr std::uint64_t kShortLookups = 64 << 10;
 
-/// A pattern of BY or GET: the key is the prefix, the element, and the suffix. A pattern without a * names no key. `field` is a
-/// field of a hash.
+/// A pattern of BY or GET. It makes a key of prefix, element and suffix. A pattern without a * names no key. `field`: the field
+/// of a hash to read, if given.
 struct Pattern {
   bool has_star = false, is_element = false;
   Bytes prefix, suffix;
   std::optional<Bytes> field;
 };
 
-/// As in Redis, neither * nor -> is found after a zero byte, "->" at the end is a part of the key, and "#" is the element itself.
+/// As in Redis: * and -> are not recognized after a zero byte, "->" at the end belongs to the key, and "#" is the element itself.
 Pattern parse_pattern(Bytes text) {
   Pattern pattern;
   const Bytes searched = shown(text, Bytes::npos);
@@ -70,7 +70,7 @@ Pattern parse_pattern(Bytes text) {
 
 struct SortRequest {
   std::optional<Pattern> by;  ///< the pattern of BY, if it has a *
-  bool sorts = true;          ///< false: BY without a * says that the order does not matter
+  bool sorts = true;          ///< false: BY without a * says that the result needs no order
   bool alpha = false, descending = false;
   std::int64_t offset = 0, count = -1;
   std::vector<Pattern> gets;
@@ -79,8 +79,8 @@ struct SortRequest {
   [[nodiscard]] std::uint64_t values_of_element() const { return std::max<std::size_t>(gets.size(), 1); }
 };
 
-/// Fails if the user of the session may not read all keys. `option`: BY or GET, which makes the command read any of them. The
-/// check takes time for each argument, so it is called once.
+/// Fails if the session's user may not read all keys, since the option (BY or GET) may read any key. The check takes time for
+/// each argument, so it is called once.
 Status check_patterns_right(Ctx& ctx, Bytes option) {
   if ((ctx.session.modes & Session::kChecked) == 0) return Status::ok();
   const User& user = rights_of(ctx.session, ctx.server());
@@ -93,10 +93,10 @@ Status check_patterns_right(Ctx& ctx, Bytes option) {
 
 Status parse_sort(Ctx& ctx, SortRequest* request) {
   TRY(ctx.reserve(ctx.argc() / 2 * sizeof(Pattern)));
-  std::uint64_t searched = 0;  // bytes of long patterns
+  std::uint64_t searched = 0;  // bytes of long patterns, whose search counts as work
   for (const SharedArg& arg : ctx.args.shared_list) searched += arg.value->size();
   TRY(ctx.work(searched));
-  bool may_read_all = false;  // all patterns need the same right
+  bool may_read_all = false;  // checked once, since all patterns need the same right
   const auto check_right = [&](Bytes option) -> Status {
     if (!may_read_all) TRY(check_patterns_right(ctx, option));
     may_read_all = true;
@@ -119,7 +119,7 @@ Status parse_sort(Ctx& ctx, SortRequest* request) {
       request->stores = true;
     } else if (cursor.take_option("BY", &value)) {
       const Pattern pattern = parse_pattern(value);
-      // After a BY without a * no later BY sorts. As in Redis, a later pattern is still checked.
+      // After a BY without a *, no later BY sorts. As in Redis, the pattern of a later BY is still checked.
       if (shown(value, Bytes::npos).find('*') == Bytes::npos) {
         request->sorts = false;
       } else {
@@ -136,10 +136,10 @@ Status parse_sort(Ctx& ctx, SortRequest* request) {
   return Status::ok();
 }
 
-/// A value that a pattern has found. `found` owns its bytes; it is empty if the value is the element itself.
+/// The value that a pattern has found. `found` owns its bytes, and is empty if the value is the element itself.
 struct PatternValue {
   std::optional<Found> found;
-  std::optional<Bytes> bytes;  ///< nullopt: no key, another type, or no such field
+  std::optional<Bytes> bytes;  ///< nullopt: the key is missing, has another type, or lacks the field
 };
 
 /// Looks up keys that patterns make from elements.
@@ -147,8 +147,8 @@ class PatternReader {
  public:
   PatternReader(Ctx& ctx, bool stores) : ctx_(ctx), stores_(stores), strings_(ctx.strings()) {}
 
-  /// Finds the value of an element. If its page is not in memory, the value is missing, and resident() is false from then on: the
-  /// caller continues, so that all pages are read together.
+  /// Finds the value of an element. If its page is not in memory, `value` is empty, and resident() returns false from then on.
+  /// The caller then continues with other elements, so that all missing pages are read together.
   Status find(const Pattern& pattern, Bytes element, PatternValue* value) {
     value->bytes.reset();
     if (pattern.is_element) value->bytes = element;
@@ -186,7 +186,7 @@ class PatternReader {
     if (needs_escape(key_)) key_ = escaped_key(key_);
     return key_.size() <= kMaxKeyBytes;
   }
-  /// Returns true if the read has succeeded; otherwise find() returns status_.
+  /// Returns true if `read` is OK; otherwise find() returns status_.
   bool note(Status read) {
     resident_ &= !read.is_not_resident();
     const bool succeeded = read.is_ok();
@@ -202,15 +202,15 @@ class PatternReader {
   bool resident_ = true;
 };
 
-/// Keeps values in memory after the look-up that has found them.
+/// Keeps found values in memory until the command ends.
 class KeptValues {
  public:
   explicit KeptValues(Ctx& ctx) : charge_(ctx) {}
   Status keep(const PatternValue& value, Bytes* kept) {
     *kept = *value.bytes;
-    if (!value.found) return Status::ok();  // the bytes are part of the source, which the command keeps in memory
+    if (!value.found) return Status::ok();  // the bytes belong to the source, which stays in memory
     if (value.found->kind == EntryKind::kValue && value.found->pin != nullptr && kept->size() > kLargeValueBytes) {
-      TRY(charge_.add(sizeof(pins_[0])));  // the large value has a charge of its own
+      TRY(charge_.add(sizeof(pins_[0])));  // charges the place in pins_; the large value has its own charge
       pins_.push_back(value.found->pin);
       return Status::ok();
     }
@@ -225,12 +225,12 @@ class KeptValues {
   std::vector<std::shared_ptr<const void>> pins_;
 };
 
-/// Parses scores as Redis does for SORT: what strtod reads up to the end or a zero byte, within the range of a double, and not
-/// NaN.
+/// Parses scores as SORT does in Redis: the text up to its end or a zero byte, as strtod reads it, within the range of a double,
+/// and not NaN.
 class ScoreParser {
  public:
   explicit ScoreParser(Ctx& ctx) : charge_(ctx) {}
-  /// Sets `score` to nullopt if the text is not such a number.
+  /// Sets `*score` to the number, or to nullopt if SORT does not accept the text as a number.
   Status parse(Bytes text, std::optional<double>* score) {
     const auto integer = parse_integer(text);
     if (integer) {
@@ -255,8 +255,8 @@ class ScoreParser {
 
 struct SortItem {
   Bytes element;
-  double score = 0;   ///< the sort key, unless ALPHA is set
-  Bytes weight = {};  ///< the sort key if ALPHA is set: the element, or the value of BY
+  double score = 0;   ///< the sort key without ALPHA
+  Bytes weight = {};  ///< the sort key with ALPHA: the element, or the value of BY
   bool has_weight = true;
 };
 
@@ -272,7 +272,7 @@ struct Sorting {
   explicit Sorting(Ctx& ctx) : kept(ctx) {}
   std::optional<Found> source;
   std::vector<SortItem> items;
-  std::size_t begin = 0, end = 0;  ///< the items of the result
+  std::size_t begin = 0, end = 0;  ///< the range of items that the result has
   KeptValues kept;
 };
 
@@ -289,8 +289,8 @@ Status read_items(CompactReader reader, std::vector<SortItem>* items) {
   return reader.status();
 }
 
-/// Reads the elements. If the source is a set and the result is stored, it is sorted even without an order: this changes
-/// `request`.
+/// Reads the elements. If the source is a set and the result is stored, sets `request` to sort even if no order was requested, as
+/// in Redis.
 Status read_source_items(Ctx& ctx, SortRequest* request, Sorting* sorting) {
   if (request->stores) {
     std::vector<std::optional<Found>> found;
@@ -307,7 +307,7 @@ Status read_source_items(Ctx& ctx, SortRequest* request, Sorting* sorting) {
   const auto type = collection_type_of(source.value);
   if (type == CollectionType::kHash) return wrong_type();
   TRY_ASSIGN(reader, CompactReader::open(source.value, type.value_or(CollectionType::kList)));
-  TRY(ctx.reserve(2 * reader.count() * sizeof(SortItem)));  // std::stable_sort takes as much again
+  TRY(ctx.reserve(2 * reader.count() * sizeof(SortItem)));  // doubled, since std::stable_sort takes as much again
   if (type == CollectionType::kSet && !request->sorts && request->stores) {
     request->sorts = request->alpha = true;
     request->by.reset();
@@ -358,13 +358,13 @@ Status weigh(Ctx& ctx, const SortRequest& request, PatternReader* reader, Sortin
 Status sort_items(Ctx& ctx, const SortRequest& request, PatternReader* reader, Sorting* sorting) {
   std::vector<SortItem>& items = sorting->items;
   if (!request.sorts) {
-    // The order of a list and of a sorted set can be reversed; a set has none.
+    // The order of a list or sorted set can be reversed without sorting; a set has no order.
     const bool is_set = sorting->source && collection_type_of(sorting->source->value) == CollectionType::kSet;
     if (request.descending && !is_set) std::reverse(items.begin(), items.end());
     return Status::ok();
   }
   TRY(weigh(ctx, request, reader, sorting));
-  // Items that compare equal keep their order, even if the result is descending.
+  // Items with equal sort keys keep their order, even in a descending result.
   std::stable_sort(items.begin(), items.end(), [&request](const SortItem& a, const SortItem& b) {
     return request.descending ? sorts_before(b, a, request.alpha) : sorts_before(a, b, request.alpha);
   });
@@ -417,8 +417,8 @@ Status store_values(Ctx& ctx, const SortRequest& request, PatternReader* reader,
   return store_result(ctx, ctx.key(1), CollectionType::kList, values);
 }
 
-/// Passes the estimated work of the sort to Ctx::work() before it begins. kNotResident: the command is too long for this thread,
-/// and dispatch runs it again elsewhere.
+/// Passes the estimated work of the sort to Ctx::work() before the sort begins. kNotResident: the command is too long for this
+/// thread, and dispatch runs it again on another.
 Status announce_work(Ctx& ctx, const SortRequest& request, const Sorting& sorting) {
   const std::size_t size = sorting.items.size(), chosen = sorting.end - sorting.begin;
   const auto of_keys = std::count_if(request.gets.begin(), request.gets.end(), [](const Pattern& p) { return p.has_star; });

@@ -1,12 +1,12 @@
 // STAMP.*: keys by stamp. STAMP.SET is SET with a stamp.
 //
-// A range of stamps is [lo, hi); - and + leave an end open. Keys without a stamp are in no range, not even in open ones.
+// A range of stamps is [lo, hi); - and + mean no bound. Keys without a stamp are in no range, even without bounds.
 //
-// STAMP.DELRANGE deletes the entries that are current at its commit. It is one operation, however many entries it covers. It
-// holds all locks, so that no command that has read a value before the delete writes it back with its stamp afterwards.
+// STAMP.DELRANGE deletes the entries that are current at its commit. It is one operation for any number of entries. It holds all
+// locks, so that no command that has read a value before the delete writes it back with its stamp afterwards.
 //
-// STAMP.SCAN walks in key order, as SCAN does, with the same guarantee: it returns every key that exists, with its stamp in the
-// range, from the first call to the last.
+// STAMP.SCAN walks in key order with the guarantee of SCAN: it returns every key that exists, with its stamp in the range, from
+// the first call to the last.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -28,18 +28,18 @@
 namespace ebbtide {
 namespace {
 
-/// Parses an integer from 0 to 2^63 - 1. The message of an error is the reply.
+/// Parses an integer from 0 to 2^63 - 1. An error's message is the reply.
 Result<DeleteKey> stamp_argument(Bytes text) {
   const auto number = parse_integer(text);
   if (!number || *number < 0) return reply_error("ERR stamp is not an integer or out of range");
   return static_cast<DeleteKey>(*number);
 }
 
-/// A call of STAMP.SCAN reads COUNT pages at most, or this many if COUNT is smaller.
+/// A call of STAMP.SCAN reads at most COUNT pages, or this many if COUNT is smaller.
 constexpr std::uint64_t kMinPages = 64;
 constexpr std::size_t kKeysAtOnce = 1000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
-/// The most versions that a walk skips for each key of a scan.
+/// The most versions that a walk skips for one key of a scan.
 constexpr std::uint64_t kMaxSteps = 10'000;
 
 struct StampRange {
@@ -86,12 +86,12 @@ Status set(Ctx& ctx) {
 Status delrange(Ctx& ctx) {
   TRY_ASSIGN(range, range_argument(ctx));
   TRY(range_delete_work(ctx, 0));
-  // Without a tree nothing was ever written to the database, so there is nothing to delete.
+  // nothing was ever written to a database without a tree
   if (ctx.has_tree() && !range.empty()) {
     ctx.batch.delete_stamps(ctx.session.database, range.lo, range.hi);
     if (ctx.in_exec() && ctx.strings().stamp_mode() == StampMode::kWriteTime) {
-      // Entries that the transaction has written so far get the time of its commit as stamp, but its later commands assume the
-      // current time. So the commit fails if it comes after a border of the range.
+      // Entries that the transaction has written get the time of its commit as stamp, but its later commands assume the current
+      // time. So the commit fails if a bound of the range lies between the two times.
       for (const DeleteKey border : {range.lo, range.hi}) {
         if (border > ctx.now && border != kDeleteKeyEnd) ctx.batch.rely_on_expiry(border);
       }
@@ -101,8 +101,8 @@ Status delrange(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Walks the database, with the transaction's writes, from `from` on. Calls `visit` for each key in the range. Returns the key at
-/// which to continue, or nullopt at the end.
+/// Walks over the database, including the transaction's writes, from `from` on. Calls `visit` for each key in the range. Returns
+/// the key at which the next call continues; nullopt at the end.
 template <typename Visit>
 Result<std::optional<std::string>> walk_pending(Ctx& ctx, const StampRange& range, const std::string& from, Visit visit) {
   IteratorOptions options;
@@ -211,8 +211,8 @@ class Batch {
   [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
 
  private:
-  /// Returns true if the key has the type that the option TYPE names. The stamps of a tree do not say which type a collection
-  /// has, so the key is looked up.
+  /// Returns true if the key has the type of the option TYPE. The stamps of a tree do not show the type of a collection, so this
+  /// looks the key up.
   Result<bool> has_type(Bytes engine_key, EntryKind kind) {
     Bytes name = type_name(kind, {});
     std::optional<Found> found;
@@ -242,7 +242,7 @@ Result<std::optional<std::string>> scan_committed(Ctx& ctx, const ScanOptions& o
     pages += found.pages_read;
     if (!found.more) return std::optional<std::string>();
     from = std::move(found.resume);
-    // If no keys were found, the part that was searched was already as much work as one call may do.
+    // If no key was found, this search alone was as much work as one call may do, so the call ends.
     if (batch->full() || found.keys.empty() || pages >= max_pages || ctx.is_cancelled()) return std::optional(std::move(from));
   }
 }

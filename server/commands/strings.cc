@@ -1,6 +1,6 @@
 // GET, SET and the other commands on whole strings.
 //
-// A SET without a condition, GET or KEEPTTL is blind: it reads nothing. Errors and their order are Redis's.
+// A SET without a condition, GET or KEEPTTL reads nothing. Errors and their order are Redis's.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -20,8 +20,8 @@
 namespace ebbtide {
 namespace {
 
-// Replies with bytes of a value of `length`. Only the memory of a large value has a charge of its own, so only a large value is
-// shared with the reply. A smaller value is copied into the reply, which is charged.
+// Replies with bytes of a value of `length`. A large value has a memory charge of its own, so the reply can share it. A smaller
+// value is copied into the reply, which is charged.
 void reply_bytes(Reply& reply, std::uint64_t length, const std::shared_ptr<const void>& pin, Bytes bytes) {
   length > kLargeValueBytes ? reply.bulk_shared(pin, bytes) : reply.bulk(bytes);
 }
@@ -57,7 +57,7 @@ Status mget(Ctx& ctx) {
   return resident ? Status::ok() : Status::not_resident();
 }
 
-/// The options by which SET and GETEX set an expiry.
+/// The options of SET and GETEX for the expiry.
 enum class ExpiryOption : std::uint8_t { kNone, kEx, kPx, kExAt, kPxAt, kKeepTtl, kPersist };
 
 constexpr ExpiryForm form_of(ExpiryOption option) {
@@ -66,8 +66,8 @@ constexpr ExpiryForm form_of(ExpiryOption option) {
           .relative = option == ExpiryOption::kEx || option == ExpiryOption::kPx};
 }
 
-/// Takes an expiry option at the cursor. Returns false if there is none, or if it excludes an earlier option. If an option is
-/// repeated, the last value is used.
+/// Takes an expiry option at the cursor. Returns false if there is none, or if it contradicts an earlier option. If an option is
+/// repeated, its last value counts.
 bool take_expiry(ArgCursor& cursor, ExpiryOption* option, Bytes* value) {
   static constexpr struct {
     Bytes word;
@@ -120,7 +120,7 @@ Result<SetOptions> parse_set_options(const Ctx& ctx, std::size_t first) {
   return options;
 }
 
-/// Writes the value. If its expiry has passed already, the key is deleted instead.
+/// Writes the value. If its expiry has already passed, deletes the key instead.
 Status write_value(Ctx& ctx, Strings& strings, std::size_t value_arg, std::int64_t expiry, DeleteKey stamp = kNoStamp) {
   if (expiry != 0 && has_passed(expiry, ctx.now)) {
     std::optional<Found> old;
@@ -228,7 +228,8 @@ Status getex(Ctx& ctx) {
     expiry = 0;
   }
   const bool expires_now = expiry && *expiry != 0 && has_passed(*expiry, ctx.now);
-  if (expiry && !expires_now) TRY(ctx.work(found->length));  // counted before the value is read, so that a long write reads it
+  // Counted before the read: if the value is too long for a loop, a long write reads it.
+  if (expiry && !expires_now) TRY(ctx.work(found->length));
   if (found) TRY(strings.read(&*found));
   if (expires_now) strings.remove(ctx.key(), *found);
   if (expiry && !expires_now) strings.set_expiry(ctx.key(), *found, static_cast<Millis>(*expiry));
@@ -355,7 +356,7 @@ constexpr KeySpec kUpdateKey = {.first = 1, .access = KeySpec::kRw | KeySpec::kA
 constexpr KeySpec kOverwriteKey = {.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate};
 constexpr auto kUpdate = kWrite | kDenyOom;
 
-// These commands read their keys before they overwrite them, so dispatch uses this access. COMMAND INFO shows Redis's access.
+// These commands read their keys before they overwrite them: dispatch uses this access, and COMMAND INFO shows Redis's.
 constexpr KeySpec kSetnxKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kInsert}};
 constexpr KeySpec kMsetnxKeys[] = {{.first = 1, .last = -1, .step = 2, .access = KeySpec::kOw | KeySpec::kInsert}};
 

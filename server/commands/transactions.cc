@@ -44,7 +44,7 @@ Status watch(Ctx& ctx) {
   std::string buffer;
   for (std::size_t i = ctx.slice_begin(); i < ctx.slice_end(); ++i) {
     LookupKey key;
-    if (ctx.keys.empty()) {  // dispatch collects no keys of a sliced command
+    if (ctx.keys.empty()) {  // dispatch does not collect the keys of a sliced command
       const Bytes name = escape_key(ctx.arg(i), &buffer);
       key = {name, hash_key(name)};
     } else {
@@ -70,7 +70,7 @@ Status watch(Ctx& ctx) {
 }
 
 Status unwatch(Ctx& ctx) {
-  // Inside EXEC the watched keys have been compared already, and are freed after it.
+  // Inside EXEC nothing is to be done: the watched keys were compared before, and are freed after it.
   Transaction* transaction = transaction_of(*ctx.client);
   if (!ctx.in_exec() && transaction != nullptr) transaction->end();
   ctx.reply.ok();

@@ -1,7 +1,7 @@
-// Commands from one key to another: RENAME, RENAMENX, COPY, MOVE. Value, expiry and stamp move together.
+// Commands that copy or move a key's value, expiry and stamp to another key: RENAME, RENAMENX, COPY, MOVE.
 //
 // A source key that is removed is deleted as by DEL. COPY and MOVE may name another database. On a loop, these commands hold all
-// locks. Off the loop, they set marks on their keys in both databases (dispatch/intents.h).
+// locks; off the loop, they set marks on their keys in both databases (dispatch/intents.h).
 #include <limits>
 #include <optional>
 #include <string>
@@ -19,7 +19,7 @@ namespace {
 Status no_such_key() { return reply_error("ERR no such key"); }
 Status same_object() { return reply_error("ERR source and destination objects are the same"); }
 
-/// Looks up two keys, so that the pages missing for either are read together.
+/// Looks up two keys, and reads the missing pages of both together.
 Status locate_both(Strings& source, const LookupKey& from, std::optional<Found>* value, Strings& target, const LookupKey& to,
                    std::optional<Found>* old) {
   const Status first = source.locate_any_for_update(from, value);
@@ -28,7 +28,7 @@ Status locate_both(Strings& source, const LookupKey& from, std::optional<Found>*
   return second;
 }
 
-/// Sets `to`, in the database of `view`, to a located entry of the command's database. Replaces any entry.
+/// Sets `to`, in the database of `view`, to a located entry of the command's database, in place of any entry.
 Status put_copy(Ctx& ctx, const ReadView& view, const LookupKey& to, Found* value) {
   Strings source = ctx.strings(), target = ctx.strings_in(view);
   if (value->kind != EntryKind::kHeader) {

@@ -21,7 +21,7 @@ namespace {
 
 using Type = ArgDoc::Type;
 
-/// The number of windows that TUNE.WORKLOAD shows without an argument, and the largest number that it takes.
+/// The number of windows that TUNE.WORKLOAD shows without an argument, and the largest number that it accepts.
 constexpr std::int64_t kShownWindows = 10, kMostWindows = std::int64_t{1} << 16;
 
 void reply_field(Reply& reply, Bytes name, std::uint64_t value) {
@@ -56,7 +56,7 @@ void reply_counts(Reply& reply, const OperationCounts& counts) {
   reply_field(reply, "stamp-deletes", counts.stamp_deletes);
 }
 
-/// Writes name and parameters of a policy, with the defaults of parameters that are not set.
+/// Writes the name and parameters of a policy; unset parameters with their defaults.
 void reply_policy(Reply& reply, const PolicySettings& policy) {
   const std::vector<PolicyParameterInfo> parameters = policy_parameters(policy.name);
   reply.bulk("policy");
@@ -135,7 +135,7 @@ void reply_advice(Reply& reply, const TunerAdvice& advice) {
   reply_field(reply, "transient-space", advice.transient_space);
 }
 
-/// Leaves out the settings if they are not worthwhile, so that no client applies them.
+/// Writes a proposal without its settings if they are not worthwhile, so that no client applies them.
 void reply_proposal(Reply& reply, Bytes name, DatabaseId database, const std::optional<Proposal>& proposal, bool compared) {
   reply.bulk(name);
   if (!proposal) return reply.null();
@@ -230,8 +230,8 @@ Result<ApplyOptions> apply_options(Ctx& ctx) {
   return options;
 }
 
-/// Returns the advice to apply: the last one that TUNE.ADVISE gave, or a new one. The robust tuning is chosen if there is one.
-/// Fails with the verdict if the advice is to keep the settings.
+/// Returns the advice to apply: the last one of TUNE.ADVISE, or a new one. Takes the robust tuning if there is one. If the advice
+/// is to keep the settings, fails with that verdict.
 Result<TunerAdvice> advice_to_apply(Ctx& ctx, DatabaseId database) {
   TRY_ASSIGN(workload, workload_of(ctx, database));
   auto known = env_of(ctx).tuning->advice(database, env_of(ctx).now(), settings_now(workload));
@@ -248,7 +248,7 @@ Result<TunerAdvice> advice_to_apply(Ctx& ctx, DatabaseId database) {
 
 Status tune_apply(Ctx& ctx) {
   TRY_ASSIGN(options, apply_options(ctx));
-  TRY(env_of(ctx).db->write_status());  // if merges cannot write, the tree cannot take another shape
+  TRY(env_of(ctx).db->write_status());  // while merges cannot write, the tree cannot take another shape
   TRY_ASSIGN(advice, advice_to_apply(ctx, options.database));
   TRY_ASSIGN(changes, apply_advice(config_access(ctx.server()), options.database, advice));
   if (changes.empty()) return reply_error("ERR keep the settings: the configuration has the advised values already");

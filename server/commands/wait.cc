@@ -1,7 +1,7 @@
-// WAIT and WAITAOF: reply with the number of copies that the writes have.
+// WAIT and WAITAOF: reply with the number of servers, or of logs, that have the client's writes.
 //
-// There are no replicas, and none can come while a client waits. So the reply leaves at once, while Redis would wait for the
-// timeout. WAITAOF with numlocal = 1 waits until the log is synced past everything that was visible when it began.
+// This server has no replicas, and none can connect while a client waits. So the reply leaves at once, while Redis would wait for
+// the timeout. WAITAOF with numlocal = 1 waits until the log is synced past everything that was visible when the command began.
 #include "commands/families.h"
 #include "commands/keys_docs.h"
 #include "dispatch/arg_cursor.h"

@@ -24,7 +24,7 @@ struct Combination {
   bool stores = false, only_counts = false;
   SourceEntries entries;
   std::vector<SortedSet> members;  ///< the decoded members of each entry
-  std::vector<double> weights;     ///< of each source, in the order of the keys
+  std::vector<double> weights;     ///< weight of each source, in the order of the keys
   Aggregate aggregate = Aggregate::kSum;
   bool with_scores = false;
   std::uint64_t limit = 0;  ///< the option LIMIT of ZINTERCARD; 0 = none
@@ -94,14 +94,14 @@ Status parse_combination(const Ctx& ctx, std::size_t first_option, Combination* 
   return Status::ok();
 }
 
-/// Decodes the sources. They point into `all`.
+/// Decodes the sources; they point into `all`.
 Status decode_sources(Ctx& ctx, Combination* all, std::vector<WeightedSource>* sources) {
   for (const std::optional<Found>& found : all->entries.found) {
     SortedSet& members = all->members.emplace_back();
     if (!found) continue;
     TRY_ASSIGN(type, source_type(*found));
     TRY_ASSIGN(reader, CompactReader::open(found->value, type));
-    // The memory for each member: its decoded form, and its place in the result and the result's index.
+    // Memory for each member: its decoded form, its element in the result, and its entry in the result's index.
     constexpr std::size_t kMemberBytes = 2 * sizeof(ScoredMember) + 64;
     TRY(ctx.reserve(reader.count() * kMemberBytes));
     if (type == CollectionType::kSortedSet) {
@@ -138,7 +138,7 @@ Status combine(Ctx& ctx, Combination* all) {
   const SortedSet result = all->operation == ZsetOperation::kDifference ? without_others(sources, stop)
                            : all->operation == ZsetOperation::kUnion    ? united(std::move(sources), all->aggregate, stop)
                                                                         : common(std::move(sources), all->aggregate, stop);
-  TRY(ctx.work(0));  // fails if the operation was ended
+  TRY(ctx.work(0));  // fails if the operation was stopped
   if (all->stores) return store_result(ctx, ctx.key(0), result);
   if (all->only_counts) {
     const std::uint64_t size = all->limit == 0 ? result.size() : std::min<std::uint64_t>(all->limit, result.size());

@@ -1,5 +1,5 @@
-// Ranges of sorted sets by rank, score or member: ZRANGE and its older forms, counts, removals, ZRANGESTORE. Errors and their order
-// are Redis's. Of a large sorted set only the range is read (commands/large_members.h).
+// Ranges of sorted sets by rank, score or member: ZRANGE and its older forms, counts, removals, ZRANGESTORE. Errors and their
+// order are Redis's. Of a large sorted set only the range is read (commands/large_members.h).
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -43,7 +43,7 @@ Result<LexRange> lex_range(Bytes min, Bytes max) {
   return LexRange{*low, *high};
 }
 
-/// Parses the options after the range, which begins with argument `min`. `stores`: ZRANGESTORE, which has no WITHSCORES.
+/// Parses the options after the range, whose first argument is `min`. `stores`: for ZRANGESTORE, which has no WITHSCORES.
 Status parse_range_options(const Ctx& ctx, std::size_t min, bool stores, RangeRequest* request) {
   for (ArgCursor cursor(ctx.args, min + 2); !cursor.done();) {
     if (!stores && cursor.take_word("WITHSCORES")) {
@@ -82,7 +82,7 @@ Status parse_range(const Ctx& ctx, std::size_t min, bool stores, RangeRequest* r
     request->stop = stop;
     return Status::ok();
   }
-  // The arguments of a range that is read from its end are max and min, in this order.
+  // A reversed range has its maximum first, then its minimum.
   const Bytes low = ctx.arg(request->reverse() ? min + 1 : min), high = ctx.arg(request->reverse() ? min : min + 1);
   if (request->by == RangeBy::kScore) {
     TRY_ASSIGN(scores, score_range(low, high));
@@ -94,13 +94,13 @@ Status parse_range(const Ctx& ctx, std::size_t min, bool stores, RangeRequest* r
   return Status::ok();
 }
 
-/// Returns the places of a range of ranks in a sorted set of that size.
+/// Returns the indexes of a range of ranks in a sorted set of that size.
 Places ranks_of(const RangeRequest& request, std::size_t size) {
   const Places places = places_between(request.start, request.stop, size);
   return request.reverse() && !places.empty() ? Places{size - places.end, size - places.begin} : places;
 }
 
-/// Returns the places of the requested range. The caller reads them from their end if the request is reversed.
+/// Returns the indexes of the requested range. If the request is reversed, the caller must read them from the end.
 Places places_of(const RangeRequest& request, const SortedSet& members) {
   const std::size_t size = members.size();
   if (request.by == RangeBy::kRank) return ranks_of(request, size);
