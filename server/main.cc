@@ -33,9 +33,9 @@ std::vector<std::pair<std::string, std::string>> environment() {
   return out;
 }
 
-constexpr std::int64_t kHealthMs = 4'000;  // less than the 5 s of docker/Dockerfile and of Kubernetes' probes
+constexpr std::int64_t kHealthMs = 4'000;  // below the timeouts of docker/Dockerfile and of Kubernetes' probes, 5 s
 
-/// Asks the server of this configuration for its health. Returns 0 or 1 (unhealthy), since Docker reserves all other statuses.
+/// Asks the configured server for its health. Returns 0, or 1 if it is unhealthy: Docker reserves all other statuses.
 int health(const Config& config) {
   const std::string why = probe_health({.metrics_bind = config.metrics_bind,
                                         .metrics_port = static_cast<std::uint16_t>(config.metrics_port),
@@ -47,7 +47,7 @@ int health(const Config& config) {
   return why.empty() ? 0 : 1;
 }
 
-/// Prints the YAML for a redis.conf.
+/// Prints the YAML that corresponds to a redis.conf.
 int translate(const std::string& file) {
   auto text = read_text_file(file);
   auto yaml = text.is_ok() ? yaml_from_redis_conf(*text, file) : Result<std::string>(text.status());
@@ -121,13 +121,13 @@ int main(int argc, char** argv) {
   try {
     return ebbtide::run(argc, argv);
   } catch (const std::system_error& e) {
-    const bool refused = e.code() == std::errc::resource_unavailable_try_again;  // e.g. no memory for a thread's stack
+    const bool refused = e.code() == std::errc::resource_unavailable_try_again;  // for example, no memory for a thread's stack
     std::fprintf(stderr, "ebbtide-server: %s%s\n", e.what(),
                  refused
                      ? ": out of memory or threads: a limit of the process (ulimit -v, ulimit -u) or of the machine is too small"
                      : "");
     return 1;
-  } catch (const std::exception& e) {  // yaml-cpp, spdlog and the allocator throw; nothing else may
+  } catch (const std::exception& e) {  // yaml-cpp, spdlog and the allocator throw exceptions; other code must not
     std::fprintf(stderr, "ebbtide-server: %s\n", e.what());
     return 1;
   }

@@ -30,10 +30,10 @@ namespace {
 constexpr unsigned kShortThreads = 4, kLongThreads = 2;
 /// While the database is being opened, queued transactions of clients may use 1 / n of the memory budget.
 constexpr std::uint64_t kLoadingPart = 8;
-/// If the database opens within this time, no client gets -LOADING, since connections are not accepted before.
+/// Connections are accepted only after this time, or once the database is open. So if it opens quickly, no client gets -LOADING.
 constexpr std::chrono::milliseconds kQuickOpen{250};
 constexpr std::uint64_t kIdCheckMs = 10'000;  // a check reads a file of one line
-constexpr std::uint64_t kStartMs = 120'000;   // the time that the service manager waits for each further step of a start
+constexpr std::uint64_t kStartMs = 120'000;   // how much longer the service manager waits after each report of a start
 
 // Returns the value of an environment variable that the service manager sets; "" if it is not set.
 std::string from_manager(const char* name) {
@@ -68,8 +68,8 @@ std::string make_run_id() {
   return id;
 }
 
-/// Returns the configuration without the users of the file. They change later, and Server::users() has them. Otherwise each copy
-/// of the configuration would copy them, and keep users that are deleted.
+/// Returns the configuration without the users of the file. Later changes of users are in Server::users(). So copies of the
+/// configuration do not copy all users, or keep deleted ones.
 Config without_users(Config config) {
   config.file_users = Users();
   return config;
@@ -104,7 +104,7 @@ Server::Server(Config config, std::string executable)
       locks_(loop_count(config)),
       cursors_(random_seed()) {
   seed_hash_tables(random_seed());
-  set_users(config.file_users.with_default_password(config.secret()).value());  // load_config() has checked this
+  set_users(config.file_users.with_default_password(config.secret()).value());  // cannot fail: load_config() has checked this
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;
   net_env_.memory = &client_memory_;
@@ -119,7 +119,7 @@ Server::Server(Config config, std::string executable)
   };
 }
 
-// Connects the observers with subscribers, loops and the memory account.
+// Connects the observers with the subscribers, the loops and the memory account.
 void Server::connect_observers() {
   observers_.notifications.publish = [this](Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq) {
     pubsub_.publish(PubSub::Kind::kChannel, channel, message, here, seq);
@@ -208,12 +208,12 @@ int Server::run() {
     }
   }
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // so a write past the limit of file sizes (ulimit -f) fails like a write to a full disk
+  std::signal(SIGXFSZ, SIG_IGN);  // a write past the limit of file sizes (ulimit -f) then fails like a write to a full disk
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) signals_.add(signal);
   wait_for_signals();
   if (!start_listening() || !start_admin()) return 1;
   report_start();
-  // Most databases open at once. Clients that connect meanwhile wait in the socket's queue, and see no -LOADING.
+  // Most databases open at once. Clients that connect meanwhile wait in the socket's queue, and get no -LOADING.
   accept_timer_.expires_after(kQuickOpen);
   accept_timer_.async_wait([this](const asio::error_code& error) {
     if (!error && !stopping_) listener_->start();
@@ -341,16 +341,16 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
     log_->write(ServerLog::Level::kInfo,
                 "the system does not allow io_uring here: threads (storage.fetch_threads) read missing pages");
   }
-  // If there is nothing to cancel, the time is over, and connections are accepted already.
+  // If the timer has already ended, connections are already accepted.
   if (accept_timer_.cancel() != 0) listener_->start();
   watch_expiries();
   service_manager_.ready();
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");
 }
 
-// The allocator returns memory on the thread that allocated it, at that thread's next allocation, even if other threads have
-// freed it. An idle thread would keep it. Offload threads collect such memory before the budget is exceeded, since commands may
-// take the rest within milliseconds.
+// The allocator returns memory only on the thread that allocated it, at that thread's next allocation, even if other threads have
+// freed it. So an idle thread would keep such memory. Offload threads collect theirs before the budget is exceeded, since
+// commands may take the rest within milliseconds.
 std::uint64_t Server::measure_resident() {
   const std::uint64_t bytes = resident_bytes(), budget = db_->memory().budget();
   if (bytes > budget - budget / 8) offload_->collect();
@@ -374,7 +374,7 @@ void Server::wait_for_signals() {
         log_->write(ServerLog::Level::kError, "SIGHUP: " + tls.to_string() + ". The old certificate stays in use");
       reload_admin_access();
     } else if (stopping_) {
-      std::_Exit(1);  // the second signal: ends without a clean stop; every acknowledged write is in the log
+      std::_Exit(1);  // the second signal ends the process without a clean stop; every acknowledged write is in the log
     } else {
       begin_stop(signal == SIGTERM ? "SIGTERM" : "SIGINT");
     }
@@ -399,8 +399,8 @@ void Server::begin_stop(const std::string& why) {
   service_manager_.stopping();
   log_->write(ServerLog::Level::kInfo, "stopping: " + why);
   if (listener_ != nullptr) listener_->stop();
-  // Opening the database cannot be cancelled: database_opened() ends the stop. Until then signals are handled, such as a second
-  // one.
+  // Opening the database cannot be cancelled, so database_opened() completes the stop. Until then signals are handled, such as a
+  // second one.
   if (!opener_.joinable()) io_.stop();
 }
 
@@ -417,7 +417,7 @@ void Server::end() {
   client_memory_.detach();
   if (db_ == nullptr) return;
   keep_id();
-  env_.scripts->clear();  // scripts and rank indexes are charged to the database's account
+  env_.scripts->clear();  // both are charged to the database's account, which ends with it
   ranks_.clear();
   const Status status = db_->close();
   if (!status.is_ok()) {
@@ -432,7 +432,7 @@ bool Server::begin_save() { return backups_->begin(unix_micros()); }
 Status Server::save() {
   const Config config = config_.get();
   const SeqNum seq = db_->visible_seq();
-  if (database_id_.empty()) {  // the disk was full at the start
+  if (database_id_.empty()) {  // the disk was full at the start, so there is no id yet
     auto id = database_id(engine_settings_.dir, random_seed());
     if (id.is_ok()) database_id_ = std::move(id).value();
   }
@@ -568,7 +568,7 @@ void Server::sleep_ms(std::uint64_t ms) {
   asio::error_code error;
   do {
     timer.wait(error);
-  } while (error == asio::error::interrupted);  // a signal interrupted it
+  } while (error == asio::error::interrupted);  // a signal has interrupted the call
 }
 
 void Server::watch_expiries() {
@@ -592,8 +592,8 @@ void Server::watch_expiries() {
   }
 }
 
-// Without the file, the next start would make another id, and then not know the backups of before as its own. If the file had an
-// error at the start, save() tries again.
+// Restores the file DATABASE_ID. Without it, the next start would make another id, and would not remove backups of the old one.
+// If the file could not be read at the start, save() tries again.
 void Server::keep_id() {
   if (!id_was_read_) return;
   const auto written = keep_database_id(engine_settings_.dir, database_id_);

@@ -1,4 +1,4 @@
-// CLIENT LIST and CLIENT KILL: questions to all loops about their clients.
+// CLIENT LIST and CLIENT KILL, which ask all loops about their clients.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -36,7 +36,7 @@ class EveryLoop {
     std::condition_variable changed;
     std::size_t missing = 0;
   };
-  // Counts its loop as finished when it is destroyed: its task has run, or was dropped because the loop has stopped.
+  // Destroyed when its loop is finished: the loop has run the task, or has dropped it because the loop has stopped.
   struct Ticket {
     explicit Ticket(std::shared_ptr<State> s) : state(std::move(s)) {}
     ~Ticket() {
@@ -60,7 +60,7 @@ bool matches(Client& client, const ClientFilter& filter) {
 }  // namespace
 
 Status Server::client_list(const ClientFilter& filter, const std::function<Status(std::string lines)>& add) {
-  constexpr std::size_t kAtOnce = 128;  // the lines that a loop makes between two of its rounds
+  constexpr std::size_t kAtOnce = 128;  // lines that a loop makes in one round
   std::mutex mutex;
   std::vector<std::uint64_t> ids = filter.ids;
   if (ids.empty()) {

@@ -60,7 +60,7 @@ Settings Server::settings_of(const Config& config) const {
 
 Status Server::apply_config(const Config& before, const Config& after) {
   Db* db = ready_.load();
-  // Changes that can be refused are made first, then the others.
+  // Changes that may fail come first, so that after an error nothing has changed.
   FileShares files = share_files(file_limit_, after.max_clients);
   if (after.max_clients != before.max_clients && files.clients < after.max_clients) {
     file_limit_ = raise_file_limit(file_limit_for(after.max_clients));
@@ -93,7 +93,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   if (db != nullptr) auto_tuning_->configure(tuning_settings(after));
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.notifications.set_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
-    if (db != nullptr) observers_.refresh_expiries(db->now());  // a key may expire before the timer runs
+    if (db != nullptr) observers_.refresh_expiries(db->now());  // before the timer does so: a key may expire earlier
   }
   if (changed_users) set_users(std::move(*changed_users));
   if (after.log_level != before.log_level) log_->set_level(after.log_level);
@@ -115,7 +115,7 @@ void Server::use_observer_settings(const Config& config, std::uint64_t memory_bu
 void Server::use_net_settings(const Config& config) {
   const NetSettings net = net_settings(config);
   listener_->set_settings(
-      net);  // first: connections accepted under the old settings have reached their loop before it gets the new settings
+      net);  // first: connections accepted under the old settings have then reached their loop before it gets the new ones
   for (const auto& loop : loops_) loop->set_settings(net);
 }
 

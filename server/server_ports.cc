@@ -110,7 +110,7 @@ bool Server::start_admin() {
       log_->write(ServerLog::Level::kWarning, *line);
   };
   HttpLimits limits;
-  // If file descriptors are few, the HTTP port gets a small part of them; otherwise as many as it can use.
+  // If file descriptors are few, the HTTP port gets a small part of them.
   limits.connections = std::clamp<std::size_t>(file_limit_ / 16, 4, limits.connections);
   admin_ = std::make_unique<AdminServer>(std::move(handlers), limits);
   auto access = admin_access(config);

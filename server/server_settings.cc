@@ -8,11 +8,11 @@
 namespace ebbtide {
 namespace {
 
-/// A memtable takes at most 1 / n of the budget. Between two measurements of the memory, full memtables wait for their flush
-/// beside the active one; larger memtables would exceed the budget by then.
+/// A memtable takes at most 1 / n of the memory budget. Until the memory is measured again, full memtables may wait for their
+/// flush beside the active one. Larger memtables could exceed the budget in that time.
 constexpr std::uint64_t kMemTablePart = 4;
 
-/// The part of the memory budget that free blocks of buffers may keep for all threads, and its bounds.
+/// The part of the memory budget that shared free blocks may keep, and its bounds.
 constexpr std::uint64_t kFreeBlocksPart = 64;
 constexpr std::uint64_t kLeastFreeBlocks = std::uint64_t{1} << 20, kMostFreeBlocks = std::uint64_t{32} << 20;
 

@@ -1,10 +1,10 @@
 // The users of a running server, and the effect of a change on their connections.
 //
-// Users change under config_'s lock, one change at a time, since the configured password belongs to "default". Sessions learn of
-// a change afterwards, on their loops.
+// Users change under config_'s lock, one change at a time, since the configured password belongs to the user "default".
+// Afterwards each loop applies the change to its sessions.
 //
-// All users together have a part of the memory budget (Users::kBudgetPart), and are charged to it. A change that makes them
-// larger is refused if they would exceed their part, or if the budget has no room. A change that makes them smaller is always
+// All users together may take a part of the memory budget (Users::kBudgetPart), and are charged to it. A change that needs more
+// memory is refused if the users would exceed their part, or if the budget has no room. A change that needs less is always
 // allowed.
 #include <atomic>
 #include <iterator>
@@ -28,7 +28,7 @@ constexpr const char* kNoUsersFile =
     "then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis "
     "configuration.";
 
-constexpr std::uint64_t kTextParts = 4;  ///< users and their text together take at most this many times the bytes of the text
+constexpr std::uint64_t kTextParts = 4;  ///< users and their text together take at most this many times the text's bytes
 
 Status too_many_users(std::uint64_t most_bytes) {
   return Status::invalid_argument(
@@ -36,23 +36,23 @@ Status too_many_users(std::uint64_t most_bytes) {
       std::to_string(most_bytes) + " bytes.");
 }
 
-/// A look at the subscriptions of a loop's clients. They may be many and each is compared with many patterns, so the loop copies
-/// some names at a time, and another thread compares them.
+/// Finds subscriptions that a user has no right to. They may be many, and each is matched with many patterns. So the loop copies
+/// some names at a time, and another thread matches them.
 struct SubscriptionLook {
   struct Subscription {
     std::uint64_t client_id;
     bool is_pattern;
     std::string name;
   };
-  std::vector<std::uint64_t> ids;   ///< of the clients
+  std::vector<std::uint64_t> ids;   ///< ids of the user's clients
   std::size_t next_client = 0;      ///< index of the client to continue with
   std::size_t next_kind = 0;        ///< index of the kind to continue with
-  std::optional<std::string> last;  ///< the name to continue after
-  std::vector<Subscription> found;  ///< by the latest step
-  std::set<std::uint64_t> denied;   ///< clients with a subscription that their user has no right to
+  std::optional<std::string> last;  ///< the last name that was copied; continue after it
+  std::vector<Subscription> found;  ///< subscriptions that the latest step has copied
+  std::set<std::uint64_t> denied;   ///< clients with a subscription to which their user has no right
 };
 
-/// Finds the next subscriptions, about a thousand. Finds none at the end.
+/// Copies the next subscriptions, about a thousand; none at the end.
 void find_more(EventLoop& loop, Bytes user, SubscriptionLook* look) {
   constexpr std::size_t kAtOnce = 1024, kBytesAtOnce = 1 << 20;
   constexpr PubSub::Kind kKinds[] = {PubSub::Kind::kChannel, PubSub::Kind::kPattern, PubSub::Kind::kShard};
@@ -119,7 +119,7 @@ void Server::access_denied(AclDenial denial, Bytes address, Bytes user, Bytes co
 Status Server::check_room_for_users(const Config& config, std::uint64_t all, std::uint64_t more) const {
   const std::uint64_t most = most_bytes_of_users(config);
   if (all > most) return too_many_users(most);
-  // Small changes are always allowed, so that rights can be taken away while the budget is spent.
+  // Small changes are always allowed, so that an administrator can take away rights while the budget is used up.
   return more <= kLargeValueBytes || client_memory_.has_room(more) ? Status::ok() : Status::out_of_memory("");
 }
 
@@ -145,7 +145,7 @@ void Server::refresh_sessions(const std::string& name, std::uint64_t self_id) {
   const auto look_of = [&](const EventLoop& loop) { return &looks[static_cast<std::size_t>(loop.index())]; };
   on_every_loop([&](EventLoop& loop) {
     loop.for_each([&](Client& client) {
-      if (client.state == nullptr) return;  // the client has run no command, and will look up its rights
+      if (client.state == nullptr) return;  // the client has run no command, and will look up its rights then
       Session& session = session_of(client);
       if (user_of(session) != name) return;
       forget_rights(session);
@@ -187,7 +187,7 @@ void Server::close_clients_of(const std::vector<std::string>& names, std::uint64
 
 Status Server::set_user(Bytes name, std::span<const Bytes> rules, std::uint64_t self_id) {
   TRY(change_users([&](const Users& users, const Config& config) -> Result<Users> {
-    const std::uint64_t bytes = Users::most_memory_of(rules);  // checked before memory is taken
+    const std::uint64_t bytes = Users::most_memory_of(rules);  // checked before any memory is allocated
     TRY(check_room_for_users(config, bytes, bytes));
     return users.with_rules(name, rules, *config.commands);
   }));

@@ -11,18 +11,18 @@ std::size_t common_bytes_of(Bytes a, Bytes b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-/// Returns the prefix if a pattern is a text, which may have quoted characters, with a star after it. Such a pattern matches
-/// exactly the texts with that prefix. nullopt: any other pattern.
+/// If the pattern is a text, maybe with quoted characters, and a star after it: returns the text, since the pattern matches
+/// exactly the texts with that prefix. nullopt for other patterns.
 std::optional<std::string> quoted_prefix(Bytes pattern) {
   if (!pattern.ends_with('*') || glob_is_literal(pattern)) return std::nullopt;
   const Bytes rest = pattern.substr(0, pattern.size() - 1);
   std::string prefix = glob_literal_prefix(rest);
-  // The second condition: in "a\*" the star is quoted.
+  // The second condition excludes a pattern such as "a\*", whose star is quoted.
   if (!glob_is_literal(rest) || prefix != glob_literal_prefix(pattern)) return std::nullopt;
   return prefix;
 }
 
-/// Returns true if `text` is the first text after all texts that begin with `prefix`.
+/// Returns true if `text` is the smallest text that is greater than all texts with `prefix`.
 bool follows_prefix(Bytes text, Bytes prefix) {
   prefix = prefix.substr(0, prefix.find_last_not_of('\xff') + 1);
   if (prefix.empty() || text.size() != prefix.size()) return false;
@@ -59,7 +59,7 @@ std::size_t AclPatternSet::find(Bytes pattern) const {
 }
 
 std::uint64_t AclPatternSet::steps_of_search(std::size_t bytes) const {
-  constexpr std::size_t kSearchedPerStep = 64;  // bytes that are compared at once
+  constexpr std::size_t kSearchedPerStep = 64;  // bytes that one step compares
   return std::bit_width(sorted_.size()) * (1 + std::min(bytes, longest_prefix_) / kSearchedPerStep);
 }
 
@@ -82,7 +82,7 @@ template <typename Test>
 std::optional<bool> AclPatternSet::any_beginning(Bytes text, AclBudget& budget, const Test& test) const {
   text = text.substr(0, longest_prefix_);
   if (!budget.take(steps_of_search(text.size()))) return std::nullopt;
-  // Each prefix that `text` begins with sorts at or before `text`. The loop visits the longest first.
+  // Each prefix of `text` sorts at or before `text`. The loop visits the longest prefix first.
   for (std::size_t i = end_of(text); i > 0;) {
     const Bytes candidate = prefix(sorted_[i - 1]);
     if (!budget.take(1 + std::min(candidate.size(), text.size()) / AclBudget::kBytesPerStep)) return std::nullopt;
@@ -92,7 +92,7 @@ std::optional<bool> AclPatternSet::any_beginning(Bytes text, AclBudget& budget, 
     }
     const std::size_t common = common_bytes_of(candidate, text);
     if (!budget.take(steps_of_search(common))) return std::nullopt;
-    i = end_of(text.substr(0, common));  // no prefix between the two begins `text`
+    i = end_of(text.substr(0, common));  // no pattern's prefix between the two is a prefix of `text`
   }
   return false;
 }
@@ -115,7 +115,7 @@ std::optional<bool> AclPatternSet::matches_other(Place place, Bytes text, AclBud
   if (shape.middle_bytes != 0) {
     constexpr std::size_t kSearchedPerStep = 16;
     if (!budget.take(1 + text.size() / kSearchedPerStep)) return std::nullopt;
-    if (budget.is_cancelled()) return std::nullopt;  // a search of megabytes takes long
+    if (budget.is_cancelled()) return std::nullopt;  // comparing megabytes takes long
     if (!contains_literal(text, pattern.substr(shape.middle, shape.middle_bytes))) return false;
   }
   return budget.match(pattern, text);

@@ -19,11 +19,11 @@ constexpr Bytes kChannelsAfterAll =
     "'resetchannels' to start with an empty list of channels";
 constexpr Bytes kOfSubcommand = "Allowing first-arg of a subcommand is not supported";
 
-// Error texts of limits that Redis does not have.
+// Error texts of limits that only this server has.
 constexpr Bytes kTooManyPatterns = "A selector can have at most 16384 patterns of keys, and as many of channels";
 constexpr Bytes kTooManyFirstArguments = "A selector can have at most 4096 allowed first arguments";
 
-// Returns true if a text has blanks. Rules are separated by blanks, so a pattern has none.
+// Returns true if a text has whitespace. Rules are separated by it, so a pattern must not have any.
 bool has_blanks(Bytes text) { return text.find_first_of(Bytes(" \t\n\v\f\r\0", 7)) != Bytes::npos; }
 
 bool is_one_of(Bytes rule, Bytes a, Bytes b) { return equal_ignoring_case(rule, a) || equal_ignoring_case(rule, b); }
@@ -161,7 +161,8 @@ void AclSelector::set_bit(std::uint32_t command, bool allow) {
   if (!allow) all_commands_ = false;
 }
 
-// Stores a rule. It replaces earlier rules of the same name, and rules of its subcommands and first arguments.
+// Stores a rule. It replaces earlier rules of the same command or category, and those of the command's subcommands and first
+// arguments.
 void AclSelector::note_rule(Bytes name, bool allow) {
   const std::string lower = to_lower(name);
   std::erase_if(rules_, [&](const std::string& rule) {
@@ -172,7 +173,7 @@ void AclSelector::note_rule(Bytes name, bool allow) {
 }
 
 std::uint64_t AclSelector::memory_bytes() const {
-  constexpr std::uint64_t kNodeBytes = 96;  // of a node of a map
+  constexpr std::uint64_t kNodeBytes = 96;  // of a node of the map
   std::uint64_t bytes = sizeof(*this) + exceptions_.capacity() * sizeof(exceptions_[0]);
   const auto of_texts = [](const std::vector<std::string>& texts) {
     std::uint64_t sum = texts.capacity() * sizeof(std::string);
@@ -210,7 +211,7 @@ std::optional<bool> AclSelector::allows_channel(Bytes channel, bool is_pattern, 
 }
 
 std::optional<AclVerdict> AclSelector::check(const AclRequest& request, AclBudget& budget) const {
-  // Returns true if the check ends here. It sets `*verdict` to the denial, or leaves it empty if the budget was used up.
+  // Returns true if the check ends here. Then sets `*verdict` to the denial, or leaves it empty if the budget is used up.
   const auto ends = [](std::optional<bool> allowed, AclDenial denial, std::size_t argument, std::optional<AclVerdict>* verdict) {
     if (allowed && *allowed) return false;
     if (allowed) *verdict = AclVerdict{denial, argument};

@@ -27,7 +27,7 @@ bool parse_hash(Bytes hex, Sha256* out) {
   return true;
 }
 
-// Returns true if the hashes are equal. The time does not show where they differ.
+// Returns true if the hashes are equal. The time taken does not show where they differ.
 bool same(const Sha256& a, const Sha256& b) {
   unsigned difference = 0;
   for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
@@ -46,7 +46,8 @@ std::vector<Bytes> words_of(Bytes text) {
   }
 }
 
-/// Joins the words of a selector in parentheses. nullopt: a parenthesis stays open, and `*open` is the word that opens it.
+/// Joins the words of a selector in parentheses. If a parenthesis is not closed, returns nullopt and sets `*open` to the word
+/// that opens it.
 std::optional<std::vector<std::string>> merged(std::span<const Bytes> words, Bytes* open) {
   std::vector<std::string> out;
   bool inside = false;
@@ -91,7 +92,7 @@ Bytes apply_password(Bytes rule, User* user) {
 }
 
 User full_rights_user(Bytes name) {
-  const AclCatalog none;  // all_commands needs no catalog
+  const AclCatalog none;  // the rule allcommands needs no catalog
   User user{.name = std::string(name), .on = true, .any_password = true, .passwords = {}};
   for (const Bytes rule : {"~*", "&*", "+@all"}) (void)user.selectors[0].apply(none, rule);
   return user;
@@ -206,7 +207,8 @@ std::uint64_t Users::remove(Bytes name) {
 }
 
 std::uint64_t Users::most_memory_of(std::span<const Bytes> rules) {
-  constexpr std::uint64_t kRuleBytes = 3 * sizeof(std::string) + 80;  // a copy, and a pattern in vectors that grow
+  // Upper bound per rule: a copied string, and a pattern's entries in vectors, with their spare capacity.
+  constexpr std::uint64_t kRuleBytes = 3 * sizeof(std::string) + 80;
   std::uint64_t bytes = 0;
   for (const Bytes rule : rules) bytes += kRuleBytes + 2 * rule.size();
   return bytes;

@@ -37,7 +37,7 @@ HttpReply wrong_host() {
 std::vector<HttpRoute> routes_of(const AdminHandlers& handlers, const std::string& address) {
   using Where = HttpRoute::Where;
   std::vector<HttpRoute> routes;
-  // Probes of orchestrators have no credentials. Their replies have no data: "ok", or the reason why the server is not ready.
+  // Probes of orchestrators have no credentials. Their replies reveal no data: "ok", or why the server is not ready.
   routes.push_back({"/healthz", Where::kIo,
                     [](const HttpRequest&) {
                       return HttpReply{200, "text/plain", "ok\n", {}};

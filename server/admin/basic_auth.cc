@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kScheme = "basic ";
 
-/// Returns the SHA-256 of a text. Comparing digests takes the same time for texts of any length.
+/// Returns the SHA-256 of a text: comparing digests takes the same time for texts of any length.
 std::array<unsigned char, SHA256_DIGEST_LENGTH> digest(std::string_view text) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> out{};
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), out.data());

@@ -56,8 +56,8 @@ class Json {
     if (!fresh_) text_ += ',';
     fresh_ = false;
   }
-  // Escapes bytes above ASCII one by one, so that any bytes give valid JSON. Escapes '<', too, in case a browser shows the JSON
-  // as a page.
+  // Escapes bytes above ASCII one by one, so that any bytes become valid JSON. Escapes '<', too, in case a browser shows the JSON
+  // as HTML.
   void quote(std::string_view bytes) {
     static const char kHex[] = "0123456789abcdef";
     text_ += '"';
@@ -192,7 +192,7 @@ bool console_host_allowed(std::string_view host, std::string_view bind) {
   const auto is_loopback = [](std::string_view name) {
     return name == "localhost" || name == "::1" || name.substr(0, 4) == "127.";
   };
-  if (!is_loopback(bind)) return true;  // the names of the host on a network are unknown here
+  if (!is_loopback(bind)) return true;  // the names under which other machines reach this host are unknown
   std::string_view name = host;
   if (!name.empty() && name[0] == '[') {
     name = name.substr(1, name.find(']') == std::string_view::npos ? 0 : name.find(']') - 1);

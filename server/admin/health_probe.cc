@@ -17,8 +17,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kMostBytes = 4096;  // the longest reply that is read; /ready and PING reply with one line
-constexpr std::int64_t kStepMs = 50;      // waits are counted in steps of this length, so a probe needs no clock
+constexpr std::size_t kMostBytes = 4096;  // the most bytes of a reply that are read; /ready and PING reply with one line
+constexpr std::int64_t kStepMs = 50;      // waiting time is counted in steps of this length, so a probe needs no clock
 
 struct Socket {
   ~Socket() {
@@ -27,11 +27,11 @@ struct Socket {
   int fd = -1;
 };
 
-/// The time that is left for a probe, in milliseconds.
+/// The remaining time of a probe, in milliseconds.
 struct Patience {
   std::int64_t left_ms;
 
-  /// Waits until `fd` can be read or written. Returns false if the time is over.
+  /// Waits until `fd` is readable or writable. Returns false if the time is used up.
   bool wait(int fd, std::int16_t events) {
     while (left_ms > 0) {
       pollfd one{fd, events, 0};
@@ -140,7 +140,7 @@ std::string exchange_encrypted(const Socket& socket, std::string_view request, P
 
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find_first_of("\r\n"))); }
 
-/// Returns the reason in a reply of /ready; "" if the status is 200.
+/// Returns the reason in a reply of /ready; "" for status 200.
 std::string judge_http(std::string_view reply) {
   if (reply.substr(0, 7) != "HTTP/1.") return "not an HTTP server";
   if (reply.substr(8, 5) == " 200 ") return {};
@@ -149,7 +149,7 @@ std::string judge_http(std::string_view reply) {
   return why.empty() ? first_line(reply) : why;
 }
 
-/// Returns "" if a reply to PING means that the server is ready, else the reason.
+/// Returns "" if the reply to PING shows that the server is ready, else the reason.
 std::string judge_ping(std::string_view reply) {
   if (reply.substr(0, 5) == "+PONG" || reply.substr(0, 7) == "-NOAUTH") return {};
   return reply.empty() ? "the server closed the connection" : first_line(reply);

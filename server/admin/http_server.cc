@@ -33,7 +33,7 @@ using boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using Where = HttpRoute::Where;
 
-constexpr std::chrono::milliseconds kAcceptPause{50};  // the pause after a failure that an immediate retry would repeat
+constexpr std::chrono::milliseconds kAcceptPause{50};  // after a failure that an immediate attempt would repeat
 constexpr std::chrono::milliseconds kLinger{1'000};
 constexpr std::size_t kLingerBytes = std::size_t{1} << 16;
 
@@ -59,7 +59,7 @@ struct HttpServer::Impl {
     const HttpRoute* route = nullptr;
     HttpRequest request = {};
     std::vector<std::shared_ptr<Session>> sessions = {};  // the connections that wait; used on the I/O thread
-    std::atomic<bool> begun{false};                       // true once a worker runs it; later requests need a new job
+    std::atomic<bool> begun{false};                       // true once a worker runs this job; later requests then need a new job
   };
   struct Worker {
     asio::thread_pool threads{1};
@@ -96,13 +96,12 @@ struct HttpServer::Impl {
   std::uint16_t port = 0;
   std::thread thread;
   Worker quick, slow;
-  // Used on the I/O thread. Each connection is in one of the two lists; the connection that has been there longest is first.
-  Sessions waiting;  // connections that wait for a request
-  Sessions busy;     // connections that wait for a reply, or for its end
+  // Used on the I/O thread. Each connection is in one of two lists, ordered by when it entered the list.
+  Sessions waiting;  // connections that wait for a request, the longest first
+  Sessions busy;     // connections that wait for a reply or send one, the longest first
 };
 
-// A connection. It waits for a request, reads its header, waits for the reply, sends it, and starts again. Runs on the I/O
-// thread.
+// A connection: waits for a request, reads its header, waits for the reply, sends it, and starts again. Runs on the I/O thread.
 class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
  public:
   Session(Impl* server, Tcp::socket socket)
@@ -112,7 +111,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     if (!ignored) peer_ = peer.address().to_string();
     const auto access = server_->current_access();
     if (access->tls == nullptr) return;
-    SSL_CTX_up_ref(access->tls->native());  // the next object releases it
+    SSL_CTX_up_ref(access->tls->native());  // for the asio context below, which releases it
     asio::ssl::context context(access->tls->native());
     tls_.emplace(stream_, context);
   }
@@ -134,7 +133,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     });
   }
 
-  // Closes the connection at once. Pending operations of the connection find it closed.
+  // Closes the connection at once. Its pending operations fail then.
   void close() {
     if (closed_) return;
     closed_ = true;
@@ -157,7 +156,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     waiting_ = waiting;
   }
 
-  // Waits for the next request of a connection that stays open. The deadline for its header begins with its first byte.
+  // Waits for the next request on a connection that stays open. The deadline for the header begins with the request's first byte.
   void wait_for_next() {
     move_to(true);
     if (buffer_.size() > 0) return read_header();
@@ -183,7 +182,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
   void header_failed(const error_code& error) {
-    const bool silent = buffer_.size() == 0;  // a connection without a request is no error
+    const bool silent = buffer_.size() == 0;  // a connection that sends no request is not an error
     if (error == beast::error::timeout) {
       if (!silent) complain("its header was not complete after " + std::to_string(server_->limits.header_ms) + " ms");
       return close();
@@ -215,7 +214,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     move_to(false);
     const auto& header = parser_->get();
     head_ = header.method() == http::verb::head;
-    // A body is not read, so a connection that sends a body cannot be used afterwards.
+    // Request bodies are not read, so a connection that sends one cannot be used again.
     keep_alive_ = header.keep_alive() && !parser_->chunked() && parser_->content_length().value_or(0) == 0;
     const std::string_view target(header.target().data(), header.target().size());
     const std::size_t mark = target.find('?');
@@ -243,7 +242,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
   void refuse(bool wrong) {
-    // A browser's first request never has credentials, so their lack is not logged.
+    // A browser's first request has no credentials, so missing ones are not logged.
     if (wrong) complain("wrong user or password");
     HttpReply reply = plain(401, wrong ? "wrong user or password" : "a user and a password are required: metrics.password_file");
     reply.headers.emplace_back("WWW-Authenticate", "Basic realm=\"ebbtide\", charset=\"UTF-8\"");
@@ -266,7 +265,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
   void send(HttpReply reply) {
-    // An HTTP/1.0 client keeps its connection only if a reply of the same version allows it.
+    // An HTTP/1.0 client keeps its connection only if the reply has that version and allows it.
     reply_.emplace(static_cast<http::status>(reply.status), keep_alive_ ? parser_->get().version() : 11);
     reply_->set(http::field::content_type, reply.type);
     for (const auto& [name, value] : reply.headers) reply_->set(name, value);
@@ -287,7 +286,8 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     });
   }
 
-  // Called when all is sent. Closing while the client still sends would reset the connection, and the reply might be lost.
+  // Called when everything is sent. Closing while the client still sends would reset the connection, and the client might lose
+  // the reply.
   void finish() {
     if (tls_) return finish_tls();
     error_code ignored;
@@ -297,7 +297,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     linger();
   }
 
-  // Sends TLS's closing notice, and waits for the client's.
+  // Sends TLS's closing notice, and waits for that of the client.
   void finish_tls() {
     stream_.expires_after(kLinger);
     tls_->async_shutdown([self = shared_from_this()](const error_code&) { self->close(); });
@@ -375,7 +375,7 @@ void HttpServer::Impl::accept() {
       std::make_shared<Session>(this, std::move(socket))->begin();
       return accept();
     }
-    if (!waiting.empty()) evict();  // no file descriptor is left, so an idle client is closed to free one
+    if (!waiting.empty()) evict();  // no file descriptor is left, so closing an idle client frees one
     pause.expires_after(kAcceptPause);
     pause.async_wait([this](const error_code& stopped) {
       if (!stopped) accept();
@@ -399,7 +399,7 @@ void HttpServer::Impl::stop() {
     worker->threads.stop();
     worker->threads.join();
   }
-  // Replies that workers post from now on find their connection closed, and are dropped.
+  // Replies that workers post from now on find their connections closed, and are dropped.
   thread.join();
 }
 

@@ -18,7 +18,7 @@ KeyWaiters::Wait::Wait(KeyWaiters& waiters, const Client& client, DatabaseId dat
   }
 }
 
-// While the batons are passed on, no place of this wait may be asleep. Otherwise the wait could get its own baton back.
+// While this wait passes on its batons, none of its places may be asleep: otherwise it could get its own baton back.
 KeyWaiters::Wait::~Wait() {
   std::unique_lock lock(waiters_.mutex_);
   for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -59,7 +59,7 @@ bool KeyWaiters::Wait::found_nothing() {
   return !batons_.empty();
 }
 
-// Takes the lock only for operations that may concern a waiting client; most batches have none.
+// Takes the lock only for operations that may concern a waiting client, which most batches do not have.
 std::vector<KeyWaiters::Written> KeyWaiters::waited_for(const WriteBatch& batch, bool own) const {
   std::vector<Written> found;
   std::unique_lock lock(mutex_, std::defer_lock);
@@ -109,7 +109,8 @@ void KeyWaiters::wake_first(Queue& queue) {
   const auto [wait, place] = first->second;
   queue.asleep.erase(first);
   wait->places_[place].sleeper.reset();
-  if (wait->places_[place].baton == Wait::Baton::kNone) wait->batons_.push_back(place);  // otherwise it is in batons_ already
+  // Otherwise the place is already in batons_.
+  if (wait->places_[place].baton == Wait::Baton::kNone) wait->batons_.push_back(place);
   wait->places_[place].baton = Wait::Baton::kWoken;
   wait->loop_->resume(wait->client_id_);
 }

@@ -17,14 +17,14 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMicros = 1'000'000;
 constexpr std::size_t kIdDigits = 8;
 constexpr const char* kIdFile = "DATABASE_ID";
-constexpr std::uint64_t kMostIdFileBytes = 4096;  // an administrator may have added lines
+constexpr std::uint64_t kMostIdFileBytes = 4096;  // enough for a file to which an administrator has added lines
 
 bool finished(const fs::path& backup) {
   std::error_code error;
   return fs::exists(backup / "CURRENT", error);
 }
 
-/// Returns the database's backups in `dir`, oldest first. A symbolic link never counts as a backup.
+/// Returns the database's backups in `dir`, oldest first. Symbolic links do not count.
 std::vector<fs::path> backups_in(const std::string& dir, const std::string& id) {
   std::vector<fs::path> found;
   std::error_code error, of_entry;
@@ -36,9 +36,9 @@ std::vector<fs::path> backups_in(const std::string& dir, const std::string& id) 
   return found;
 }
 
-// Creates the directory if it is missing. Its parents are not created, since the path may have a typing error.
+// Creates the directory if it is missing. Does not create its parents, since a missing parent may be a typing error.
 Status provide(std::string dir) {
-  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();  // otherwise a link would be followed
+  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();  // with a final '/', a symbolic link would be followed
   std::error_code error;
   const fs::file_status there = fs::symlink_status(dir, error);
   if (fs::is_symlink(there)) {
@@ -71,7 +71,7 @@ Result<Made> make(Db& db, const BackupSettings& settings, std::uint64_t now) {
   if (!is_id(settings.id)) return Status::io_error("the data directory has no DATABASE_ID, and it cannot be written");
   TRY(provide(settings.dir));
   std::string path = (dir / backup_name(now, settings.id)).string();
-  while (fs::exists(path, error)) path = (dir / backup_name(now += 1000, settings.id)).string();  // names have milliseconds
+  while (fs::exists(path, error)) path = (dir / backup_name(now += 1000, settings.id)).string();  // names differ by milliseconds
   TRY_ASSIGN(report, db.checkpoint(path));
   return Made{std::move(path), report.damaged};
 }
@@ -100,10 +100,11 @@ Status remove_older_backups(const std::string& verified, const std::string& id, 
   std::reverse(found.begin(), found.end());
   std::uint64_t kept = 0;
   for (const fs::path& backup : found) {
-    if (backup.filename() > fs::path(verified).filename()) continue;  // such a backup was not verified, and may be unfinished
+    // This backup is newer, was not verified, and may be unfinished.
+    if (backup.filename() > fs::path(verified).filename()) continue;
     if (finished(backup) && kept++ < keep) continue;
     std::error_code error;
-    fs::remove(backup / "CURRENT", error);  // removed first, since a partly removed backup must not open
+    fs::remove(backup / "CURRENT", error);  // removed first: without CURRENT, a partly removed backup cannot be opened
     fs::remove_all(backup, error);
     if (error) return Status::io_error("cannot remove the old backup " + backup.string() + ": " + error.message());
   }

@@ -84,7 +84,7 @@ Status flatten(const YAML::Node& node, const std::string& name, const std::strin
 
 std::string name_from_environment(const std::string& variable) {
   std::string name;
-  for (std::size_t i = 8; i < variable.size(); ++i) {  // the part after EBBTIDE_
+  for (std::size_t i = 8; i < variable.size(); ++i) {  // the characters after EBBTIDE_
     if (variable.compare(i, 2, "__") == 0) {
       name += '.';
       ++i;
@@ -95,8 +95,8 @@ std::string name_from_environment(const std::string& variable) {
   return name;
 }
 
-// Returns the place of an assignment in the order: defaults of all databases before overrides of one database, a policy's name
-// before its parameters, a key's older name before its name, and otherwise the order in the sources.
+// Returns the rank in which an assignment is applied: defaults of all databases before those of one database, a policy's name
+// before its parameters, and a key's older name before its current one.
 int rank(const Assignment& a) {
   const int database = a.name.compare(0, 10, "databases.") == 0 ? 2 : 0;
   constexpr Bytes kPolicyName = ".policy.name";
@@ -162,8 +162,8 @@ void check_strictly(const std::string& text) {
   if (parser.HandleNextDocument(strict)) (void)parser.HandleNextDocument(strict);
 }
 
-/// Returns the text of a value from the command line or the environment. A list may be written as in YAML, [a, b]; it becomes the
-/// blank-separated text that its key takes.
+/// Returns the text of a value from the command line or the environment. A list may have the form of YAML, [a, b]; its items are
+/// then joined by spaces, the form that the key takes.
 Result<std::string> given_value(const std::string& name, const std::string& value, const std::string& where) {
   const ConfigKeyPtr key = find_config_key(name);
   const std::size_t first = value.find_first_not_of(' ');
@@ -207,15 +207,16 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
     layers[2].push_back({name, given, "command line"});
   }
   Config config;
-  for (int kind = 0; kind < 4; kind += 2) {  // first the defaults from all sources, then the overrides from all sources
+  // First the defaults from all sources, then the settings of single databases from all sources.
+  for (int kind = 0; kind < 4; kind += 2) {
     for (const auto& layer : layers) {
       TRY(apply(layer, kind, &config));
       TRY(apply(layer, kind + 1, &config));
     }
   }
   Status status = validate(config);
-  // This check is not in validate(), since CONFIG SET may replace the password of a file until the next start. CONFIG REWRITE is
-  // refused then.
+  // Not in validate(): CONFIG SET may replace a password that comes from a file until the next start; CONFIG REWRITE is refused
+  // then.
   if (status.is_ok() && !config.password.empty() && !config.password_file.empty()) {
     status = Status::invalid_argument("server.password and server.password_file are both set; only one of them is allowed");
   }
@@ -224,14 +225,14 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
 }
 
 Result<std::string> read_text_file(const std::string& path) {
-  // Opening a named pipe without a writer would wait for one, and a device may have no end.
+  // Opening a named pipe without a writer would block, and a device may have no end.
   if (struct stat info{}; ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
     return Status::invalid_argument(
         path + ": is a pipe or a device, not a regular file; write its content to a file, and give the path of that");
   }
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (in.is_open()) in.peek();  // opening a directory succeeds, but this read fails
+  if (in.is_open()) in.peek();  // a directory can be opened, but not read
   if (!in.is_open() || in.bad())
     return Status::invalid_argument(path + ": cannot be read: " + std::generic_category().message(errno));
   std::ostringstream content;
@@ -249,7 +250,7 @@ Result<std::string> read_secret(const std::string& path) {
 
 namespace {
 
-// Reads the passwords from their files, whose permissions may differ from those of the configuration file.
+// Reads the passwords from their files, which may have stricter permissions than the configuration file.
 Status read_passwords(Config* config) {
   if (!config->password_file.empty()) {
     auto secret = read_secret(config->password_file);
@@ -257,7 +258,7 @@ Status read_passwords(Config* config) {
     config->file_password = std::move(secret).value();
   }
   if (config->metrics_password_file.empty()) return Status::ok();
-  // The server reads this file again when it starts the HTTP port.
+  // Only checked here: the server reads the file again when it opens the HTTP port.
   return read_secret(config->metrics_password_file).status().with_context("metrics.password_file");
 }
 
@@ -301,7 +302,8 @@ std::vector<double> Config::percentiles() const {
   std::vector<double> numbers;
   for (const std::string& text : latency_percentiles) {
     double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);  // cannot fail: checked when the value was set
+    // Cannot fail, since the text was checked when the value was set.
+    std::from_chars(text.data(), text.data() + text.size(), value);
     numbers.push_back(value);
   }
   return numbers;
@@ -309,7 +311,7 @@ std::vector<double> Config::percentiles() const {
 
 Status validate(const Config& config) {
   Settings engine = config.engine;
-  // `auto` is resolved later, and then always in range
+  // any valid value will do: `auto` is resolved later, to a value in the range
   if (engine.memory_budget == 0) engine.memory_budget = Settings{}.memory_budget;
   if (engine.background_threads == 0) engine.background_threads = Settings{}.background_threads;
   TRY(validate(engine));

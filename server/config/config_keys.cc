@@ -23,14 +23,14 @@ constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 constexpr std::uint64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 constexpr DatabaseId kMostDatabases = 1024;
 
-/// Returns true for an IP address. An IPv6 address may have a zone: fe80::1%eth0.
+/// Returns true for an IP address. An IPv6 address may have a zone, as in fe80::1%eth0.
 bool is_address(const std::string& text) {
   in_addr v4{};
   in6_addr v6{};
   return ::inet_pton(AF_INET, text.c_str(), &v4) == 1 || ::inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), &v6) == 1;
 }
 
-// Formats the letters like Redis: in Redis's order, A if all classes of A are set, each letter once.
+// Formats the letters as Redis does: in Redis's order, each once, and A in place of all classes that A stands for.
 std::string notify_letters(Bytes text) {
   static constexpr Bytes kAll = "g$lshzxetd";
   const auto has = [text](char c) {
@@ -194,7 +194,7 @@ class Table {
   }
 
   void add_unixsocket() {
-    // The system's limit for such a path, without the zero at its end.
+    // The system's limit for the path of a Unix socket, without its terminating zero.
     constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
     auto& path = add(text_key("server.unixsocket", of(&Config::unixsocket),
                               "a path of at most " + std::to_string(kLongest) + " bytes; empty = none",
@@ -307,7 +307,7 @@ class Table {
                  "Open the database although the clock is far past its last use; keys that expired meanwhile are removed."));
   }
 
-  // Returns the field of a compression setting that holds for all trees: there is no such setting per database.
+  // Returns a field of a compression setting. It applies to all trees, since databases have no compression setting of their own.
   static Field<Compression> compression(Compression TreeSettings::*member) {
     return [member](Config& c) -> Compression& { return c.engine.tree.*member; };
   }
@@ -427,7 +427,7 @@ class Table {
     return Status::ok();
   }
 
-  // Parses "<class> <hard> <soft> <seconds>", which may be repeated. Classes that are not named keep their limits.
+  // Parses "<class> <hard> <soft> <seconds>", repeated for several classes. Other classes keep their limits.
   static Status set_output_limits(Config& config, Bytes text) {
     std::vector<std::string> words(1);
     for (const char c : text) {
@@ -465,7 +465,7 @@ class Table {
             "Whether the settings of each database are compared with the best ones for its workload (advise), and "
             "changed (apply)."),
         "", true);
-    // ln 100, rounded up: the largest divergence between mixes whose shares are at least 1 %.
+    // ln 100, rounded up: the largest divergence between two mixes, none of whose shares is below 1 %.
     add(number_key("tuning.rho", of(&Config::tuning_rho), 0, 5,
                    "How far the mix may move from the one that settings are chosen for, as a divergence in nats."),
         "", true);
@@ -577,7 +577,7 @@ bool parse_policy_parameter(Bytes name, std::string* parameter) {
   return true;
 }
 
-// Makes keys that are not in the table because their names vary: parameters of policies, and keys under databases.<n>.
+// Makes keys whose names vary, so that they are not in the table: parameters of policies, and keys under databases.<n>.
 ConfigKey parameter_key(const std::string& name, const TreeOf& tree, const std::string& parameter) {
   ConfigKey key;
   key.name = name;
@@ -602,7 +602,7 @@ ConfigKey parameter_key(const std::string& name, const TreeOf& tree, const std::
   return key;
 }
 
-// Makes the key's reads use a copy of the Config. Access to a database's tree adds an override if there is none, and a read must
+// Makes the key's reads use a copy of the Config: accessing a database's tree adds an override if it is missing, and a read must
 // not change the Config.
 void reads_on_a_copy(ConfigKey* key) {
   key->get = [get = key->get](const Config& c) {
@@ -636,7 +636,7 @@ bool is_older_name(Bytes name) { return std::ranges::find(older_names(), name) !
 ConfigKeyPtr find_config_key(Bytes name) {
   if (is_older_name(name)) name = "tree.memtable_size";
   for (const ConfigKey& key : config_keys()) {
-    if (key.name == name) return {ConfigKeyPtr(), &key};  // a key of the table, which is never destroyed
+    if (key.name == name) return {ConfigKeyPtr(), &key};  // a key of the table, which lives as long as the process
   }
   TreeOf tree = [](Config& c) -> TreeSettings& { return c.engine.tree; };
   Bytes rest;
@@ -676,7 +676,7 @@ std::string explain_unknown_key(Bytes name) {
   if (name.empty()) return "the name of a key is missing; a key is, for example, server.port";
   std::string prefix;
   Bytes tail = name;
-  if (name.substr(0, 10) == "databases.") {  // suggests a name among the tree's keys
+  if (name.substr(0, 10) == "databases.") {  // suggests names of keys that a database can have
     const std::size_t dot = name.find('.', 10);
     const Bytes database = name.substr(10, dot == Bytes::npos ? dot : dot - 10);
     if (DatabaseId number = 0; !parse_database(database, &number))

@@ -1,6 +1,6 @@
-// CONFIG REWRITE replaces values in the text of the file one by one, and parses the changed text again for each value. A position
-// from the parser (line, column) is used only if the text there is as expected. At the end the result is loaded and compared with
-// the configuration. If the file cannot be edited safely, the error names the key.
+// CONFIG REWRITE replaces values in the text of the file one at a time, and parses the changed text again each time. It uses a
+// position from the parser (line, column) only if the text there is as expected. At the end it loads the result and compares it
+// with the configuration. If the file cannot be edited safely, the error names the key.
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -100,7 +100,7 @@ class Editor {
     return true;
   }
 
-  // Removes a key: its line, or its part of a { }.
+  // Removes a key: its line, or its part of a map in braces.
   Status erase(const std::string& name) {
     const YAML::Node root = YAML::Load(text_);
     YAML::Node node = root, key;
@@ -183,8 +183,8 @@ class Editor {
     return end;
   }
 
-  // Returns true if a { or [ of the same line is open at `at`. Braces over several lines are not recognised: the final check then
-  // refuses the edit.
+  // Returns true if `at` is inside a { or [ that opens on the same line. Braces over several lines are not recognized; the final
+  // check then refuses the edit.
   bool in_flow(std::size_t at) const {
     int open = 0;
     for (std::size_t i = text_.rfind('\n', at) + 1; i < at; ++i) {
@@ -211,8 +211,7 @@ class Editor {
     return Status::ok();
   }
 
-  // Inserts a key. `node` is the deepest map on the key's path that exists (or an empty section), and `parent_key` is that map's
-  // key.
+  // Inserts a key. `node`: the deepest existing map on the key's path, or an empty section. `parent_key`: that map's key.
   Status insert(const ConfigKey& key, const YAML::Node& node, const std::optional<YAML::Node>& parent_key,
                 const std::vector<std::string>& parts, std::size_t depth, const std::string& wanted) {
     const auto block = [&](std::size_t indent) {
@@ -281,8 +280,8 @@ std::vector<std::string> key_names(const Config& a, const Config& b) {
 Result<std::string> rewrite_config(const std::string& text, const std::string& file, const Config& config) {
   try {
     Editor editor(text, file);
-    // An older name must not stay beside the present one with a value that no longer counts. It stays if it is the only one, and
-    // its value has not changed.
+    // Removes an older name of a key if the file also has the current one. A key that has only its older name, and an unchanged
+    // value, stays as it is.
     TRY_ASSIGN(original, load_config_text(text, file, {}));
     for (const Bytes older : older_names()) {
       const ConfigKeyPtr key = find_config_key(older);
@@ -291,7 +290,7 @@ Result<std::string> rewrite_config(const std::string& text, const std::string& f
       TRY(editor.erase(std::string(older)));
       TRY(editor.set(*key, wanted));
     }
-    for (const bool overrides : {false, true}) {  // defaults first, since databases inherit them
+    for (const bool overrides : {false, true}) {  // defaults first, since databases inherit from them
       TRY_ASSIGN(before, load_config_text(editor.text(), file, {}));
       for (const std::string& name : key_names(before, config)) {
         if ((name.compare(0, 10, "databases.") == 0) != overrides) continue;

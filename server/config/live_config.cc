@@ -15,7 +15,7 @@
 namespace ebbtide {
 namespace {
 
-// Parameters that tools for Redis read, and that cannot be changed in this server.
+// Read-only parameters for tools that expect them from Redis.
 constexpr std::pair<const char*, const char*> kFacts[] = {
     {"save", ""}, {"appendonly", "yes"}, {"maxmemory-policy", "noeviction"},      {"latency-tracking", "yes"},
     {"hz", "10"}, {"dynamic-hz", "no"},  {"acl-pubsub-default", "resetchannels"},
@@ -28,7 +28,7 @@ std::string lower(Bytes text) {
   return out;
 }
 
-// Shortens an error with a long value or name to its beginning and its end; the end has the allowed values.
+// Shortens an error with a long value or name in the middle: its end has the allowed values.
 std::string shortened(const std::string& text) {
   constexpr std::size_t kPart = 200;
   if (text.size() <= 3 * kPart) return text;
@@ -71,11 +71,12 @@ void LiveConfig::get(std::span<const Bytes> patterns, std::vector<std::pair<std:
       offer(pattern, name, [&] { return find_config_key(name)->get(config); });
     }
     for (const auto& fact : kFacts) offer(pattern, fact.first, [&] { return std::string(fact.second); });
-    // Keys of one database are returned only if the pattern is their whole name, since there are very many.
+    // Keys of one database are returned only if the pattern is their exact name, since there are too many of them.
     if (const std::string name = lower(pattern); name.compare(0, 10, "databases.") == 0 && glob_is_literal(name)) {
       const ConfigKeyPtr key = find_config_key(name);
       const std::string value = key == nullptr ? std::string() : key->get(config);
-      if (!value.empty()) offer(pattern, name, [&] { return value; });  // empty: not a parameter of the database's policy
+      // Empty: the database's policy does not have this parameter.
+      if (!value.empty()) offer(pattern, name, [&] { return value; });
     }
   }
 }
@@ -91,7 +92,7 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
     bool redis;
   };
   std::vector<Change> changes;
-  for (const auto& [given, value] : items) {  // names are checked before values, as in Redis
+  for (const auto& [given, value] : items) {  // as in Redis, all names are checked before any value
     const std::string name = lower(given);
     ConfigKeyPtr key = find_redis_key(name);
     const bool redis = key != nullptr;
@@ -122,8 +123,8 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
   return Status::ok();
 }
 
-// If the file has the password and other users could read it, the new file has mode 0600. Otherwise its mode stays, with the
-// rights of its group.
+// If the file contains the password and other users can read it, the new file has mode 0600. Otherwise it has the old mode and
+// group.
 Status LiveConfig::rewrite(std::string* warning) {
   namespace fs = std::filesystem;
   std::lock_guard changing(change_mutex_);
@@ -135,7 +136,7 @@ Status LiveConfig::rewrite(std::string* warning) {
   if (!rewritten.is_ok())
     return Status::invalid_argument("ERR Rewriting config file: " + std::string(rewritten.status().message()));
   std::error_code error;
-  const std::string file = fs::canonical(config->file, error).string();  // the target, if the file is a link
+  const std::string file = fs::canonical(config->file, error).string();  // the target, if the path is a symbolic link
   struct stat before {};
   if (error || ::stat(file.c_str(), &before) != 0) {
     return Status::invalid_argument("ERR Rewriting config file: " + config->file + " cannot be read");
@@ -144,11 +145,11 @@ Status LiveConfig::rewrite(std::string* warning) {
   const bool is_open = !config->password.empty() && (mode & fs::perms::others_read) != fs::perms::none;
   const std::string scratch = file + ".new";
   fs::remove(scratch, error);
-  std::ofstream out(scratch, std::ios::binary | std::ios::trunc);  // the umask makes the file private
+  std::ofstream out(scratch, std::ios::binary | std::ios::trunc);  // the umask keeps the file private
   fs::permissions(scratch, fs::perms::owner_read | fs::perms::owner_write, error);
   out << *rewritten;
   out.close();
-  // Keeps owner and group, if this process may set them.
+  // Keeps owner and group as far as this process may set them.
   if (::chown(scratch.c_str(), before.st_uid, before.st_gid) != 0) (void)!::chown(scratch.c_str(), ~uid_t{0}, before.st_gid);
   if (out && !error && !is_open) fs::permissions(scratch, mode, error);
   if (!out || error || !rename_durably(nullptr, scratch, file).is_ok()) {

@@ -1,5 +1,5 @@
-// A directive that has a key here is set by that key's own parser of Redis's form, as with CONFIG SET. All others are in a table
-// of reasons. A directive that is in neither is reported as unknown, so none is dropped silently.
+// A directive with a key here is parsed like CONFIG SET of that key in Redis's form. All others are in a table of reasons. A
+// directive that is in neither is reported as unknown, so none is dropped silently.
 #include "config/redis_conf.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 struct Directive {
   std::size_t line = 0;
   std::string name;                    ///< in lower case
-  std::vector<std::string> arguments;  ///< without quotes
+  std::vector<std::string> arguments;  ///< arguments without their quotes
   std::string text;                    ///< the whole line
 };
 
@@ -32,7 +32,7 @@ std::optional<unsigned> hex_digit(char c) {
   return std::nullopt;
 }
 
-/// Returns the character at `at`, which may be escaped as in Redis's double quotes, and moves `at` past it.
+/// Returns the character at `at`, which may be escaped as in Redis's double quotes. Moves `at` past it.
 char unescape(const std::string& line, std::size_t* at) {
   if (line[*at] != '\\' || *at + 1 >= line.size()) return line[(*at)++];
   const char next = line[*at + 1];
@@ -102,11 +102,11 @@ Result<std::vector<Directive>> parse(const std::string& text, const std::string&
 }
 
 struct Reason {
-  const char* name;  ///< name of a directive; with * at the end, all names that begin so
+  const char* name;  ///< name of a directive; with * at the end, the beginning of several names
   const char* why;
 };
 
-// The reasons, in the order in which they are searched.
+// Reasons why directives have no effect. The first match counts.
 constexpr Reason kReasons[] = {
     {"save", "BGSAVE makes backups, for instance from cron; the log has the data at once"},
     {"appendonly", "every write is in the log; storage.fsync says when it is synced"},
@@ -199,7 +199,7 @@ const char* reason_for(const std::string& name) {
   return nullptr;
 }
 
-/// Redis's "-::1" is an address that may be missing; here every address may be missing. "::*" and "*" mean all addresses.
+/// In Redis, "-::1" is an address that may be missing; here any address may be missing. "::*" and "*" mean all addresses.
 std::string bind_value(const std::vector<std::string>& arguments) {
   std::string value;
   for (std::string address : arguments) {
@@ -228,14 +228,14 @@ std::string translate(const Directive& directive, Config* config) {
   return "unknown to this server";
 }
 
-/// Returns the text as one comment line. Control characters of the file must not end the line.
+/// Returns the text as one comment line. Control characters are escaped, so that none ends the line.
 std::string comment(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
   return "# " + text + "\n";
 }
 
-/// Returns the directive's text without passwords, which do not belong into comments that people copy.
+/// Returns the directive's text without passwords, since people copy comments.
 std::string shown(const Directive& directive) {
   static constexpr std::string_view kSecret[] = {"masterauth", "user", "tls-key-file-pass", "tls-client-key-file-pass"};
   const bool secret = std::find(std::begin(kSecret), std::end(kSecret), directive.name) != std::end(kSecret);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxLineBytes = 4096;
 
-/// Takes a line and its line end. `line` gets it without the line end.
+/// Takes a line. Sets `line` to it, without the line end.
 Status take_line(InputFile& input, std::string* line) {
   line->clear();
   do {
@@ -23,7 +23,7 @@ Status take_line(InputFile& input, std::string* line) {
   return Status::ok();
 }
 
-/// Takes a line of a mark and a count, such as "*3".
+/// Takes a line that consists of `mark` and a count, such as "*3".
 Result<std::uint64_t> take_count(InputFile& input, char mark) {
   const std::uint64_t offset = input.offset();
   std::string line;
@@ -77,7 +77,7 @@ Result<std::vector<std::string>> read_aof_manifest(InputFile& input) {
     TRY(take_line(input, &line));
     ++number;
     if (line.empty() || line.front() == '#') continue;
-    // The form of a line: file NAME seq N type b|i|h
+    // A line: file NAME seq N type b|i|h
     std::vector<std::string> words;
     for (std::size_t at = 0; at < line.size();) {
       const std::size_t end = std::min(line.find(' ', at), line.size());
@@ -90,7 +90,7 @@ Result<std::vector<std::string>> read_aof_manifest(InputFile& input) {
       return Status::corruption(input.name() + ", line " + std::to_string(number) +
                                 ": \"file NAME seq N type T\" is expected, without quotes");
     }
-    if (words[5] != "h") files.push_back(directory + words[1]);  // h: history, which is not loaded
+    if (words[5] != "h") files.push_back(directory + words[1]);  // h: a file of the history, which is not loaded
   }
 }
 

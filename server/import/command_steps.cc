@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// The server runs a transaction of at most 1,024 arguments and 1 MiB on the thread that received it.
+// A server runs a transaction of up to 1,024 arguments and 1 MiB on its event loop; larger ones would leave the loop.
 constexpr std::size_t kStepCommands = 256, kStepBytes = std::size_t{512} << 10;
 
 constexpr Bytes kKeyDatabase = "0";
@@ -46,8 +46,8 @@ Status CommandSteps::add(std::vector<std::string> arguments, std::string name) {
   return step_.size() < kStepCommands && step_bytes_ < kStepBytes ? Status::ok() : flush();
 }
 
-/// Notes the database that the file selects. The server must have it: if SELECT failed within a transaction, the commands after it would
-/// change another database.
+/// Stores which database the file selects. The server must have that database: if SELECT failed within a transaction, the
+/// following commands would change another one.
 Status CommandSteps::select(const std::string& database) {
   database_ = database;
   if (read_ <= ran_ || databases_.count(database) != 0) return Status::ok();
@@ -62,7 +62,7 @@ Status CommandSteps::select(const std::string& database) {
 
 Status CommandSteps::flush() {
   if (step_.empty()) return Status::ok();
-  // A command that the server refuses to queue makes the transaction fail. Then the others run without it.
+  // If the server refuses to queue a command, the whole transaction fails. Then the step runs again without that command.
   for (bool ran = false; !ran;) {
     TRY_ASSIGN(done, run_step());
     ran = done;
@@ -74,9 +74,9 @@ Status CommandSteps::flush() {
   return on_step_(ran_);
 }
 
-/// Returns false if the server has refused to queue commands, and has run none.
+/// Returns false if the server has refused to queue a command, and so has run none.
 Result<bool> CommandSteps::run_step() {
-  // Nothing is sent before the reply: if MULTI failed, the commands after it would run one by one.
+  // Waits for this reply before it sends more: if MULTI failed, the commands after it would run one by one.
   TRY(target_.require(std::array<Bytes, 1>{"MULTI"}).status());
   target_.send(std::array<Bytes, 2>{"SELECT", step_database_});
   for (const Command& command : step_) {
@@ -98,7 +98,7 @@ Result<bool> CommandSteps::run_step() {
   return true;
 }
 
-/// Receives the replies before that to EXEC. Returns false if the server has refused to queue a command of the file.
+/// Receives the replies up to that of EXEC. Returns false if the server has refused to queue a command of the file.
 Result<bool> CommandSteps::receive_queued() {
   TRY_ASSIGN(before, target_.receive());
   bool all = true;
@@ -119,7 +119,7 @@ Result<bool> CommandSteps::receive_queued() {
   return all;
 }
 
-/// Reports the commands whose replies in that of EXEC are errors.
+/// Reports the commands that failed, by their replies in that of EXEC.
 void CommandSteps::note(const ServerReply& replies) {
   std::size_t next = 1;  // after SELECT
   for (const Command& command : step_) {

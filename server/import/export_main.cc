@@ -37,7 +37,7 @@ Status run(const Options& options) {
   TRY_ASSIGN(source, Connection::open(options.server));
   TRY_ASSIGN(info, source->require(std::array<Bytes, 2>{"INFO", "server"}));
   if (info.text.find("ebbtide_version:") == std::string::npos) {
-    // SCAN of other servers may return a key twice, and Redis does not load a file with a key twice.
+    // SCAN of other servers may return a key twice, and Redis does not load a file that has a key twice.
     return Status::invalid_argument(source->name() + " is no Ebbtide server; SAVE makes an RDB file of a Redis server");
   }
   TRY_ASSIGN(databases, databases_of(*source));
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   }
   if (const Status read = read_password(options.password_file, "REDISCLI_AUTH", &options.server); !read.is_ok())
     return fail(kTool, 2, read);
-  std::signal(SIGPIPE, SIG_IGN);  // a connection that was closed is an error like others
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a closed connection then returns an error
   const Status status = run(options);
   return status.is_ok() ? 0 : fail(kTool, 1, status);
 }

@@ -14,18 +14,18 @@
 namespace ebbtide {
 namespace {
 
-// Commands that no server writes to an append-only file, and that would break an import: after them, replies no longer match the
-// commands, or the target stops.
+// Commands that no server writes to an append-only file. They would break an import: replies would no longer match the commands,
+// or the target would stop.
 constexpr Bytes kForeign[] = {"auth",       "blmove",   "blmpop",       "blpop",     "brpop",        "brpoplpush", "bzmpop",
                               "bzpopmax",   "bzpopmin", "client",       "debug",     "discard",      "hello",      "monitor",
                               "psubscribe", "psync",    "punsubscribe", "quit",      "replconf",     "replicaof",  "reset",
                               "shutdown",   "slaveof",  "ssubscribe",   "subscribe", "sunsubscribe", "sync",       "unsubscribe",
                               "unwatch",    "wait",     "waitaof",      "watch",     "xread",        "xreadgroup"};
 
-/// Returns a number that other CRCs, or the same in another order, do not have.
+/// Returns a number that is different for other CRCs, and for another order of the CRCs.
 std::uint64_t joined_crc(std::uint64_t before, std::uint64_t crc) { return before * 0x9e3779b97f4a7c15 + crc; }
 
-/// Reads the files of a source in order, and hands each key and command on.
+/// Reads the files of a source in order, and passes on each key and command.
 class FileReader {
  public:
   FileReader(const FileImport& source, TransferReport* report, const OnProgress& progress)
@@ -59,14 +59,14 @@ class FileReader {
 
   const FileImport& source_;
   TransferReport& report_;
-  std::uint64_t keys_ = 0;     // read so far, of the chosen databases
-  std::uint64_t skipped_ = 0;  // the first of these keys: this many are neither sent nor reported
+  std::uint64_t keys_ = 0;     // keys read so far, of the chosen databases
+  std::uint64_t skipped_ = 0;  // how many of them, from the first on, are neither sent nor reported
 
  private:
   Status read_file(InputFile& input) {
     TRY_ASSIGN(first, input.peek());
     if (!first && source_.files.size() == 1) return Status::invalid_argument(input.name() + " is empty");
-    if (!first) return Status::ok();  // a part of an append-only file, without commands
+    if (!first) return Status::ok();  // a part of an append-only file may have no commands
     if (*first == 'R' && commands_ != 0) return Status::invalid_argument(input.name() + ": an RDB file after commands");
     if (*first == 'R') TRY(read_rdb(input));
     TRY_ASSIGN(next, input.peek());
@@ -88,7 +88,7 @@ class FileReader {
     return Status::ok();
   }
 
-  /// Returns false for the limits of a transaction.
+  /// Returns false for MULTI and EXEC, which are skipped.
   Result<bool> check_command(const InputFile& input, const AofCommand& command) {
     const Bytes name = command.arguments[0];
     if (std::any_of(std::begin(kForeign), std::end(kForeign),
@@ -106,7 +106,7 @@ class FileReader {
 
   Status read_rdb(InputFile& input) {
     RdbReader reader(input, [this, &input](const std::string& what, std::uint64_t offset) {
-      if (keys_ < skipped_) return;  // reported before the interruption
+      if (keys_ < skipped_) return;  // already reported before the interruption
       report_.add_other(what + " at byte " + std::to_string(offset) + " of " + input.name(), "the server does not have this");
     });
     TRY(reader.begin());

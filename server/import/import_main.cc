@@ -60,7 +60,7 @@ Result<ListFile> open_list(const std::string& path) {
   return file;
 }
 
-/// Opens the file of --list where an interrupted import ended: what was written after its last state is removed.
+/// Opens the file of --list for the rest of an interrupted import. Removes lines that were written after its last state.
 Result<ListFile> continue_list(const std::string& path, std::uint64_t bytes) {
   if (path.empty()) return ListFile();
   ListFile file(std::fopen(path.c_str(), "r+b"));
@@ -81,11 +81,11 @@ Result<int> status_of(const TransferReport& report, const std::string& list) {
   return report.lost_any() ? 3 : 0;
 }
 
-/// How far an import is, and the file of --resume that says so; without --resume, there is no file.
+/// The state of an import, and the file of --resume that stores it; without --resume there is no file.
 struct Progress {
   std::string path;
   ImportState state;
-  bool resumed = false;  // an interrupted import continues
+  bool resumed = false;  // continues an interrupted import
 
   /// Records `state`, the report and the length of its list.
   Status record(const TransferReport& report, bool sync = true) {
@@ -97,15 +97,15 @@ struct Progress {
   }
 };
 
-/// Returns a name for what is imported where and how, from the name of the source. The same command has the same name, unless the file
-/// has changed.
+/// Returns a name for this import: the source, the target and the options. The same command line has the same name, unless the
+/// source file has changed.
 std::string name_of(const Options& options, std::string name) {
   name += " to " + options.target.name() + (options.replace ? " --replace" : "");
   for (const std::uint64_t database : options.source.databases) name += " --database " + std::to_string(database);
   return name + (options.list.empty() ? "" : " --list " + options.list);
 }
 
-/// Returns where to begin: where an import was interrupted, or at its beginning.
+/// Returns the progress at which to begin: that of an interrupted import, or none.
 Result<Progress> begin_progress(const Options& options, const std::string& source) {
   Progress progress;
   progress.path = options.resume;
@@ -127,7 +127,7 @@ Result<ListFile> list_of(const Options& options, const Progress& progress) {
   return progress.resumed ? continue_list(options.list, progress.state.list_bytes) : open_list(options.list);
 }
 
-/// Imports what an interruption has left of files, or everything.
+/// Imports the files, from where an interrupted import stopped or from their beginning.
 Status import_rest(const Options& options, Progress* progress, CommandSteps* commands, Connection& target,
                    TransferReport* report) {
   Importer importer(target, *report, options.replace);
@@ -158,7 +158,7 @@ Status import_rest(const Options& options, Progress* progress, CommandSteps* com
   return Status::ok();
 }
 
-/// Imports files, so that the same command continues after an interruption. `crc` and `commands` are of the files.
+/// Imports files, so that the same command line continues after an interruption. `crc` and `commands`: results of check_files().
 Result<int> import_in_steps(const Options& options, std::uint64_t crc, std::uint64_t commands) {
   char hex[17];
   std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(crc));
@@ -176,7 +176,7 @@ Result<int> import_in_steps(const Options& options, std::uint64_t crc, std::uint
   });
   if (!progress.state.complete) TRY(import_rest(options, &progress, &steps, *target, &report));
   if (progress.state.commands) {
-    progress.state.complete = true;  // from here on, the key may be absent
+    progress.state.complete = true;  // from here on, the import's key may be missing
     TRY(progress.record(report));
     TRY(steps.end());
   }
@@ -254,13 +254,13 @@ void print_pass(std::uint64_t number, const CopyPass& pass, const TransferReport
   std::fflush(stdout);
 }
 
-/// Runs the pass of `progress`, and records that it is done.
+/// Runs the pass in `progress`, and records that it is complete.
 Status run_pass(const Options& options, Connection& source, Connection& target, KnownKeys* known, std::FILE* list,
                 Progress* progress) {
   ImportState& state = progress->state;
   TransferReport report(list);
   if (const Status status = report.restore(state.report); !status.is_ok()) return status.with_context(options.resume);
-  // The source may have begun to use a database since the pass before.
+  // Databases that the source has begun to use since the pass before.
   TRY_ASSIGN(expected, add_databases(options, source, target, &state.databases));
   const auto record = [&](std::uint64_t removed) {
     state.known_from = known->from();
@@ -386,7 +386,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  std::signal(SIGPIPE, SIG_IGN);  // a connection that was closed is an error like others
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a closed connection then returns an error
   try {
     const auto status = run(options);
     return status.is_ok() ? *status : fail(kTool, 1, status.status());

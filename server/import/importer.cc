@@ -7,10 +7,10 @@
 namespace ebbtide {
 namespace {
 
-// A batch is sent as a whole. The next batch is made while the server works on this one.
+// A batch is sent as a whole. The next batch is prepared while the server works on this one.
 constexpr std::size_t kBatchBytes = std::size_t{512} << 10, kBatchCommands = 512;
 
-constexpr std::size_t kMostPayload = (std::size_t{512} << 20) - 64;  // the protocol has arguments of at most 512 MiB
+constexpr std::size_t kMostPayload = (std::size_t{512} << 20) - 64;  // the protocol allows arguments of at most 512 MiB
 
 std::int64_t number_of(const std::string& text) {
   std::int64_t value = 0;
@@ -69,7 +69,7 @@ Status Importer::add_command(const std::vector<std::string>& arguments, std::str
   std::size_t bytes = 0;
   for (const Bytes view : views) bytes += view.size();
   target_.send(views);
-  selected_ = false;  // the command may be SELECT
+  selected_ = false;  // the command may be a SELECT, so the selected database is unknown
   return sent({.database = 0, .type = {}, .name = std::move(name), .kind = Sent::Kind::kCommand}, bytes);
 }
 
@@ -128,7 +128,7 @@ Status Importer::note(const Sent& what, const ServerReply& reply) {
 
 Status Importer::note_command(const std::string& place, const ServerReply& reply) {
   if (!reply.is_error()) return Status::ok();
-  // After a SELECT that failed, all later commands would change another database.
+  // After a failed SELECT, all later commands would change another database.
   if (reply.text.find("DB index is out of range") != std::string::npos) {
     return Status::invalid_argument(place + ": " + reply.text + " at " + target_.name() + ". If " + target_.name() +
                                     " is Ebbtide, raise `server.databases`.");

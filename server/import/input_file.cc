@@ -57,7 +57,7 @@ class MemoryInput final : public InputFile {
 
 Result<std::unique_ptr<InputFile>> InputFile::open(const std::string& path) {
   if (path == "-") return std::unique_ptr<InputFile>(std::make_unique<StreamInput>("standard input", stdin, std::nullopt));
-  // Opening a named pipe without a writer would wait for one.
+  // Opening a named pipe without a writer would block.
   if (std::error_code error; std::filesystem::is_fifo(path, error))
     return Status::io_error(path + ": cannot be read twice; give - and pass it as standard input");
   std::FILE* const file = std::fopen(path.c_str(), "rb");
@@ -72,7 +72,7 @@ Result<std::unique_ptr<InputFile>> InputFile::open(const std::string& path) {
     std::fclose(file);
     return Status::io_error(path + ": cannot be read twice; give - and pass it as standard input");
   }
-  std::setvbuf(file, nullptr, _IONBF, 0);  // fill() reads large pieces
+  std::setvbuf(file, nullptr, _IONBF, 0);  // no buffer, since fill() reads large pieces
   return std::unique_ptr<InputFile>(std::make_unique<StreamInput>(path, file, static_cast<std::uint64_t>(info.st_size)));
 }
 

@@ -12,9 +12,9 @@ namespace ebbtide {
 namespace {
 
 constexpr Bytes kScanCount = "500";
-constexpr std::size_t kFooterBytes = 10;  // of a payload: version and CRC
+constexpr std::size_t kFooterBytes = 10;  // bytes of version and CRC at the end of a payload
 
-/// Calls `visit` with the names of each step of SCAN.
+/// Calls `visit` with the names that each call of SCAN returns.
 Status scan(Connection& source, std::uint64_t database, const std::function<Status(std::vector<ServerReply>&&)>& visit) {
   const std::string number = std::to_string(database);
   TRY(source.require(std::array<Bytes, 2>{"SELECT", number}).status());
@@ -68,7 +68,7 @@ Status walk_keys(Connection& source, std::uint64_t database, const std::function
       if (dump.is_error()) return refused(source, "DUMP", name.text, dump);
       if (expiry.is_error()) return refused(source, "PEXPIRETIME (since Redis 7.0)", name.text, expiry);
       constexpr std::int64_t kGone = -2, kForever = -1;
-      if (dump.kind != ServerReply::Kind::kText || expiry.integer == kGone) continue;  // removed meanwhile
+      if (dump.kind != ServerReply::Kind::kText || expiry.integer == kGone) continue;  // the key was removed meanwhile
       if (dump.text.size() <= kFooterBytes) return refused(source, "DUMP", name.text, dump);
       DumpedKey key;
       const Bytes payload = dump.text;

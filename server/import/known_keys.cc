@@ -21,7 +21,7 @@ const Hashes* find(const std::vector<Hashes>& keys, std::uint64_t name) {
 
 Status error_of(const std::string& path) { return Status::io_error(path + ": " + std::strerror(errno)); }
 
-/// Orders the keys; of each name, the last one stays.
+/// Sorts the keys by name. Of several keys with one name, keeps the last.
 void keep_last(std::vector<Hashes>* keys) {
   std::stable_sort(keys->begin(), keys->end(), by_name);
   std::size_t kept = 0;
@@ -84,7 +84,7 @@ Status KnownKeys::note(std::span<const Hashes> keys) {
 void KnownKeys::end_notes() {
   std::sort(noted_.begin(), noted_.end(),
             [](const Hashes& a, const Hashes& b) { return a.name != b.name ? a.name < b.name : a.value < b.value; });
-  // SCAN may return a key twice. If its value has changed in between, the next pass sends it again.
+  // SCAN may return a key twice. If the two values differ, the value becomes unknown, so that the next pass sends the key again.
   for (std::size_t i = 1; i < noted_.size(); ++i) {
     if (noted_[i].name == noted_[i - 1].name && noted_[i].value != noted_[i - 1].value) noted_[i].value = kUnknown;
   }

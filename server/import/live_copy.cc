@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-// So many keys are noted at once, in one write to the file of known keys.
+// At most this many keys are noted at once, by one write to the file of known keys.
 constexpr std::size_t kNotedKeys = 128, kNotedBytes = std::size_t{1} << 20;
 
 std::uint64_t hash_of_name(std::uint64_t database, const std::string& key) {
@@ -29,7 +29,7 @@ KnownKeys::Hashes hashes_of(const RdbEntry& entry) {
 
 Result<CopyPass> LiveCopy::pass(const std::set<std::uint64_t>& databases, TransferReport* report, std::uint64_t removed,
                                 const std::function<void(std::uint64_t keys)>& progress, const Record& record) {
-  Importer importer(target_, *report, true);  // SCAN may return a key twice
+  Importer importer(target_, *report, true);  // replaces existing keys: SCAN may return a key twice
   TRY(importer.begin());
   CopyPass result{.removed = removed};
   std::uint64_t keys = 0;
@@ -43,7 +43,7 @@ Result<CopyPass> LiveCopy::pass(const std::set<std::uint64_t>& databases, Transf
     TRY_ASSIGN(gone, gone_from(database));
     if (gone.empty()) continue;
     result.removed += gone.size();
-    TRY(record(result.removed));  // after an interruption, the target does not say how many it had
+    TRY(record(result.removed));  // recorded before the removal: the target does not say later how many of the keys it had
     for (const std::string& name : gone) TRY(importer.remove(database, name));
     TRY(importer.drain());
   }
@@ -74,7 +74,7 @@ Status LiveCopy::copy(std::uint64_t database, Importer* importer, const std::fun
   return send(&waiting, importer);
 }
 
-/// Notes keys, and sends those that the target does not have.
+/// Notes keys, and sends those that the target is not known to have.
 Status LiveCopy::send(std::vector<DumpedKey>* keys, Importer* importer) {
   std::vector<KnownKeys::Hashes> hashes;
   for (const DumpedKey& key : *keys) hashes.push_back(hashes_of(key.entry));
@@ -90,7 +90,7 @@ Status LiveCopy::send(std::vector<DumpedKey>* keys, Importer* importer) {
   return Status::ok();
 }
 
-/// Returns the target's keys that it was known to have, and that the source does not have any more.
+/// Returns the keys that the target was known to have and that the source does not have any more.
 Result<std::vector<std::string>> LiveCopy::gone_from(std::uint64_t database) {
   std::vector<std::string> gone;
   if (!known_.any_gone()) return gone;
@@ -103,7 +103,7 @@ Result<std::vector<std::string>> LiveCopy::gone_from(std::uint64_t database) {
   std::size_t kept = 0;
   for (std::string& name : gone) {
     TRY_ASSIGN(exists, source_.require(std::array<Bytes, 2>{"EXISTS", name}));
-    if (exists.integer == 0) std::swap(gone[kept++], name);  // else it was written again meanwhile
+    if (exists.integer == 0) std::swap(gone[kept++], name);  // otherwise the source has the key again
   }
   gone.resize(kept);
   return gone;

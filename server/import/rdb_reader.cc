@@ -10,8 +10,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr unsigned kNewestKnownVersion = 12;                        // of Redis 7.4
-constexpr std::uint64_t kMostStringBytes = std::uint64_t{4} << 30;  // Redis has at most 512 MiB, unless it is configured for more
+constexpr unsigned kNewestKnownVersion = 12;                        // that of Redis 7.4
+constexpr std::uint64_t kMostStringBytes = std::uint64_t{4} << 30;  // Redis allows 512 MiB unless it is configured for more
 
 enum Marker : unsigned {
   kSlotInfo = 0xf4,
@@ -268,7 +268,7 @@ Status RdbReader::value(RdbEntry* entry) {
   }
 }
 
-/// Takes a stream: its parts, last id, counters, and consumer groups.
+/// Reads a stream to its end: its parts, last id, counters, and consumer groups.
 Status RdbReader::stream(unsigned type, std::string* raw) {
   constexpr std::uint64_t kIdBytes = 16, kTimeBytes = 8;
   TRY_ASSIGN(parts, length(raw));
@@ -294,7 +294,7 @@ Status RdbReader::stream(unsigned type, std::string* raw) {
   return Status::ok();
 }
 
-/// Takes the parts of a module's value, each of which names its type, up to the end mark.
+/// Reads the parts of a module's value, each of which has its type, up to the end mark.
 Status RdbReader::module_parts(std::string* raw) {
   for (;;) {
     TRY_ASSIGN(part, length(raw));
@@ -320,7 +320,7 @@ Status RdbReader::module_parts(std::string* raw) {
   }
 }
 
-/// Takes what follows a marker that stands between entries. Returns false if the byte is no such marker.
+/// Reads what follows a marker between entries. Returns false if `code` is not such a marker.
 Result<bool> RdbReader::marker(unsigned code) {
   std::string raw;
   switch (code) {
@@ -343,7 +343,7 @@ Result<bool> RdbReader::marker(unsigned code) {
       other_("function library", entry_offset_);
       return true;
     case kModuleData:
-      TRY(lengths(3, &raw));  // the module's id, and when the data are loaded
+      TRY(lengths(3, &raw));  // the module's id, and the moment of loading
       TRY(module_parts(&raw));
       other_("data of a module", entry_offset_);
       return true;

@@ -19,7 +19,7 @@ Result<std::unique_ptr<RdbWriter>> RdbWriter::create(const std::string& path, bo
     return Status::exists(part + " exists: another export writes it, or one was interrupted; then remove it");
   }
   if (file == nullptr) return Status::io_error(part + ": " + std::strerror(errno));
-  (void)::fchmod(::fileno(file), S_IRUSR | S_IWUSR);  // as private as the server's files
+  (void)::fchmod(::fileno(file), S_IRUSR | S_IWUSR);  // readable by the owner only, like the server's files
   return std::unique_ptr<RdbWriter>(new RdbWriter(path, file));
 }
 
@@ -43,8 +43,8 @@ Status RdbWriter::begin(unsigned version) {
   return write(magic);
 }
 
-// The payload of a hash whose fields expire has a newer RDB version than others. The file keeps the older version, which more
-// servers load: a server that does not know the hash's type refuses that entry in any case.
+// The payload of a hash with fields that expire has a newer RDB version than others. The file has the older version, so that more
+// servers load it: a server that does not know the type of such a hash fails at that entry in any case.
 Status RdbWriter::add(const RdbEntry& entry, unsigned version) {
   if (version == kFieldExpiryRdbVersion) version = kWrittenRdbVersion;
   if (version_ == 0) TRY(begin(version));

@@ -27,11 +27,11 @@ bool log_json = false;
 
 std::atomic<std::uint64_t> budget{0};
 std::atomic<bool> failing{false};
-std::atomic<bool> logged{false};        // the line of the first failure is written
+std::atomic<bool> logged{false};        // the line of the first failure was written
 thread_local bool was_refused = false;  // an allocation of this thread has failed
 thread_local std::uint64_t refused_bytes = 0;
 
-/// The decimal digits of a number, at least `width` of them.
+/// A number's decimal digits, at least `width` of them.
 class Digits {
  public:
   explicit Digits(std::uint64_t number, int width = 1) {
@@ -67,7 +67,7 @@ Date date_of(std::int64_t day) {
           of_year - (153 * month + 2) / 5 + 1};
 }
 
-/// Returns the second field of /proc/self/statm (resident pages) in bytes; 0 if the file cannot be read.
+/// Returns the resident bytes of the process, from the second field of /proc/self/statm; 0 if the file cannot be read.
 std::uint64_t resident_now() {
   const int fd = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
@@ -113,7 +113,7 @@ void log_out_of_memory() {
   write_failure(text);
 }
 
-// Threads may fail at the same time; only the first thread logs. The others wait for its line: abort() ends all threads at once.
+// Several threads may fail at once, but only the first one logs. The others wait for its line, since abort() ends all threads.
 void await_line() {
   constexpr int kMostWaits = 1000;
   constexpr timespec kWait{.tv_sec = 0, .tv_nsec = 1'000'000};
@@ -131,7 +131,7 @@ void allocation_failed() {
   std::abort();
 }
 
-// Handles an abort by the allocator. abort() continues when this function returns.
+// Called when the allocator aborts the process. After this returns, abort() continues.
 void aborted(int /*signal*/) {
   if (was_refused) {
     if (is_first_failure()) log_out_of_memory();
@@ -145,7 +145,7 @@ void log_uncaught(std::string_view what) {
   write_failure(text);
 }
 
-// A new thread needs memory for its stack. Under a small limit, starting a thread fails before any allocation does.
+// A new thread needs memory for its stack. Under a small memory limit, starting a thread fails before any allocation does.
 void log_no_thread(std::string_view what) {
   const std::string_view text[] = {"out of memory or threads: the system refused to start a thread (", what,
                                    "): a limit of the process (ulimit -v, ulimit -u) or of the machine is too small"};
@@ -157,7 +157,7 @@ void terminated() {
   try {
     if (const std::exception_ptr thrown = std::current_exception(); thrown != nullptr) std::rethrow_exception(thrown);
     log_uncaught("none is known; std::terminate() was called");
-  } catch (const std::bad_alloc&) {  // an allocation other than by operator new has failed
+  } catch (const std::bad_alloc&) {  // an allocation not made by operator new has failed
     log_out_of_memory();
   } catch (const std::system_error& e) {
     e.code() == std::errc::resource_unavailable_try_again ? log_no_thread(e.what()) : log_uncaught(e.what());
@@ -181,7 +181,7 @@ void install_failure_log(const std::string& file, bool json) {
   if (::localtime_r(&now, &local) != nullptr) utc_offset_seconds = local.tm_gmtoff;
   struct sigaction action {};
   action.sa_handler = aborted;
-  // Not SA_RESETHAND: a second thread that aborts would end the process while the first one writes its line.
+  // Not SA_RESETHAND: a second aborting thread would end the process while the first one still writes its line.
   (void)::sigaction(SIGABRT, &action, nullptr);
   std::set_new_handler(allocation_failed);
   std::set_terminate(terminated);
@@ -216,7 +216,7 @@ std::size_t format_failure(std::span<char> out, std::int64_t unix_micros, std::i
   add(json ? "\",\"level\":\"error\",\"message\":\"" : " E ");
   for (const std::string_view part : text) {
     if (!json) add(part);
-    for (const char& c : json ? part : std::string_view()) {  // characters that JSON would have to escape are replaced
+    for (const char& c : json ? part : std::string_view()) {  // replaces characters that JSON would have to escape
       const auto byte = static_cast<unsigned char>(c);
       add(byte < 0x20 || byte >= 0x7f || c == '\\' ? "?" : c == '"' ? "'" : std::string_view(&c, 1));
     }

@@ -33,8 +33,8 @@ bool misleads(std::uint32_t c) {
          c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
 }
 
-// Returns the length of the UTF-8 character at the beginning of `text`, 1 to 4; 0 if there is none, or it is a control character
-// (C0, DEL, C1) or one that misleads().
+// Returns the length of the UTF-8 character at the beginning of `text`, 1 to 4. Returns 0 if there is none, or if it is a control
+// character (C0, DEL, C1) or misleads().
 std::size_t printable(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -107,8 +107,8 @@ bool is_standard_output(const struct stat& file) {
   return false;
 }
 
-/// Opens the log for appending, and makes the file and its directory if they are missing. Null: `why` is the error. A pipe is
-/// refused, since its reader could block the server; /dev/stdout may be one.
+/// Opens the log for appending; creates the file and its directory if they are missing. On failure returns null and sets `why`.
+/// Refuses a pipe, since its reader could block the server; only /dev/stdout may be one.
 std::FILE* open_log(const std::string& path, std::string* why) {
   spdlog::details::os::create_dir(spdlog::details::os::dir_name(path));
   // Without O_NONBLOCK, opening a pipe would wait for a reader.
@@ -132,7 +132,7 @@ std::FILE* open_log(const std::string& path, std::string* why) {
 
 class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  /// Owns `file`.
+  /// Takes ownership of `file`.
   explicit FileSink(std::FILE* file) : file_(file) {}
   ~FileSink() override { std::fclose(file_); }
   FileSink(const FileSink&) = delete;

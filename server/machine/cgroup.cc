@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// If there is no limit, version 1 shows the largest number of whole pages. No real limit comes near this bound.
+// Without a limit, version 1 shows the largest number of whole pages. No real limit is that large.
 constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 60;
 
 std::optional<std::string> first_line(const std::string& path) {
@@ -30,7 +30,7 @@ bool contains(const std::vector<std::string>& items, const std::string& item) {
   return std::find(items.begin(), items.end(), item) != items.end();
 }
 
-// Unescapes a path of mountinfo, where blanks and backslashes are octal numbers: \040.
+// Decodes a path of mountinfo, where blanks and backslashes are octal numbers such as \040.
 std::string unescape(const std::string& text) {
   const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
   std::string out;
@@ -45,12 +45,12 @@ std::string unescape(const std::string& text) {
   return out;
 }
 
-// A place where a hierarchy is mounted: `point` shows the group `group` and the groups below it.
+// A mount point of a hierarchy: `point` shows the group `group` and its descendants.
 struct Mount {
   std::string group, point;
 };
 
-// Returns the mounts of version 2, or those of version 1 with a controller. A line of mountinfo looks like this:
+// Returns the mounts of version 2, or those of version 1 that have a controller. A line of mountinfo looks like this:
 //   36 35 0:33 /group /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory
 std::vector<Mount> mounts_of(const std::string& root, bool version2, const std::string& controller) {
   std::vector<Mount> found;
@@ -67,7 +67,7 @@ std::vector<Mount> mounts_of(const std::string& root, bool version2, const std::
   return found;
 }
 
-// Returns the process's group in version 2 ("0::/path") or in the version 1 hierarchy of a controller ("4:cpu,cpuacct:/path").
+// Returns the process's group: in version 2 ("0::/path"), or in the version 1 hierarchy of a controller ("4:cpu,cpuacct:/path").
 std::optional<std::string> group_of(const std::string& root, bool version2, const std::string& controller) {
   std::ifstream in(root + "/proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {
@@ -89,7 +89,7 @@ std::vector<std::string> directories(const Mount& mount, const std::string& grou
     const bool inside = group == mount.group || group.compare(0, mount.group.size() + 1, mount.group + "/") == 0;
     below = inside ? group.substr(mount.group.size()) : "";
   }
-  const bool outside = below.find("/..") != std::string::npos;  // outside of the cgroup namespace that the mount belongs to
+  const bool outside = below.find("/..") != std::string::npos;  // outside of the cgroup namespace of the mount
   if (outside || below.substr(0, 1) != "/") below.clear();
   std::vector<std::string> found;
   for (; below.size() > 1; below.resize(below.rfind('/'))) found.push_back(mount.point + below);
@@ -97,7 +97,7 @@ std::vector<std::string> directories(const Mount& mount, const std::string& grou
   return found;
 }
 
-// Calls `look` with each directory that may limit a controller, without `root`. A directory may be missing; then it has no files.
+// Calls `look` with each directory that may limit a controller, without `root`. A directory may be missing.
 void each_directory(const std::string& root, const std::string& controller,
                     const std::function<void(const std::string& directory, bool version2)>& look) {
   for (const bool version2 : {true, false}) {
@@ -136,7 +136,7 @@ std::optional<CgroupLimit<double>> cgroup_cpu_quota(const std::string& root) {
     const std::string file = directory + (version2 ? "/cpu.max" : "/cpu.cfs_quota_us");
     std::string text = first_line(root + file).value_or("");
     if (!version2) text += " " + first_line(root + directory + "/cpu.cfs_period_us").value_or("");
-    std::istringstream line(text);  // such as "150000 100000"; "max 100000" or -1 mean no quota
+    std::istringstream line(text);  // such as "150000 100000"; "max 100000" or -1 means no quota
     double quota = 0, period = 0;
     if (line >> quota >> period && quota > 0 && period > 0) keep_smallest(&smallest, quota / period, file);
   });

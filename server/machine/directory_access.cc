@@ -32,9 +32,9 @@ std::string parent_of(std::string path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Returns the nearest directory that exists and that the process may look at: `directory`, its parent if it is missing, or an
-/// ancestor if a directory in between cannot be entered (then `hidden` is set); "" if there is none. Sets `status` to its owner
-/// and mode.
+/// Returns the nearest existing directory that the process can examine: `directory`, its parent if it is missing, or an ancestor
+/// if a directory in between cannot be entered (then sets `hidden`). Returns "" if there is none. Sets `status` to its owner and
+/// mode.
 std::string nearest(const std::string& directory, struct stat* status, bool* hidden) {
   std::string place = directory;
   while (::stat(place.c_str(), status) != 0) {
@@ -54,7 +54,7 @@ std::string octal(mode_t mode) {
   return text.data();
 }
 
-/// Returns the reason and the remedy if an attribute forbids changes of the file or directory, also to root; otherwise "".
+/// Returns the reason and the remedy if a file attribute forbids changes even to root; otherwise "".
 std::string protection_of(const std::string& path) {
   struct statx info {};
   if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &info) != 0) return {};
@@ -76,8 +76,8 @@ std::string why_file_unusable(const std::string& path) {
          user_text(::geteuid()) + ": chown " + own_user_and_group() + " " + path;
 }
 
-/// Returns the reason and the remedy for the file in `directory` that the text names, or for the directory itself; "" if this
-/// process may use both.
+/// Returns the reason and the remedy for the file in `directory` that `text` names, or for `directory` itself; "" if this process
+/// may use both.
 std::string why_named_file_unusable(const std::string& text, const std::string& directory) {
   std::error_code error;
   for (auto at = std::filesystem::directory_iterator(directory, error); !error && at != std::filesystem::directory_iterator();

@@ -75,7 +75,7 @@ std::string system_name() {
   return std::string(name.sysname) + " " + name.release + " " + name.machine;
 }
 
-// Takes about 10 us, a fraction of the time of reading VmRSS in /proc/self/status.
+// Reads /proc/self/statm: about 10 us, a fraction of reading VmRSS from /proc/self/status.
 std::uint64_t resident_bytes() {
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   std::uint64_t pages = 0;
@@ -111,7 +111,8 @@ void hear_mimalloc(const char* text, void* refused) {
   (*static_cast<void (**)(std::uint64_t)>(refused))(bytes);
 }
 
-// Called after each error. The first allocation of a thread may fail without a message that has its size. Must not allocate.
+// Called after each error of mimalloc. The first allocation of a thread may fail without a message that has its size. Must not
+// allocate.
 void hear_error(int error, void* refused) {
   if (error == ENOMEM) (*static_cast<void (**)(std::uint64_t)>(refused))(0);
   if (error == EFAULT) std::abort();  // the heap is damaged
@@ -140,7 +141,7 @@ bool keeps_to_budget() {
 
 void give_freed_memory_back() {
 #ifdef EBBTIDE_WITH_MIMALLOC
-  // By default a thread returns freed memory at its next allocation. After a merge of gigabytes that may be hours later.
+  // By default, a thread returns freed memory at its next allocation, which after a merge of gigabytes may be hours later.
   mi_option_set_default(mi_option_decommit_delay, 0);
   mi_option_set_default(mi_option_segment_decommit_delay, 0);
 #endif
@@ -162,7 +163,7 @@ CpuTimes cpu_times() {
 std::uint64_t raise_file_limit(std::uint64_t wanted) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
-  if (limit.rlim_max < wanted) {  // root may raise the hard limit
+  if (limit.rlim_max < wanted) {  // only root may raise the hard limit
     const rlimit further{wanted, wanted};
     if (::setrlimit(RLIMIT_NOFILE, &further) == 0) return wanted;
   }
@@ -176,7 +177,7 @@ std::uint64_t raise_file_limit(std::uint64_t wanted) {
 
 namespace {
 
-constexpr std::uint64_t kOtherFiles = 128;  // log files, files being written, event loops, the metrics port
+constexpr std::uint64_t kOtherFiles = 128;  // for logs, files being written, event loops and the metrics port
 
 }  // namespace
 

@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-// Returns the whole of `text` as a number; -1 if it is not a number.
+// Returns `text` as a number; -1 if it is not a number.
 std::int64_t number_of(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -32,7 +32,7 @@ std::string ServiceManager::report(std::string_view state) const {
   if (socket_.size() >= sizeof(address.sun_path) || (socket_[0] != '/' && socket_[0] != '@') || socket_.size() < 2)
     return "NOTIFY_SOCKET '" + socket_ + "' is not the address of a socket; allowed: an absolute path, or @name";
   std::memcpy(address.sun_path, socket_.data(), socket_.size());
-  // An address in the abstract namespace: its name follows a zero byte, and ends where the address ends.
+  // In the abstract namespace, a zero byte precedes the name, which ends where the address ends.
   if (socket_[0] == '@') address.sun_path[0] = '\0';
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return std::string("a socket for the service manager: ") + std::strerror(errno);

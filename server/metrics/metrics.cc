@@ -16,7 +16,7 @@ namespace {
 
 using Labels = std::vector<prometheus::ClientMetric::Label>;
 
-/// Converts a snapshot to metric families. A Collectable, so that a registry can hold it.
+/// Converts a snapshot to metric families. Prometheus's registry requires a Collectable.
 class Collector final : public prometheus::Collectable {
  public:
   explicit Collector(const MetricsSnapshot& snapshot) : s_(snapshot) {}
@@ -96,7 +96,8 @@ class Collector final : public prometheus::Collectable {
     auto& times =
         family("command_seconds", "Time spent running a command, without waits for pages, threads and syncs.", kHistogram);
     for (const auto& c : s_.commands) {
-      if (c.calls > 0) add(times, c.times, {{"cmd", c.name}});  // a histogram has seventeen lines, so unused commands have none
+      // A histogram has seventeen lines, so commands without calls get none.
+      if (c.calls > 0) add(times, c.times, {{"cmd", c.name}});
     }
     auto& stages =
         family("command_stage_seconds",
@@ -305,7 +306,7 @@ class Collector final : public prometheus::Collectable {
          {{{{"kind", "visible"}}, e.visible_seq}, {{{"kind", "logged"}}, e.logged_seq}, {{{"kind", "synced"}}, e.synced_seq}});
   }
 
-  /// Returns the age of a thing of that engine time; 0 if there is none.
+  /// Returns the seconds since an engine time; 0 if `since` is 0.
   [[nodiscard]] double seconds_since(Millis since) const {
     const Millis now = s_.engine->engine_time;
     return static_cast<double>(since == 0 ? 0 : now - std::min(since, now)) / 1000;
@@ -419,7 +420,7 @@ class Collector final : public prometheus::Collectable {
     }
   }
 
-  /// Adds a value for each kind of operation, labelled with the kind.
+  /// Adds a value for each kind of operation, with the kind as label.
   static void add_kinds(prometheus::MetricFamily& family, const std::string& db, const OperationFigures& figures) {
     const std::pair<const char*, double> kinds[] = {
         {"empty_read", figures.empty_read}, {"read", figures.read}, {"range", figures.range}, {"write", figures.write}};
@@ -490,7 +491,7 @@ class Collector final : public prometheus::Collectable {
   }
 
   const MetricsSnapshot& s_;
-  mutable std::deque<prometheus::MetricFamily> families_;  // a deque, since family() returns references into it
+  mutable std::deque<prometheus::MetricFamily> families_;  // a deque, since family() returns references to elements
 };
 
 }  // namespace

@@ -14,10 +14,10 @@ namespace ebbtide {
 namespace {
 
 constexpr int kPieces = 64;
-constexpr std::size_t kSendPerRound = 4 << 20;  // after these bytes, other connections have their turn
+constexpr std::size_t kSendPerRound = 4 << 20;  // the most bytes sent per round, so that other connections have their turn
 constexpr int kBigReads = 8;                    // receives into `scratch` per round, so that other connections have their turn
 constexpr std::size_t kCommandsPerRound = 4096;
-constexpr int kRecordsPerRound = 64;  // TLS records, a megabyte
+constexpr int kRecordsPerRound = 64;  // the most TLS records per round: a megabyte
 
 }  // namespace
 
@@ -30,18 +30,18 @@ Connection::Io Connection::shake_hands() {
     case TlsStream::Io::kOk:
       return Io::kOk;
     case TlsStream::Io::kWaitsToRead:
-      readable = peer_ended;  // the end of input is reported only once, so it must be read
+      readable = peer_ended;  // epoll reports the end of input only once, so the next receive must find it
       return peer_ended ? Io::kError : Io::kBlocked;
     case TlsStream::Io::kWaitsToWrite:
-      writable = false;  // the handshake continues once the socket takes bytes
+      writable = false;  // the handshake continues when the socket takes bytes
       return Io::kBlocked;
     default:
       return Io::kError;
   }
 }
 
-// A record has at most 16 KiB, and parts of the next records may be in the stream. For a short input no second call is needed to
-// find that nothing is left.
+// A record has at most 16 KiB, and the stream may already have parts of the next records. For a short input, kLittleBytes spares
+// the second call that would find the stream empty.
 Connection::Io Connection::receive_decrypted(const ParserLimits& limits, std::span<char> scratch, LoopCounters& counters) {
   constexpr std::size_t kRecordOverhead = 64;  // size of a record's header and trailer
   const bool begins_empty = !tls->has_more();
@@ -135,8 +135,8 @@ Connection::Io Connection::receive(const ParserLimits& limits, std::span<char> s
     } else {
       parser.received(static_cast<std::size_t>(n));
     }
-    // If fewer bytes than requested came, the socket is empty, and epoll reports later input. The end of input is different:
-    // epoll reports it only once, so it must be read.
+    // If fewer bytes came than requested, the socket is empty, and epoll will report later input. But the end of input is
+    // reported only once, so after it the socket must be read again.
     if (static_cast<std::size_t>(n) < room.size()) return readable = peer_ended, Io::kOk;
     if (!big || round >= kBigReads || parser.big_missing() == 0) return Io::kOk;
   }
@@ -218,7 +218,7 @@ void Connection::take_back(std::span<PendingCommand> part) {
   for (std::size_t i = done; i < part.size(); ++i) pending.push_back(std::move(part[i]));
 }
 
-// Called while a thread still reads this input. The connection's charge for the input ends with the connection.
+// Called while a thread still uses this input. The connection's charge for the input ends with the connection.
 std::shared_ptr<const void> Connection::take_input() {
   const std::size_t bytes = parser.input_memory();
   auto input = parser.take_input();
@@ -241,7 +241,7 @@ void Connection::close_gate(std::uint64_t durable_seq, std::int64_t now_ms) {
 void Connection::give_up_gated(std::uint64_t durable_seq) {
   open_gates(durable_seq);
   if (gates.empty()) return;
-  // Replies before the gate are sent or may leave. Replies after it might be wrong.
+  // Replies before the first gate may leave. Replies after it may show writes that are lost.
   out.drop_from(gates.front().from);
   gates.clear();
   Reply(&out, protocol).error("UNKNOWN the log could not be written: the outcome of the commands is not known");

@@ -19,38 +19,38 @@ namespace {
 constexpr int kEvents = 512;
 constexpr std::size_t kScratchBytes = 256 << 10;
 constexpr std::int64_t kSweepMs = 100;  // each sweep checks a tenth of the connections
-// The arrivals that a round takes. An arrival takes about 10 us, including its close, so a round grows by less than a
-// millisecond.
+// The most arrivals that a round takes. An arrival takes about 10 us, including its close, so they take less than a millisecond.
 constexpr std::size_t kArrivalsPerRound = 64;
-// A connection whose waiting replies take 1 / n of the memory budget runs no further command. The budget has room for a hundred
-// slow readers of pipelines.
+// If the waiting replies of a connection take 1 / n of the memory budget, it runs no further command. The budget has room for a
+// hundred clients that send pipelines and read slowly.
 constexpr std::uint64_t kHighWaterParts = 1024;
 constexpr std::uint64_t kLeastHighWater = 64 << 10, kMostHighWater = 1 << 20;
 constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
-constexpr std::int64_t kGiveUpMs = 1'000;      // the wait after the log fails: a sync may still succeed a moment later
-constexpr std::int64_t kHalfClosedMs = 1'000;  // how long a command may wait for the disk after its client has closed its side
-constexpr std::size_t kChargeStep = 1 << 20;   // each loop charges buffers to the budget in steps of this size
-// The most connections without commands that a round serves. The loop only sends them output or closes them, which takes about 10
-// us each, while the other connections wait. So a message to thousands of subscribers, or their end, is spread over several
-// rounds.
+constexpr std::int64_t kGiveUpMs = 1'000;  // the wait after the log fails, since a sync may still succeed a moment later
+// How long a command may wait for the disk after its client has closed its sending side.
+constexpr std::int64_t kHalfClosedMs = 1'000;
+constexpr std::size_t kChargeStep = 1 << 20;  // each loop charges buffers to the budget in steps of this size
+// The most connections without commands that a round serves. Sending to such a connection, or closing it, takes about 10 us,
+// while the other connections wait. So a message to thousands of subscribers, or the end of these connections, is spread over
+// several rounds.
 constexpr std::size_t kQuietPerRound = 256;
-constexpr std::uint64_t kTaskNanos = 5'000'000;  // the time of a round's tasks, about that of a pass (Dispatcher::kPassNanos)
-// A round receives and parses for this time, and sends for this time. After that it serves only connections with little input or
+constexpr std::uint64_t kTaskNanos = 5'000'000;  // time for a round's tasks, about that of a pass (Dispatcher::kPassNanos)
+// A round receives and parses for this time, and sends for this time. After that, it serves only connections with little input or
 // output.
 constexpr std::uint64_t kPartNanos = 5'000'000;
-// The most commands in a pass. It has no time for more, since a command takes 0.3 us at least, and thousands of pipelines may
-// wait with many more.
+// The most commands in a pass. A command takes at least 0.3 us, so a pass has no time for more, even if thousands of pipelines
+// have more commands.
 constexpr std::size_t kPassCommands = 16'384;
-constexpr std::size_t kFewCommands = 16;  // a connection with so few commands left need not wait for another pass
+constexpr std::size_t kFewCommands = 16;  // a connection with at most this many commands left need not wait for another pass
 constexpr std::size_t kLittle = 8 << 10;  // bytes of input or output that take a few microseconds
 constexpr std::size_t kMeasuredBytes =
     64 << 10;  // the clock is read after this many bytes, so that small commands do not pay for it
-// A connection with at most this many bytes is never closed because memory is short. With many connections it is less
+// A connection that holds at most this many bytes is never closed for lack of memory. With many connections the limit is lower
 // (EventLoop::spared_bytes).
 constexpr std::size_t kSparedBytes = 64 << 10;
-// All spared connections together may hold 1 / kSparedParts of the memory budget. But each may hold kLeastSpared bytes in any
-// case: a block of input, and a few arguments.
+// All connections that spared_bytes() protects may together hold 1 / kSparedParts of the memory budget. But each may hold
+// kLeastSpared bytes in any case: a block of input, and a few arguments.
 constexpr std::uint64_t kSparedParts = 8;
 constexpr std::size_t kLeastSpared = kBlockBytes + (1 << 10);
 
@@ -86,8 +86,8 @@ std::string EventLoop::start(std::unique_ptr<CommandSink> sink) {
   return {};
 }
 
-// Adds the sink's descriptor to the epoll set. When it is readable the loop calls the sink. A descriptor that the sink closes
-// leaves the set by itself.
+// Adds the sink's descriptor to the epoll set; when it is readable, the loop calls the sink's poll(). If the sink closes the
+// descriptor, it leaves the set by itself.
 std::string EventLoop::watch_sink() {
   const int descriptor = sink_->descriptor();
   if (descriptor < 0) return {};
@@ -146,7 +146,7 @@ void EventLoop::adopt(Arrival arrival) {
   taken ? wake() : drop(arrival);
 }
 
-// Called for an arrival that the loop does not take: the loop has ended, or the arrival is evicted.
+// Closes an arrival that the loop does not take: the loop has ended, or the arrival was evicted.
 void EventLoop::drop(const Arrival& arrival) {
   ::close(arrival.fd);
   shared_->clients.fetch_sub(1);
@@ -179,7 +179,7 @@ void EventLoop::evict_arrival(std::uint64_t client_id) {
 }
 
 void EventLoop::notify_durable() {
-  // This orders the load after the store of durable_seq, which may have been a plain store.
+  // Orders the following load after the store of durable_seq, which may have been a plain store.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (gate_waited_.load()) wake();
 }
@@ -196,12 +196,12 @@ void EventLoop::set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate) {
 
 void EventLoop::set_settings(const NetSettings& settings) {
   post([this, settings] {
-    take_arrivals(~std::size_t{0});  // the listener has accepted them under the old settings
+    take_arrivals(~std::size_t{0});  // arrivals that the listener has accepted under the old settings
     settings_ = settings;
     for (const auto& c : connections_) {
       set_output_limit(*c);
       if (settings.password_required || c->authenticated || c->in_handshake()) continue;
-      c->authenticated = true;  // a password is not set any more
+      c->authenticated = true;  // there is no password any more
       count_stranger(*c);
     }
   });
@@ -277,7 +277,7 @@ void EventLoop::round(int timeout_ms) {
 }
 
 // Runs tasks for a part of the round only: a message to thousands of subscribers is one task, and other threads may post tasks
-// faster than they run. Tasks that are posted meanwhile run in the next round.
+// faster than the loop runs them. Tasks that are posted meanwhile run in the next round.
 void EventLoop::run_tasks(std::uint64_t nanos) {
   std::deque<std::function<void()>> tasks;
   std::vector<std::uint64_t> resumes;
@@ -313,7 +313,7 @@ void EventLoop::hand_in_late() {
     auto* c = static_cast<Connection*>(find(deadlines_.top().client_id));
     deadlines_.pop();
     if (c == nullptr || !c->waiting || c->pending.empty()) continue;
-    if (c->retry_at_ms == 0 || c->retry_at_ms > now_ms_) continue;  // the timer belongs to an earlier command
+    if (c->retry_at_ms == 0 || c->retry_at_ms > now_ms_) continue;  // this deadline belongs to an earlier command
     c->resumed = true;
     enqueue(*c);
   }
@@ -357,8 +357,8 @@ void EventLoop::add_connection(Arrival arrival) {
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, c.fd, &event) != 0) close(c);
 }
 
-// Sets the limit of the connection's output: a single reply must neither exceed the hard limit nor take the whole memory. Replies
-// that may wait before commands stop running are added to it.
+// Sets the limit of the connection's output. A single reply may neither exceed the hard limit nor take all memory. On top of
+// that, replies may wait until they stop further commands (output_high_water).
 void EventLoop::set_output_limit(Connection& c) const {
   c.limited_as_subscriber = c.subscriber;
   c.push_limit = settings_.subscriber_output.hard;
@@ -395,7 +395,7 @@ void EventLoop::enqueue(Connection& c) {
   queue_.push_back(&c);
 }
 
-// Queues a connection that the round had no time for. It is among the first of the next round, so that no connection waits
+// Queues a connection for which this round had no time. It is among the first of the next round, so that no connection waits
 // forever.
 void EventLoop::put_off(Connection& c) {
   if (c.queued) return;
@@ -453,7 +453,7 @@ void EventLoop::receive(Connection& c) {
   if (c.in_handshake()) {
     if (late_) return put_off(c);
     const bool done = shake_hands(c);
-    late_ = env_->mono_ns() >= part_end_ns_;  // the signature of a handshake takes milliseconds
+    late_ = env_->mono_ns() >= part_end_ns_;  // the signature in a handshake takes milliseconds
     if (!done) return;
   }
   const std::uint64_t before = counters_.bytes_in.get();
@@ -468,7 +468,7 @@ void EventLoop::receive(Connection& c) {
   if (!c.dead && io != Connection::Io::kBlocked) enqueue(c);
 }
 
-// Until its handshake is done the client is a stranger: limits and time for unauthenticated clients apply.
+// Until the handshake is done the client counts as a stranger: the limits and the timeout for unauthenticated clients apply.
 bool EventLoop::shake_hands(Connection& c) {
   const Connection::Io io = c.shake_hands();
   if (io == Connection::Io::kBlocked) return false;
@@ -495,7 +495,7 @@ bool EventLoop::add_held(Connection& c) {
   return true;
 }
 
-// Takes over the charges of replies. The sink has reserved memory for these replies, so no client is closed because of them.
+// Takes over the sink's charges of replies. The sink has already reserved this memory, so taking it over closes no client.
 void EventLoop::take_over_charges() {
   for (const Part& part : parts_) {
     if (!part.connection->dead) add_held(*part.connection);
@@ -504,7 +504,7 @@ void EventLoop::take_over_charges() {
   sink_->buffers_charged();
 }
 
-// Charges the connection's memory to the budget: values by the byte, buffers in steps.
+// Charges the connection's memory to the budget: values exactly, buffers in steps.
 void EventLoop::account(Connection& c) {
   const std::size_t before = c.held_bytes;
   if (add_held(c)) {
@@ -515,8 +515,8 @@ void EventLoop::account(Connection& c) {
   if (!c.dead && c.parser.big_memory() != c.charged_values) charge_values(c);
 }
 
-// Charges pushes to the budget: they are appended between the rounds of their client, many at a time. If the budget has no room
-// for them, they are dropped before more are appended, and the client is closed at its turn.
+// Charges pushed messages to the budget, many of which may come between two rounds of their client. If the budget has no room for
+// them, drops them before more are appended; the client is closed at its next turn.
 void EventLoop::charge_push(Connection& c) {
   const std::size_t held = c.buffers_and_state();
   if (held < c.held_bytes + kSparedBytes) return;
@@ -534,8 +534,8 @@ void EventLoop::charge_buffers(std::size_t bytes) {
   charged_bytes_ = bytes;
 }
 
-// Charges big arguments. They are received up to the memory budget, whatever the query buffer's limit. Beyond the budget the
-// command is skipped and gets -OOM. Memory that was handed out stays charged.
+// Charges big arguments. They may take memory up to the whole budget, whatever the limit of the query buffer. If the budget is
+// used up, the command is skipped and gets -OOM. Memory that was handed out stays charged.
 void EventLoop::charge_values(Connection& c) {
   std::size_t bytes = c.parser.big_memory();
   if (env_->memory != nullptr) {
@@ -552,12 +552,12 @@ void EventLoop::charge_values(Connection& c) {
   c.charged_values = bytes;
 }
 
-// Gives arguments that commands may keep a charge of their own. They are charged once, from their first byte until their last
-// owner releases them.
+// Gives big arguments that commands may keep a charge of their own. So each is charged exactly once, from its first byte until
+// its last owner is gone.
 void EventLoop::hand_over(Connection& c) {
   c.parser.hand_over([&](std::shared_ptr<const std::string> value) {
     const std::size_t bytes = value->size();
-    if (bytes > c.charged_values) {  // the last bytes of the value came with the next commands, and are not charged yet
+    if (bytes > c.charged_values) {  // the last bytes of the value came with the following commands, and are not charged yet
       env_->memory->charge_values(bytes - c.charged_values);
       c.charged_values = bytes;
     }
@@ -566,8 +566,8 @@ void EventLoop::hand_over(Connection& c) {
   });
 }
 
-// Returns the bytes that a connection may hold without being closed. Thousands of connections below the limit would exceed the
-// budget together, for example by incomplete commands, so the limit depends on the number of clients.
+// Returns the bytes that a connection may hold without being closed. Thousands of connections below a fixed limit could together
+// exceed the budget, for example with incomplete commands. So the limit depends on the number of clients.
 std::size_t EventLoop::spared_bytes() const {
   if (settings_.memory_budget == 0) return kSparedBytes;
   const std::uint64_t clients = std::max<std::uint64_t>(shared_->clients.load(std::memory_order_relaxed), 1);
@@ -575,9 +575,9 @@ std::size_t EventLoop::spared_bytes() const {
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(share, kLeastSpared, kSparedBytes));
 }
 
-// Returns true if the connection must close because the memory is spent. The connections with the largest buffers are closed; a
-// sweep finds them even if they wait. If other connections have grown by a considerable part of the budget until then, they are
-// closed, too.
+// Returns true if the connection must close because the memory budget is used up. The connections with the largest buffers are
+// closed, even if they are idle: a sweep finds them. If other connections have meanwhile grown by a considerable part of the
+// budget, they are closed, too.
 bool EventLoop::is_one_too_many(const Connection& c) const {
   if (env_->memory == nullptr || c.held_bytes <= spared_bytes()) return false;
   return c.held_bytes >= largest_held_ / 2 ? env_->memory->short_of_buffers() : env_->memory->overdrawn();
@@ -596,7 +596,7 @@ void EventLoop::relieve(Connection& c) {
 // Hands all ready commands to the sink as one span.
 void EventLoop::run_pass() {
   if (working_.empty()) return;
-  if (gated_.empty()) logging_seq_ = 0;  // the client that waited has disconnected
+  if (gated_.empty()) logging_seq_ = 0;  // no client waits for the measured pass any more
   collect_pass();
   const PassTimes times = run_commands();
   const std::uint64_t newest = return_commands();
@@ -610,7 +610,7 @@ void EventLoop::run_pass() {
   }
 }
 
-// Fills the pass with the commands of the connections whose turn it is, in order.
+// Fills the pass with the commands of the connections whose turn it is, in their order.
 void EventLoop::collect_pass() {
   pass_.clear();
   parts_.clear();
@@ -637,7 +637,7 @@ void EventLoop::collect_pass() {
       spend(c->has_pending() ? 0 : c->parser.buffered());
       c->hand_in(limits_for(*c), &pass_);
       if (c->parser.can_hand_over() && env_->memory != nullptr) hand_over(*c);
-      if (pass_.size() == first) {  // an incomplete command, whose arguments may take as many bytes
+      if (pass_.size() == first) {  // the command is incomplete, and its arguments may take as many bytes
         account(*c);
         if (c->dead) continue;
       }
@@ -647,7 +647,7 @@ void EventLoop::collect_pass() {
   working_.clear();
 }
 
-// Runs the pass and writes the log. Then the part of the round begins that sends.
+// Runs the pass and writes the log. Then begins the sending part of the round.
 EventLoop::PassTimes EventLoop::run_commands() {
   PassTimes times;
   if (!pass_.empty()) {
@@ -657,7 +657,7 @@ EventLoop::PassTimes EventLoop::run_commands() {
       times.wrote = gate_->end_of_pass();
     }
     times.logged_ns = env_->mono_ns();
-    const std::uint64_t nanos = times.logged_ns - now_ns_;  // time since the beginning of the round
+    const std::uint64_t nanos = times.logged_ns - now_ns_;  // time since the round began
     counters_.passes.add(1);
     counters_.commands.add(pass_.size());
     counters_.pass_nanos.add(nanos);
@@ -673,8 +673,8 @@ EventLoop::PassTimes EventLoop::run_commands() {
   return times;
 }
 
-// Gives the commands that are not finished back to their connections and sends the replies of the others. Returns the newest
-// operation that a reply shows.
+// Returns unfinished commands to their connections, and sends the replies of the others. Returns the seq of the newest operation
+// that a reply shows.
 std::uint64_t EventLoop::return_commands() {
   std::uint64_t newest = 0;
   for (const Part& part : parts_) {
@@ -685,8 +685,8 @@ std::uint64_t EventLoop::return_commands() {
       c.last_command_ms = now_ms_;
       const bool had_rank_0 = c.rank == 0;
       c.take_back(std::span(pass_).subspan(part.first, part.count));
-      // order_working() alternates: one pass begins with short inputs, the next with long ones. A connection of rank 0 whose
-      // commands this pass did not finish keeps its rank if long inputs went first, or if few of its commands are left.
+      // order_working() alternates: one pass begins with short inputs, the next with long ones. Rank 0 stays if this pass began
+      // with long inputs, or if few commands of the connection are left.
       if (c.rank == 1 && had_rank_0 && (!short_first_ || c.pending.size() <= kFewCommands)) c.rank = 0;
       cut_ |= c.rank != 0 || (c.has_pending() && !c.waiting);
       const std::uint32_t retry_ms = c.waiting ? c.pending.front().retry_ms : 0;
@@ -698,9 +698,9 @@ std::uint64_t EventLoop::return_commands() {
   return newest;
 }
 
-// Orders the connections after a pass that had no time for all: by rank, so that those with short input come first, and among
-// equals the connection with the fewest commands. Every second such pass reverses the order of ranks, so that the others have
-// their turn however many short commands there are.
+// Orders the connections after a pass that had no time for all of them: by rank, so that short inputs come first, and within a
+// rank by the number of commands. Every second such pass reverses the ranks, so that long inputs have their turn even while short
+// ones keep coming.
 void EventLoop::order_working() {
   short_first_ = cut_ && !short_first_;
   if (!cut_) return;
@@ -711,7 +711,7 @@ void EventLoop::order_working() {
   });
 }
 
-// Called after a pass, or after output from another source: sets the gate, sends, and decides what comes next.
+// Called after a pass, or after output from another source: sets the gate, sends, and decides what the connection does next.
 void EventLoop::settle(Connection& c) {
   if (c.authenticated == c.counted_stranger) count_stranger(c);
   if (c.close_now) return close(c);
@@ -725,24 +725,24 @@ void EventLoop::settle(Connection& c) {
   if (c.end_of_input && !c.has_pending() && !c.parser.has_input()) c.close_after_reply = true;
   c.close_gate(gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq(), now_ms_);
   c.send_first = late_ && c.writable && c.out.size() > kLittle;
-  if (c.send_first) {  // output is sent in the next round before a command of this connection runs
+  if (c.send_first) {  // this output is sent in the next round, before another command of the connection runs
     account(c);
     if (!c.dead) put_off(c);
     return;
   }
   flush(c);
   if (c.dead) return;
-  // As in Redis, an element must not be popped for a client that has disconnected.
+  // As in Redis, no element may be popped for a client that has disconnected.
   if (c.is_blocked() && c.end_of_input_ms != 0) return close(c);
   check_output_limits(c);
   if (!c.dead) account(c);
   if (c.dead) return;
-  // Continues if there is more to do without waiting for epoll.
+  // Queues the connection if it has more to do without an event from epoll.
   if (c.wants_turn()) enqueue(c);
   if (c.may_read()) receive(c);
 }
 
-// Counts the client as known or unauthenticated: AUTH makes it known. RESET makes it unauthenticated again, with the whole time
+// Counts the client as authenticated or not: AUTH authenticates it. RESET undoes that, and the client again has the whole timeout
 // to authenticate.
 void EventLoop::count_stranger(Connection& c) {
   c.counted_stranger = !c.authenticated;
@@ -792,7 +792,7 @@ void EventLoop::flush(Connection& c) {
     const Connection::Io io = c.send(durable, counters_);
     if (io == Connection::Io::kError) return close(c);
     spend(counters_.bytes_out.get() - before);
-    if (io == Connection::Io::kOk && c.out.begin() < c.send_limit(durable)) enqueue(c);  // its share of the round is used up
+    if (io == Connection::Io::kOk && c.out.begin() < c.send_limit(durable)) enqueue(c);  // its share of this round is used up
   }
   if (c.gated() && !c.in_gated_list) {
     c.in_gated_list = true;
@@ -801,7 +801,7 @@ void EventLoop::flush(Connection& c) {
   if (c.close_after_reply && c.out.empty()) finish_closing(c);
 }
 
-// Sends replies that waited for the log. The flag is set before durable_seq is read, so that no change of durable_seq is missed.
+// Sends replies that waited for the log. Sets the flag before it reads durable_seq, so that it misses no change.
 void EventLoop::flush_gated() {
   if (gated_.empty()) return;
   gate_waited_ = true;
@@ -827,7 +827,7 @@ void EventLoop::flush_gated() {
       continue;
     }
     const bool was_full = c.out.size() >= c.output_high_water;
-    flush(c);  // this may append the connection to the list that is being walked
+    flush(c);  // flush() may append the connection to gated_, which is being walked
     if (!c.dead) account(c);
     if (!c.dead && was_full && c.out.size() < c.output_high_water) enqueue(c);
   }
@@ -836,8 +836,8 @@ void EventLoop::flush_gated() {
 }
 
 void EventLoop::check_output_limits(Connection& c) {
-  // A shared value is sent from its own memory, which was charged to the budget when it was read. It does not count here, except
-  // for the bytes that exceed one value of the largest size.
+  // A shared value is sent from its own memory, which was charged when it was read. So it does not count here, except for bytes
+  // beyond the largest possible value.
   const std::uint64_t own = c.out.memory();
   const std::uint64_t all = c.out.size();
   const std::uint64_t counted = std::max(own, all > settings_.max_bulk_bytes ? all - settings_.max_bulk_bytes : 0);
@@ -858,12 +858,12 @@ void EventLoop::close_overflown(Connection& c) {
   close(c);
 }
 
-// Called when everything is sent. If the peer still sends, closing at once would make the kernel drop our last reply. So our side
-// is shut down, and input is read for a moment.
+// Called when everything is sent. If the peer still sends, closing at once would make the kernel drop the last reply. So this
+// closes only the sending side, and reads input for a moment.
 void EventLoop::finish_closing(Connection& c) {
   if (c.lingering) return;
   if (c.end_of_input) return close(c);
-  shared_->live.remove(c.id);  // done before the peer can know that it is closed: nothing can be sent to it from now on
+  shared_->live.remove(c.id);  // before the peer can notice the close: from now on nothing can be sent to the client
   c.end_output();
   c.lingering = true;
   c.linger_until_ms = now_ms_ + kLingerMs;
@@ -885,12 +885,12 @@ void EventLoop::close(Connection& c) {
   if (c.dead) return;
   c.dead = true;
   if (sink_ != nullptr) sink_->client_closed(c, c.pending.empty() ? nullptr : &c.pending.front());
-  if (!c.pending.empty()) c.ended = std::move(c.pending.front().continuation);  // it may take long to free, so bury() does it
+  if (!c.pending.empty()) c.ended = std::move(c.pending.front().continuation);  // may take long to free, so bury() does it
   c.pending.clear();
   c.out.clear();
-  c.parser.discard();  // releases the charge of its input here, so that other connections may grow in this round
+  c.parser.discard();  // its memory and charge are released now, so that other connections may grow in this round
   if (c.tls != nullptr && !c.lingering) c.tls->close();
-  ::close(c.fd);  // this removes the descriptor from the epoll set, too
+  ::close(c.fd);  // also removes the descriptor from the epoll set
   c.fd = -1;
   counters_.closed.add(1);
   by_id_.erase(c.id);
@@ -903,7 +903,7 @@ void EventLoop::close(Connection& c) {
   if (env_->memory != nullptr && c.charged_values != 0) env_->memory->release_values(c.charged_values);
   shared_->clients.fetch_sub(1);
   load_.fetch_sub(1);
-  // The object stays until no code of this round can refer to it.
+  // The object stays until no code of this round can use it.
   const std::size_t slot = c.slot;
   graveyard_.push_back(std::move(connections_[slot]));
   if (slot + 1 != connections_.size()) {
@@ -913,9 +913,9 @@ void EventLoop::close(Connection& c) {
   connections_.pop_back();
 }
 
-// Frees closed connections in the order in which they closed. The state of a connection, such as thousands of tracked prefixes,
-// or a command that waits for thousands of keys, may take milliseconds to free. Other clients may be queued for an element after
-// such a command, so a flood of closing connections must not delay it.
+// Frees closed connections in the order in which they closed. Freeing one may take milliseconds, if it had thousands of tracked
+// prefixes or a command that waits for thousands of keys. So a flood of closing connections is freed in parts, and does not delay
+// other clients.
 void EventLoop::bury() {
   if (graveyard_.empty()) return;
   const auto dead = [](const Connection* c) { return c->dead; };
@@ -925,12 +925,11 @@ void EventLoop::bury() {
   do {
     graveyard_.pop_front();
   } while (!graveyard_.empty() && env_->mono_ns() - start < kPartNanos);
-  // The charge is released with the memory, not at the next sweep. Until then all memory that the process has would seem to be
-  // charged.
+  // Releases the charge together with the memory. Otherwise, until the next sweep, freed memory would still count as charged.
   if (charged_bytes_ >= held_bytes_ + kChargeStep) charge_buffers(held_bytes_);
 }
 
-// Checks timeouts and sums for a tenth of the connections.
+// Checks timeouts, and adds up memory, for a tenth of the connections.
 void EventLoop::sweep() {
   next_sweep_ms_ = now_ms_ + kSweepMs;
   if (charged_bytes_ != held_bytes_) charge_buffers(held_bytes_);

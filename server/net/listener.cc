@@ -37,11 +37,11 @@ const char kProtectedModeReply[] =
 namespace {
 
 constexpr int kBatch = 128;
-constexpr std::chrono::milliseconds kPause{50};     // the pause after a failure that an immediate attempt would repeat
+constexpr std::chrono::milliseconds kPause{50};     // after a failure that an immediate attempt would repeat
 constexpr std::uint64_t kClientsOnTheirWayOut = 8;  // clients that were evicted but are not closed yet
 constexpr char kTooManyClients[] = "-ERR max number of clients reached\r\n";
 
-// Returns the text of a client's address. Clients of a Unix socket have no address: they are shown by its path, as in Redis.
+// Returns a client's address as text. A client of the Unix socket has no address: it is shown by the socket's path, as in Redis.
 std::string text_of(const sockaddr_storage& address, const std::string& unix_path) {
   if (address.ss_family == AF_UNIX) return unix_path + ":0";
   char text[INET6_ADDRSTRLEN] = "?";
@@ -60,7 +60,7 @@ std::string text_of(const sockaddr_storage& address, const std::string& unix_pat
   return (brackets ? "[" + std::string(text) + "]" : std::string(text)) + ":" + std::to_string(ntohs(v6.sin6_port));
 }
 
-// Returns the network of an address. In IPv6, one host has a whole /64 network.
+// Returns the network of an address. In IPv6 that is the /64 network, since one host may have all of its addresses.
 std::string network_of(const sockaddr_storage& address) {
   if (address.ss_family == AF_UNIX) return "unixsocket";
   if (address.ss_family == AF_INET6) {
@@ -104,7 +104,7 @@ sockaddr_un unix_address(const std::string& path) {
   return address;
 }
 
-// Removes a socket on which no process listens any more. Returns "" if the path is free, otherwise the reason why not.
+// Removes the socket file if no process listens on it any more. Returns "" if the path is free, otherwise why not.
 std::string free_unix_path(const std::string& path, const sockaddr_un& address) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return errno == ENOENT ? "" : std::strerror(errno);
@@ -178,7 +178,7 @@ std::string Listener::listen_unix(const std::string& path, unsigned mode) {
   asio::error_code error;
   socket->descriptor.assign(fd, error);
   if (error) return where + error.message();
-  // The process's umask keeps the socket private until its mode is set.
+  // Until its mode is set, the process's umask keeps the socket private.
   if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return where + std::strerror(errno);
   unix_path_ = path;
   if (::chmod(path.c_str(), mode) != 0 || ::listen(fd, backlog_) != 0) return where + std::strerror(errno);
@@ -196,13 +196,14 @@ void Listener::stop() {
     socket->descriptor.close(ignored);
     socket->pause.cancel();
   }
-  // By now the path may lead to the socket of another server, whose directory replaced the one of this server's socket.
+  // By now, another server's socket may have replaced this server's at the path. free_unix_path() removes only an unused one.
   if (!unix_path_.empty()) (void)free_unix_path(unix_path_, unix_address(unix_path_));
   unix_path_.clear();
 }
 
 void Listener::set_settings(const NetSettings& settings) {
-  // Set here, and not by a posted task, since connections that arrive during the current batch must follow the new settings.
+  // Set before this returns, and not by a posted task: connections that arrive during the current batch must follow the new
+  // settings.
   std::lock_guard lock(settings_mutex_);
   settings_ = settings;
 }
@@ -242,11 +243,11 @@ bool Listener::accept_batch(Socket& socket) {
       if (spare_fd_ >= 0) ::close(spare_fd_);
       const int refused = ::accept(socket.descriptor.native_handle(), nullptr, nullptr);
       if (refused < 0) {
-        // Another thread may have taken the descriptor meanwhile. Then each later failure tries to get a reserve again.
+        // Another thread may take the freed descriptor first. Then each later failure tries again to open the spare one.
         spare_fd_ = ::fcntl(null_fd_, F_DUPFD_CLOEXEC, 0);
         return false;
       }
-      // One call closes the connection and makes its descriptor the reserve, so that nothing else can take the descriptor in
+      // One call closes the connection and turns its descriptor into the spare one, so that no other thread can take it in
       // between.
       spare_fd_ = ::dup3(null_fd_, refused, O_CLOEXEC);
       if (spare_fd_ < 0) ::close(refused);
@@ -262,7 +263,8 @@ bool Listener::accept_batch(Socket& socket) {
 
 void Listener::refuse(int fd, const char* reply, bool tls) {
   if (!tls) (void)!::send(fd, reply, std::strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
-  // Reads the bytes that the client has sent: a close with unread input resets the connection, and the reply might be lost.
+  // Reads the bytes that the client has sent: closing with unread input would reset the connection, and the client might lose the
+  // reply.
   ::shutdown(fd, SHUT_WR);
   char away[4096];
   for (int i = 0; i < 4 && ::recv(fd, away, sizeof(away), MSG_DONTWAIT) > 0; ++i) {
@@ -284,15 +286,16 @@ bool Listener::close_a_stranger() {
   return true;
 }
 
-// Hands a connection to a loop, or refuses it. A client of the TLS port is a stranger until its handshake is done.
+// Passes a connection to a loop, or refuses it. A client of the TLS port is a stranger until its handshake is done.
 void Listener::admit(Arrival arrival, bool loopback, bool tls) {
   const int fd = arrival.fd;
   shared_->accepted.fetch_add(1);
-  // The lock is held to the end, so that connections accepted under the old settings reach a loop before the new settings do.
+  // The lock is held until the connection is passed on: those accepted under the old settings must reach a loop before the new
+  // settings.
   std::lock_guard lock(settings_mutex_);
   const NetSettings& settings = settings_;
-  // An unauthenticated connection makes room here, too. If file descriptors are few, max_clients is low, and a few such
-  // connections would reach it.
+  // At max_clients, an unauthenticated connection makes room, too. If file descriptors are few, max_clients is low, and a few
+  // unauthenticated connections would use it up.
   const std::uint64_t clients = shared_->clients.load();
   const bool stranger = settings.password_required || tls;
   const bool makes_room = stranger && clients < settings.max_clients + kClientsOnTheirWayOut;
@@ -305,7 +308,7 @@ void Listener::admit(Arrival arrival, bool loopback, bool tls) {
     return refuse(fd, kProtectedModeReply, tls);
   }
   if (stranger) {
-    // A loop that is late closes its evicted connections late. Beyond twice the limit new clients are refused.
+    // A busy loop closes evicted connections late. Beyond twice the limit, new clients are refused.
     const std::uint64_t strangers = shared_->strangers.load();
     const bool full = settings.max_strangers != 0 && strangers >= settings.max_strangers;
     if (full && (strangers >= 2 * settings.max_strangers || !close_a_stranger())) {

@@ -9,7 +9,7 @@ namespace ebbtide {
 
 namespace {
 
-/// In Redis, the empty channel matches the empty pattern only, and not "*".
+/// In Redis, the empty channel matches only the empty pattern, and not "*".
 bool matches(Bytes pattern, Bytes channel) { return channel.empty() ? pattern.empty() : glob_match(pattern, channel); }
 
 Bytes without_end(const std::string& text_and_end) { return Bytes(text_and_end).substr(0, text_and_end.size() - 2); }
@@ -97,7 +97,7 @@ bool PubSub::Search::go_on(Audience* found, std::size_t most, const Over& over) 
     }
   }
   if (kind_ != Kind::kChannel) return true;
-  const std::size_t cost = 16 + channel_.size() / 16;  // cost of comparing one pattern, in steps
+  const std::size_t cost = 16 + channel_.size() / 16;  // steps for comparing one pattern
   std::size_t steps = kStepsAtOnce;
   while (true) {
     if (next_ == patterns_.size() && !take_patterns()) return true;

@@ -1,5 +1,5 @@
-// A thread's list is constant-initialized and has no destructor, so using it costs only the computation of its address. Another
-// object shares the blocks when the thread ends; it is made when the first block comes in.
+// A thread's list of blocks is constant-initialized and has no destructor, so accessing it costs only the computation of its
+// address. A second object, created with the first block, shares the blocks when the thread ends.
 #include "resp/block_pool.h"
 
 #include <sys/mman.h>
@@ -14,14 +14,14 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kBatch = kThreadBlocks / 2;         // blocks that move at once between a thread and the shared lists
-constexpr std::size_t kSlabBytes = std::size_t{4} << 20;  // bytes of address space that are requested from the system at once
+constexpr std::size_t kBatch = kThreadBlocks / 2;  // number of blocks that move at once between a thread and the shared lists
+constexpr std::size_t kSlabBytes = std::size_t{4} << 20;  // bytes of address space that are reserved at once
 constexpr std::size_t kSharedBytes = std::size_t{4} << 20;
 
 struct FreeList {
   std::array<char*, kThreadBlocks> blocks;
   std::size_t count;
-  bool kept;  ///< true: an object will share these blocks when the thread ends
+  bool kept;  ///< true: a Keeper will share these blocks when the thread ends
 };
 constinit thread_local FreeList free_blocks{{}, 0, false};
 
@@ -39,7 +39,7 @@ class SharedBlocks {
     return n;
   }
 
-  /// Takes over the blocks. Reorders `blocks`.
+  /// Takes over the blocks; may reorder `blocks`.
   void give(std::span<char*> blocks) {
     {
       std::lock_guard lock(mutex_);
@@ -59,21 +59,21 @@ class SharedBlocks {
   }
 
  private:
-  // Reserves room for all blocks in both lists, so that giving back a block allocates nothing. Adds the slab's blocks in
-  // descending order: take() takes from the end, so low addresses are used first.
+  // Reserves room for all blocks in both lists, so that returning a block allocates nothing. Adds the slab's blocks in descending
+  // order: take() takes from the end, so low addresses are used first.
   void map_slab() {
     constexpr std::size_t kMore = kSlabBytes / kBlockBytes;
     resident_.reserve(blocks_ + kMore);
     empty_.reserve(blocks_ + kMore);
     void* const slab = ::mmap(nullptr, kSlabBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (slab == MAP_FAILED) throw std::bad_alloc();
-    (void)::madvise(slab, kSlabBytes, MADV_NOHUGEPAGE);  // a huge page would keep memory for blocks that have none
+    (void)::madvise(slab, kSlabBytes, MADV_NOHUGEPAGE);  // a huge page would occupy memory for blocks without pages
     blocks_ += kMore;
     for (std::size_t i = kMore; i-- > 0;) empty_.push_back(static_cast<char*>(slab) + i * kBlockBytes);
   }
 
-  // Releases the pages of the blocks. Blocks that were taken together are mostly neighbours, so one call is made for each row of
-  // neighbours.
+  // Returns the pages of the blocks to the system. Blocks that were taken together are mostly neighbors, so each row of neighbors
+  // takes one call.
   static void release_pages(std::span<char*> blocks) {
     std::sort(blocks.begin(), blocks.end());
     for (std::size_t i = 0, end = 0; i < blocks.size(); i = end) {
@@ -85,12 +85,12 @@ class SharedBlocks {
   std::mutex mutex_;
   // The members below are guarded by mutex_.
   std::vector<char*> resident_;  // free blocks whose pages are in memory
-  std::vector<char*> empty_;     // free blocks without pages
+  std::vector<char*> empty_;     // free blocks whose pages were returned to the system
   std::size_t blocks_ = 0;       // the number of blocks in all slabs, which stay mapped
   std::size_t most_resident_ = kSharedBytes / kBlockBytes;
 };
 
-// Returns the shared blocks, which are never destroyed: threads may give blocks until the process ends.
+// Returns the shared blocks. They are never destroyed, since threads may return blocks until the process ends.
 SharedBlocks& shared_blocks() {
   static auto* const blocks = new SharedBlocks;
   return *blocks;
@@ -133,7 +133,7 @@ char* take_block() {
 void give_block(char* block) {
   FreeList& own = free_blocks;
   if (!own.kept) [[unlikely]] {
-    if (Keeper::ended) return shared_blocks().give(std::span(&block, 1));  // the thread is about to end
+    if (Keeper::ended) return shared_blocks().give(std::span(&block, 1));  // the thread's Keeper is already destroyed
     begin_to_keep();
   }
   if (own.count == kThreadBlocks) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-/// Returns memory from the system. It is aligned to its size if that is kMostBlockBytes, so that it can be one huge page.
+/// Returns memory from the system. If its size is kMostBlockBytes, it is aligned to that size, so that it can be one huge page.
 char* map(std::size_t bytes) {
   const std::size_t spare = bytes == GatheredMemory::kMostBlockBytes ? bytes : 0;
   void* const mapped = ::mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -46,7 +46,7 @@ void* GatheredMemory::allocate(std::size_t bytes) {
   bytes = (bytes + 7) & ~std::size_t{7};
   if (bytes > left_) {
     const std::size_t block = std::exchange(next_bytes_, std::min(kMostBlockBytes, next_bytes_ * 2));
-    // A large piece gets a block of its own, so the rest of the current block stays usable
+    // A large piece gets a block of its own, so that the rest of the current block stays usable.
     if (bytes > block / 4) return add_block(bytes);
     at_ = add_block(block);
     left_ = block;

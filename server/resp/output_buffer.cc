@@ -7,7 +7,7 @@
 #include "resp/disposal.h"
 
 namespace ebbtide {
-// While the last chunk is open, cursor_ has its size; seal() stores it.
+// While the last chunk is open, cursor_ implies its size; seal() stores the size.
 void OutputBuffer::seal() {
   if (cursor_ != nullptr) {
     Chunk& last = chunks_.back();
@@ -83,7 +83,7 @@ void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data, 
   seal();
   Chunk chunk;
   chunk.capacity = capacity;
-  chunk.data = const_cast<char*>(data.data());  // these bytes are only read
+  chunk.data = const_cast<char*>(data.data());  // never written: shared bytes are only read
   chunk.size = chunk.shared_bytes = data.size();
   chunk.owner = std::move(owner);
   chunk.number = next_number_++;
@@ -97,7 +97,7 @@ void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data, 
 void OutputBuffer::take(OutputBuffer& from) {
   if (from.overflown_) overflow();
   from.seal();
-  // Small contents are copied, because moved they would occupy a whole block. Shared values are always moved.
+  // Small contents are copied, since moved ones would occupy a whole block. Shared values are always moved.
   constexpr std::size_t kLittle = 4096;
   for (std::size_t i = from.first_; i < from.chunks_.size(); ++i) {
     Chunk& chunk = from.chunks_[i];
@@ -188,7 +188,7 @@ int OutputBuffer::pieces(iovec* out, int max, std::uint64_t limit) const {
 
 void OutputBuffer::consume(std::size_t n) {
   begin_ += n;
-  if (begin_ == end_) {  // the usual case: everything has left
+  if (begin_ == end_) {  // the usual case: everything is sent
     for (std::size_t i = first_; i < chunks_.size(); ++i) release(chunks_[i]);
     chunks_.clear();
     first_ = 0;

@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kNoLine = ~std::size_t{0};
 constexpr std::size_t kLongLine = kNoLine - 1;
 constexpr std::size_t kBigStart = 1 << 20;  // the first allocation for a big bulk
-// Once this many bytes are received, memory for the whole bulk is allocated: moving more bytes would keep a loop busy.
+// Once this many bytes are received, memory for the whole bulk is allocated: moving more bytes to a larger string would keep the
+// loop busy.
 constexpr std::size_t kBigWhole = 8 << 20;
 
 // Parses a decimal integer like Redis's string2ll: the only sign is '-', and there are no leading zeros and no blanks.
@@ -28,7 +29,7 @@ bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
     ++p;
     --n;
   }
-  if (n == 0 || *p < '1' || *p > '9' || n > 18) return false;  // 18 digits are far above every limit here
+  if (n == 0 || *p < '1' || *p > '9' || n > 18) return false;  // 18 digits exceed every limit here
   std::int64_t v = 0;
   for (std::size_t i = 0; i < n; ++i) {
     if (p[i] < '0' || p[i] > '9') return false;
@@ -38,14 +39,14 @@ bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
   return true;
 }
 
-// Parses the usual rest of a line after its type byte: a plain number of a few digits and CRLF, completely received. Returns the
+// Parses the rest of a line after its type byte, if it is complete and a plain number of a few digits, as usual. Returns the
 // position after the line; null if the general code must parse the line.
 inline const char* parse_short_line(const char* p, const char* end, std::int64_t* value) {
   if (end - p < 3) return nullptr;
   unsigned digit = static_cast<unsigned char>(p[0]) - '0';
   if (digit > 9 || (digit == 0 && p[1] != '\r')) return nullptr;
   std::int64_t v = digit;
-  const char* const last = end - p > 8 ? p + 6 : end - 2;  // the last place where CR may be, so that LF is within the input, too
+  const char* const last = end - p > 8 ? p + 6 : end - 2;  // last position where CR may be, so that LF is received, too
   for (++p; p < last && (digit = static_cast<unsigned char>(*p) - '0') <= 9; ++p) v = v * 10 + digit;
   if (p[0] != '\r' || p[1] != '\n') return nullptr;
   *value = v;
@@ -75,7 +76,7 @@ void drop(std::shared_ptr<const std::string> value) {
   let_go(std::move(value), is_long);
 }
 
-// A larger buffer comes from the system: it can grow without a copy, and returns to the system as soon as it is freed.
+// A larger buffer comes from the system: it can grow without a copy, and its memory is returned as soon as it is freed.
 constexpr std::size_t kSystemBytes = 1 << 20;
 
 char* allocate_buffer(std::size_t capacity) {
@@ -97,7 +98,7 @@ void free_buffer(char* buffer, std::size_t capacity) {
   }
 }
 
-/// Moves the bytes at `from` in `old` to the front of a buffer of another capacity. Frees `old`.
+/// Moves `bytes` bytes, from offset `from` of `old`, to the front of a buffer of `capacity` bytes. Frees `old`.
 char* replace_buffer(char* old, std::size_t old_capacity, std::size_t from, std::size_t bytes, std::size_t capacity) {
   if (old != nullptr && old_capacity >= kSystemBytes && capacity >= old_capacity) {
     if (from != 0) std::memmove(old, old + from, bytes);
@@ -148,13 +149,14 @@ void RequestParser::give_back() {
   capacity_ = start_ = position_ = end_ = 0;
 }
 
-// Moves the kept bytes to the front, or to a larger buffer, together with the finished arguments of the incomplete command.
+// Moves the bytes that are still needed to the front, or to a larger buffer, and adjusts the finished arguments of the incomplete
+// command.
 void RequestParser::make_room(std::size_t n, const ParserLimits& limits) {
   if (capacity_ - end_ >= n) return;
   const std::size_t kept = end_ - start_;
   const auto old = reinterpret_cast<std::uintptr_t>(buffer_);
   const std::size_t old_capacity = capacity_, moved = start_;
-  if (kept + n > capacity_ || kept * 2 > capacity_) {  // grows before it must, so that bytes are moved rarely
+  if (kept + n > capacity_ || kept * 2 > capacity_) {  // grows before the buffer is full, so that bytes are moved rarely
     std::size_t capacity = std::max(std::max(kBlockBytes, capacity_ * (capacity_ == 0 ? 1 : 2)), kept + n);
     if (kept + n <= limits.max_query_buffer)
       capacity = std::max(kept + n, std::min(capacity, limits.max_query_buffer + kBlockBytes));
@@ -216,7 +218,7 @@ void RequestParser::release() {
   }
   if (position_ == end_ && !in_array_) {
     give_back();
-    constexpr std::size_t kKeptArgs = 256;  // the most arguments for which an idle connection keeps room
+    constexpr std::size_t kKeptArgs = 256;  // the most arguments for which an idle connection keeps memory
     if (args_.capacity() > kKeptArgs) std::vector<Bytes>().swap(args_);
     if (commands_.capacity() > kKeptArgs) std::vector<Command>().swap(commands_);
   }
@@ -296,9 +298,9 @@ RequestParser::Step RequestParser::parse_one(const ParserLimits& limits) {
   return finish_command();
 }
 
-// The fast path, for nearly all commands: a few short arguments in one piece. Incomplete, wrong or large input is left to the
-// general code, which remembers its position and reports errors. That matters for a command of many arguments that comes in
-// pieces: it must not be parsed from its start with each piece.
+// The fast path, for nearly all commands: a few short arguments that are completely received. Incomplete, invalid or large input
+// is left to the general code, which remembers its position and reports errors. So a command of many arguments that comes in
+// pieces is not parsed from its start with each piece.
 bool RequestParser::parse_whole(const ParserLimits& limits) {
   constexpr std::int64_t kFewArgs = kStrangerArgs;
   constexpr std::int64_t kShort = kStrangerBulk;
@@ -354,7 +356,7 @@ std::size_t RequestParser::find_line(char terminator) {
   return available > kMaxLine ? kLongLine : kNoLine;
 }
 
-// Parses "*<count>\r\n". kCommand: the count was parsed, and its arguments are next.
+// Parses "*<count>\r\n". Returns kCommand if the count was parsed, and arguments follow.
 RequestParser::Step RequestParser::parse_count(const ParserLimits& limits) {
   std::int64_t count = 0;
   const char* line = buffer_ + position_;
@@ -383,7 +385,7 @@ RequestParser::Step RequestParser::parse_count(const ParserLimits& limits) {
   return Step::kCommand;
 }
 
-// Parses "$<length>\r\n<bytes>\r\n". kCommand: one argument was parsed.
+// Parses "$<length>\r\n<bytes>\r\n". Returns kCommand if one argument was parsed.
 RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
   if (bulk_length_ < 0) {
     if (position_ == end_) return Step::kNeedMore;
@@ -414,8 +416,8 @@ RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
   const std::size_t available = end_ - position_;
   const bool big = size > kBigBulk;
   if (big && begin_big(available) == Step::kNeedMore) return Step::kNeedMore;
-  const std::size_t here = big ? 0 : size;  // bytes of the argument in the buffer
-  // A wrong end of a bulk is reported as soon as it is received.
+  const std::size_t here = big ? 0 : size;  // bytes of the argument that are in the buffer
+  // A bulk that does not end with CRLF is an error as soon as its wrong end is received.
   const std::size_t rest = end_ - position_;
   if ((rest > here && buffer_[position_ + here] != '\r') || (rest > here + 1 && buffer_[position_ + here + 1] != '\n')) {
     return fail(Failure::kProtocol, "Protocol error: expected CRLF after bulk");
@@ -437,7 +439,7 @@ RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
   return Step::kCommand;
 }
 
-// Moves the received part of a big bulk into its string. Returns kNeedMore until the bulk is complete.
+// Moves the received part of a big bulk from the buffer into its string. Returns kNeedMore until the bulk is complete.
 RequestParser::Step RequestParser::begin_big(std::size_t available) {
   if (big_ == nullptr) {
     big_ = std::make_shared<std::string>();
@@ -448,7 +450,7 @@ RequestParser::Step RequestParser::begin_big(std::size_t available) {
   if (n > 0) {
     append_big(Bytes(buffer_ + position_, n));
     position_ += n;
-    // The bytes were moved out of the buffer. Later input is moved to their place, so that the buffer has no byte twice.
+    // Later input moves to the place of these bytes, so that no byte is in memory twice.
     std::memmove(buffer_ + position_ - n, buffer_ + position_, end_ - position_);
     position_ -= n;
     end_ -= n;

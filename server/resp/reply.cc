@@ -29,8 +29,8 @@ char* put_header(char* p, char type, std::int64_t n) {
   return put_crlf(put_integer(p, n));
 }
 
-// Sets the shortest digits of a positive finite number, and the power of ten of the last digit: value = digits * 10^exponent.
-// Returns the number of digits.
+// Sets the shortest digits of a positive finite number, and `*exponent` to the power of ten of the last digit: value = digits *
+// 10^exponent. Returns the number of digits.
 int shortest_digits(double value, char* digits, int* exponent) {
   char text[40];
   const char* end = std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr;
@@ -52,8 +52,8 @@ int shortest_digits(double value, char* digits, int* exponent) {
 
 std::size_t format_integer(std::int64_t value, char* out) { return static_cast<std::size_t>(put_integer(out, value) - out); }
 
-// Redis 7.2 writes an integer up to half of int64 with all its digits. Other numbers get the layout of fpconv_dtoa: plain digits
-// if the point is near them, else an exponent.
+// Redis 7.2 writes an integer up to half of int64 with all its digits. Other numbers have the layout of fpconv_dtoa: plain digits
+// if the decimal point is near them, else an exponent.
 std::size_t format_double(double value, char* out) {
   if (std::isnan(value)) return std::memcpy(out, "nan", 3), 3;
   char* p = out;
@@ -83,7 +83,7 @@ std::size_t format_double(double value, char* out) {
     std::memset(p + n, '0', static_cast<std::size_t>(k));
     return static_cast<std::size_t>(p + n + k - out);
   }
-  if (k < 0 && (k > -7 || distance < 4)) {  // the point is among the digits or shortly before them
+  if (k < 0 && (k > -7 || distance < 4)) {  // the decimal point is among the digits or shortly before them
     int before = n + k;
     if (before <= 0) {
       *p++ = '0';

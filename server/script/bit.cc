@@ -8,9 +8,10 @@
 namespace ebbtide {
 namespace {
 
-/// Takes a number modulo 2^32, rounded to the nearest integer.
+/// Returns the argument modulo 2^32, rounded to the nearest integer.
 std::uint32_t bits_of(lua_State* lua, int index) {
-  const lua_Number number = luaL_checknumber(lua, index) + 6755399441055744.0;  // 2^52 + 2^51: the low bits are the integer
+  // 2^52 + 2^51: the low bits of the sum are the integer.
+  const lua_Number number = luaL_checknumber(lua, index) + 6755399441055744.0;
   std::uint64_t word = 0;
   std::memcpy(&word, &number, sizeof word);
   return static_cast<std::uint32_t>(word);

@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-/// Returns the settings of the called function: those of its library if cjson.new has made it, otherwise those of the run.
+/// Returns the settings for the called function: those of its own library if cjson.new has made it, otherwise those of the run.
 JsonSettings& settings_of(lua_State* lua) {
   void* const own = lua_touserdata(lua, lua_upvalueindex(1));
   return own == nullptr ? Interpreter::of(lua).current().json : *static_cast<JsonSettings*>(own);
@@ -115,7 +115,7 @@ class Encoder {
     out_ += text;
   }
 
-  /// Returns the length of the array on top of the stack; -1 if it is an object.
+  /// Returns the length of the table on top of the stack as an array; -1 if it must be an object.
   int array_length() {
     int largest = 0, items = 0;
     lua_pushnil(lua_);
@@ -294,7 +294,7 @@ class Decoder {
     token_ = Token::kNumber;
   }
 
-  /// Reads four hex digits; -1 if there are none.
+  /// Reads four hex digits; returns -1 if they are not hex digits.
   int hex() {
     int value = 0;
     for (std::size_t i = 0; i < 4; ++i) {
@@ -328,7 +328,7 @@ class Decoder {
     }
   }
 
-  /// Reads the digits after \u, and a second escape if they are a high surrogate. Returns false if they are invalid.
+  /// Reads the digits after \u and, after a high surrogate, a second escape. Returns false if they are invalid.
   bool unicode() {
     const std::size_t escape = at_ - 2;
     const int first = hex();
@@ -394,7 +394,7 @@ class Decoder {
     token_ = Token::kString;
   }
 
-  /// Pushes the value of the current token.
+  /// Pushes the value that begins with the current token.
   void value(int depth) {
     switch (token_) {
       case Token::kString:
@@ -483,7 +483,7 @@ int decode(lua_State* lua) {
 
 // --- settings
 
-/// Sets an integer setting if there is an argument, and returns it.
+/// If there is an argument, sets an integer setting to it. Returns the setting.
 int setting(lua_State* lua, int* value, int low, int high) {
   luaL_argcheck(lua, lua_gettop(lua) <= 1, 2, "found too many arguments");
   if (!lua_isnoneornil(lua, 1)) {
@@ -541,7 +541,7 @@ int encode_keep_buffer(lua_State* lua) {
   return 1;
 }
 
-/// Pushes a table with the library. `own`: the library has settings of its own, and does not use those of the run.
+/// Pushes a table with the library. `own`: it has settings of its own, instead of those of the run.
 void push_library(lua_State* lua, bool own);
 
 int new_library(lua_State* lua) {

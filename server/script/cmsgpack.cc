@@ -1,8 +1,8 @@
 // The library `cmsgpack` of scripts: MessagePack as lua-cmsgpack 0.4.0 writes and reads it, with its error texts.
 //
 // A table whose keys are 1 to n is written as an array, any other table as a map. A number that is a 64-bit integer is written as
-// an integer, another number as a float if that keeps its value, otherwise as a double. Tables below kDeepest, functions and
-// other values without a form are written as nil. Values of type bin and ext are unknown, as in Redis.
+// an integer; others as a float if that keeps the value, otherwise as a double. Tables nested deeper than kDeepest, functions and
+// other types are written as nil. As in Redis, values of type bin and ext cannot be read.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -15,10 +15,10 @@
 namespace ebbtide {
 namespace {
 
-/// The most levels of nested tables that pack writes. So it ends even if tables form a cycle.
+/// The most levels of nested tables that pack writes, so that it ends even if tables form a cycle.
 constexpr int kDeepest = 16;
 
-/// The first bytes of values.
+/// The first bytes of values, by their type.
 enum Tag : unsigned char {
   kNil = 0xc0,
   kFalse = 0xc2,
@@ -31,7 +31,7 @@ enum Tag : unsigned char {
   kArray16 = 0xdc,
   kMap16 = 0xde,
 };
-/// Tags whose low bits are a small number or length.
+/// First bytes that also contain, in their low bits, a small number or length.
 enum ShortTag : unsigned char { kShortMap = 0x80, kShortArray = 0x90, kShortStr = 0xa0, kNegative = 0xe0 };
 
 // --- encoding
@@ -125,7 +125,7 @@ class Packer {
     tagged(tag + (wide ? 1 : 0), n, wide ? 4 : 2);
   }
 
-  /// Counts the pairs of the table on top of the stack. `is_array`: set to whether its keys are 1 to n.
+  /// Counts the pairs of the table on top of the stack. Sets `*is_array` to true if its keys are 1 to n.
   std::size_t count(bool* is_array) {
     std::size_t pairs = 0;
     double largest = 0;
@@ -213,7 +213,7 @@ class Unpacker {
       case kUint8:
       case kUint8 + 1:
       case kUint8 + 2:
-      case kUint8 + 3:  // from 2^63 on negative, as in Redis
+      case kUint8 + 3:  // as in Redis, numbers from 2^63 on become negative
         return lua_pushnumber(lua_, static_cast<double>(static_cast<std::int64_t>(big_endian(1 << (tag - kUint8)))));
       case kInt8:
       case kInt8 + 1:
@@ -266,7 +266,7 @@ class Unpacker {
     lua_pushlstring(lua_, text.data(), text.size());
   }
 
-  // Each level keeps at least one value on Lua's stack, whose limit ends the recursion.
+  // Each level leaves at least one value on Lua's stack, whose limit ends the recursion.
   void array(std::uint64_t n) {
     self_.work(lua_, 64);
     lua_newtable(lua_);
@@ -293,12 +293,12 @@ class Unpacker {
   Bytes rest_;
 };
 
-/// Unpacks at most `limit` values from `offset` on. Before them it pushes the offset after them, or -1 at the end of the input.
-/// If both are 0, it unpacks all values, and pushes no offset.
+/// Unpacks at most `limit` values from `offset` on. First pushes the offset after them, or -1 at the end of the input. If `limit`
+/// and `offset` are 0, unpacks all values, and pushes no offset.
 int msgpack_unpack_from(lua_State* lua, lua_Integer limit, lua_Integer offset) {
   std::size_t size = 0;
   const char* const text = luaL_checklstring(lua, 1, &size);
-  if (offset < 0 || limit < 0) {  // the error text names the size as the limit, as in Redis
+  if (offset < 0 || limit < 0) {  // as in Redis, this text gives the size as the limit
     return luaL_error(lua, "Invalid request to unpack with offset of %d and limit of %d.", static_cast<int>(offset),
                       static_cast<int>(size));
   }

@@ -13,20 +13,21 @@
 namespace ebbtide {
 namespace {
 
-/// A state of this size is free of charge, and is kept between runs.
+/// A Lua state of up to this size is not charged, and is kept between runs.
 constexpr std::size_t kFreeBytes = std::size_t{1} << 20;
 /// Memory is charged in steps of this many bytes.
 constexpr std::size_t kChargeStep = std::size_t{1} << 20;
-/// A run on a loop leaves it when its state is larger, so that no single instruction takes long there.
+/// A script whose Lua state exceeds this size leaves the event loop, where one slow instruction would delay other clients.
 constexpr std::size_t kLoopBytes = std::size_t{8} << 20;
-/// The hook is called after this many instructions. Each counts as kInstructionWork bytes of Ctx::work.
+/// The hook is called after this many instructions. Each one counts as kInstructionWork bytes of Ctx::work.
 constexpr int kHookInstructions = 100;
 constexpr std::uint64_t kInstructionWork = 4;
-/// A run leaves its loop after this time. Single instructions can take long, such as a comparison of long strings.
+/// A run leaves its loop after this time, even if it has executed few instructions: comparing long strings, for example, takes
+/// long.
 constexpr std::uint64_t kLoopNanos = 5'000'000;
-/// On a loop, larger allocations count as work, since their bytes are written and collected.
+/// On a loop, larger allocations count as work, since writing and collecting these bytes takes time.
 constexpr std::size_t kCountedBytes = 16 << 10;
-/// The most compiled scripts that a state keeps.
+/// The most compiled scripts that a Lua state keeps.
 constexpr std::size_t kMostCompiled = 512;
 
 }  // namespace
@@ -103,7 +104,7 @@ void Interpreter::tick(lua_State* lua, std::uint64_t bytes) {
   if (run.running && run.running->is_killed()) {
     if (run.calls != nullptr) run.calls->note_killed();
     lua_Debug at;
-    bool known = false;  // a function of a library has no line
+    bool known = false;  // a function of a library has no line number
     for (int i = 0; !known && lua_getstack(lua, i, &at) != 0; ++i) {
       known = lua_getinfo(lua, "Sl", &at) != 0 && at.currentline > 0;
     }
@@ -141,7 +142,7 @@ void Interpreter::end_run() {
   if (lua_ == nullptr) return;
   lua_sethook(lua_, nullptr, 0, 0);
   lua_settop(lua_, 0);
-  // A failed run may have left objects behind that no script can reach. A new state costs a tenth of a millisecond.
+  // A failed run may have left objects that only the garbage collector would find. A new state costs a tenth of a millisecond.
   if (used_ > kFreeBytes || !run_->failure.is_ok() || run_->out_of_memory) close();
   run_ = nullptr;
   charged_ = 0;
@@ -213,7 +214,7 @@ void Interpreter::set_arguments(std::size_t first_key, std::size_t keys) {
   fill(first_key + keys, ctx.argc(), "ARGV");
 }
 
-// Everything that may allocate runs inside lua_cpcall: outside, Lua ends the process when memory is short.
+// Everything that may allocate Lua memory runs inside lua_cpcall: outside, Lua ends the process if memory is short.
 Status Interpreter::run(Ctx& ctx, const Script& script, std::size_t first_key, std::size_t keys, bool read_only) {
   std::uint64_t bytes = script.body.size();
   for (std::size_t i = first_key; i < ctx.argc(); ++i) bytes += ctx.arg(i).size();

@@ -1,7 +1,7 @@
 // Patterns of scripts: string.find, match, gmatch and gsub, with the results and errors of Lua 5.1.
 //
-// A match can take any time: '.-.-.-b' tries each end of each '-'. Lua's own functions cannot be interrupted, so such a script
-// would keep its thread for days: SCRIPT KILL could not end it, and the server could not stop. These functions report
+// A match can take any time: '.-.-.-b' tries every combination of ends. Lua's own functions cannot be interrupted, so such a
+// script would occupy its thread for days: SCRIPT KILL could not end it, and the server could not stop. These functions report
 // their steps to the interpreter, which may abandon the run. As in Lua 5.1, a pattern ends at its first zero byte.
 #include <algorithm>
 #include <array>
@@ -15,13 +15,13 @@
 namespace ebbtide {
 namespace {
 
-/// The most quantifiers of a pattern: each takes a frame of the C stack.
+/// The most quantifiers in a pattern, since each takes a frame of the C stack.
 constexpr std::size_t kMostQuantifiers = 1000;
-/// Steps that matching a pattern may take on a loop, by a rough estimate.
+/// The most steps of a match on a loop, by a rough estimate.
 constexpr double kLoopPatternSteps = 1e6;
 
 constexpr char kEscape = '%';
-constexpr std::ptrdiff_t kUnfinished = -1, kPosition = -2;  ///< special lengths of captures
+constexpr std::ptrdiff_t kUnfinished = -1, kPosition = -2;  ///< special values of a capture's length
 
 int byte_of(char c) { return static_cast<unsigned char>(c); }
 
@@ -36,9 +36,9 @@ class Matcher {
     level_ = 0;
     return match(at, pattern);
   }
-  /// Pushes a capture of the match from `from` to `to`; the whole match if the pattern has no captures and `i` is 0.
+  /// Pushes capture `i` of the match from `from` to `to`. If the pattern has no captures and `i` is 0, pushes the whole match.
   void push_capture(int i, const char* from, const char* to);
-  /// Pushes all captures; the whole match if there are none, unless `from` is null. Returns their number.
+  /// Pushes all captures; without any, the whole match, unless `from` is null. Returns how many it has pushed.
   int push_captures(const char* from, const char* to);
   void took(std::uint64_t steps) { interpreter_.took_steps(lua_, steps); }
 
@@ -65,7 +65,7 @@ class Matcher {
   Interpreter& interpreter_ = Interpreter::of(lua_);
   const char* begin_;
   const char* end_;
-  int level_ = 0;  ///< number of captures, finished or not
+  int level_ = 0;  ///< number of captures, finished or open
   std::array<Capture, LUA_MAXCAPTURES> captures_;
 };
 
@@ -238,7 +238,7 @@ const char* Matcher::repeat_capture(const char* s, int digit) {
   return std::memcmp(capture.begin, s, n) == 0 ? s + n : nullptr;
 }
 
-// Matches one item that is not followed by a quantifier, and moves `s` and `p` past it; or matches the whole rest of the pattern.
+// Matches one item without a quantifier, and moves `s` and `p` past it; or matches the whole rest of the pattern.
 const char* Matcher::match_class_or_text(const char*& s, const char*& p, bool* goes_on) {
   const char* const after = end_of_class(p);
   const bool is = s < end_ && is_single(byte_of(*s), p, after);
@@ -312,7 +312,7 @@ int Matcher::push_captures(const char* from, const char* to) {
   return n;
 }
 
-/// Refuses patterns with too many quantifiers. On a loop, a match has to be short.
+/// Refuses patterns with too many quantifiers. On a loop, also refuses matches that may take long.
 void check(lua_State* lua) {
   std::size_t length = 0, pattern_length = 0;
   luaL_checklstring(lua, 1, &length);
@@ -326,7 +326,7 @@ void check(lua_State* lua) {
   if (self.on_loop()) self.work(lua, steps > kLoopPatternSteps ? ~std::uint64_t{0} : length);
 }
 
-/// Returns the offset for the third argument, a position that may count from the end.
+/// Returns the offset that the third argument means, a position that may count from the end.
 std::size_t offset_of(lua_State* lua, std::size_t length) {
   std::ptrdiff_t at = luaL_optinteger(lua, 3, 1);
   if (at < 0) at += static_cast<std::ptrdiff_t>(length) + 1;
@@ -365,7 +365,7 @@ int find_or_match(lua_State* lua, bool finds) {
 int string_find(lua_State* lua) { return find_or_match(lua, true); }
 int string_match(lua_State* lua) { return find_or_match(lua, false); }
 
-/// Upvalues: the text, the pattern, and the offset at which the search goes on.
+/// Upvalues: the text, the pattern, and the offset at which the search continues.
 int next_match(lua_State* lua) {
   std::size_t length = 0;
   const char* const text = lua_tolstring(lua, lua_upvalueindex(1), &length);
@@ -389,7 +389,7 @@ int string_gmatch(lua_State* lua) {
   return 1;
 }
 
-/// Adds a replacement text, in which %1 to %9 stand for captures and %0 for the match.
+/// Appends a replacement text, in which %1 to %9 mean captures and %0 the whole match.
 void add_text(lua_State* lua, Matcher& matcher, luaL_Buffer* out, const char* from, const char* to) {
   std::size_t n = 0;
   const char* const text = lua_tolstring(lua, 3, &n);
@@ -399,7 +399,7 @@ void add_text(lua_State* lua, Matcher& matcher, luaL_Buffer* out, const char* fr
       luaL_addchar(out, text[i]);
       continue;
     }
-    ++i;  // at the end of the text, this is its zero byte
+    ++i;  // if % is the last character, this is the text's terminating zero
     if (std::isdigit(byte_of(text[i])) == 0) {
       luaL_addchar(out, text[i]);
     } else if (text[i] == '0') {
@@ -411,7 +411,7 @@ void add_text(lua_State* lua, Matcher& matcher, luaL_Buffer* out, const char* fr
   }
 }
 
-/// Adds the replacement of a match by the third argument, which is a text, a function or a table.
+/// Appends the replacement of a match, according to the third argument: a text, a function or a table.
 void add_replacement(lua_State* lua, Matcher& matcher, luaL_Buffer* out, const char* from, const char* to) {
   const int type = lua_type(lua, 3);
   if (type == LUA_TFUNCTION) {

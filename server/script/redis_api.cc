@@ -21,16 +21,16 @@ void push_error(lua_State* lua, Bytes text) {
   lua_setfield(lua, -2, "err");
 }
 
-/// Returns an error table; with `raises`, raises it as an error.
+/// Pushes an error table. If `raises`, raises it as an error, otherwise returns it.
 int fail(lua_State* lua, Bytes text, bool raises) {
   push_error(lua, text);
   return raises ? lua_error(lua) : 1;
 }
 
-/// Takes the arguments of redis.call as texts. Returns false if one is neither a string nor a number.
+/// Takes the arguments of redis.call as texts. Returns false if an argument is neither a string nor a number.
 bool take_arguments(lua_State* lua, std::vector<std::string>* numbers, std::vector<Bytes>* out) {
   const int n = lua_gettop(lua);
-  numbers->reserve(static_cast<std::size_t>(n));  // the texts stay in place
+  numbers->reserve(static_cast<std::size_t>(n));  // reserved, since `out` has views of these texts
   out->reserve(static_cast<std::size_t>(n));
   for (int i = 1; i <= n; ++i) {
     if (lua_type(lua, i) == LUA_TNUMBER) {
@@ -136,7 +136,7 @@ int redis_log(lua_State* lua) {
     const char* const text = lua_tolstring(lua, i, &length);
     if (text != nullptr) line += " " + std::string(text, std::min(length, kLongestLogLine));
   }
-  // As with Redis's default level, only notices and warnings are logged.
+  // Like Redis with its default level, logs only notices and warnings.
   if (level >= 2) env_of(*Interpreter::of(lua).current().ctx).control->log_message(line);
   return 0;
 }

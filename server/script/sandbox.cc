@@ -1,4 +1,4 @@
-// The libraries of scripts, and why no script can change them.
+// The libraries of scripts, and how the sandbox keeps scripts from changing them.
 //
 // Lua 5.1 has no read-only tables. So a script never sees a table that outlives it: it sees an empty proxy, whose metatable reads
 // from the real table and refuses assignments. Functions that access tables without metatables (rawset, rawget, next,
@@ -23,7 +23,7 @@ int refuse_raw(lua_State* lua) {
   return lua_error(lua);
 }
 
-/// Pushes the real table of the proxy at `index`; pushes nothing and returns false if that is no proxy.
+/// Pushes the real table of the proxy at `index`. If the value is not a proxy, pushes nothing and returns false.
 bool push_real(lua_State* lua, int index) {
   if (!lua_istable(lua, index)) return false;
   lua_pushvalue(lua, index);
@@ -36,7 +36,7 @@ bool push_real(lua_State* lua, int index) {
   return false;
 }
 
-/// Replaces the table on top of the stack by a proxy. `names_missing`: reading a missing field is an error.
+/// Replaces the table on top of the stack by a proxy. `names_missing`: reading a missing field raises an error that names it.
 void make_proxy(lua_State* lua, bool names_missing) {
   const int real = lua_gettop(lua);
   if (names_missing) {
@@ -122,7 +122,7 @@ int guard_table(lua_State* lua) {
   return lua_gettop(lua);
 }
 
-/// Returns whether the first argument is less than the second; asks the function in the upvalue if there is one.
+/// Returns true if the first argument is less than the second, by the function in the upvalue if there is one. Counts steps.
 int counted_less(lua_State* lua) {
   Interpreter::of(lua).took_steps(lua, 16);
   if (lua_isnil(lua, lua_upvalueindex(1))) {
@@ -138,8 +138,8 @@ int counted_less(lua_State* lua) {
 /// Sorting this many elements takes less than 50 ms, whatever their order.
 constexpr std::size_t kUncountedSort = 2'000;
 
-/// Calls Lua's table.sort, which is in the upvalue. In bad orders it compares all elements with one another. Comparisons by Lua
-/// code call the hook. The others are counted here, except in a small table: counting would double its time.
+/// Calls Lua's table.sort, the upvalue. For bad orders of the elements it takes quadratic time. Comparisons by Lua code call the
+/// hook. All others are counted here, except for small tables, where counting would double the time.
 int sandbox_sort(lua_State* lua) {
   if (push_real(lua, 1)) return refuse_raw(lua);
   luaL_checktype(lua, 1, LUA_TTABLE);
@@ -169,7 +169,7 @@ int sandbox_unpack(lua_State* lua) {
   return static_cast<int>(n);
 }
 
-/// pcall of Redis: an error table with a field err is replaced by that field.
+/// pcall as in Redis: replaces an error table with a field err by that field.
 int sandbox_pcall(lua_State* lua) {
   luaL_checkany(lua, 1);
   const int arguments = lua_gettop(lua) - 1;
@@ -192,8 +192,8 @@ int sandbox_pcall(lua_State* lua) {
   return 2;
 }
 
-/// Calls the handler after the stack is unwound. Lua's own xpcall calls it inside the hook that ends an abandoned script, where
-/// no hook is called: an endless handler would never end.
+/// Calls the handler after the stack is unwound. Lua's own xpcall calls it inside the hook that ends an abandoned script. No hook
+/// is called there, so an endless handler would never end.
 int sandbox_xpcall(lua_State* lua) {
   luaL_checkany(lua, 2);
   lua_settop(lua, 2);
@@ -205,7 +205,7 @@ int sandbox_xpcall(lua_State* lua) {
   }
   lua_pushvalue(lua, 2);
   lua_insert(lua, -2);
-  (void)lua_pcall(lua, 1, 1, 0);  // an error of the handler takes the place of its result
+  (void)lua_pcall(lua, 1, 1, 0);  // if the handler fails, its error is the result
   lua_pushboolean(lua, 0);
   lua_insert(lua, -2);
   return 2;
@@ -246,7 +246,7 @@ int sandbox_load(lua_State* lua) {
   return finish_load(lua, text, name);
 }
 
-/// Scripts may collect garbage, but not change how it is collected: the setting would stay for the next script.
+/// Scripts may collect garbage, but not change the collector's settings, which the next script would inherit.
 int sandbox_collectgarbage(lua_State* lua) {
   static constexpr const char* kOptions[] = {"stop", "restart", "collect", "count", "step", "setpause", "setstepmul", nullptr};
   const Bytes option = kOptions[luaL_checkoption(lua, 1, "collect", kOptions)];
@@ -264,7 +264,7 @@ double random_unit(lua_State* lua) {
   return static_cast<double>(next_random(&Interpreter::of(lua).current().random) >> 11) / 9007199254740992.0;
 }
 
-/// Like Lua's, with a generator that begins each run in the same state.
+/// Like Lua's random, with a generator that begins each run in the same state.
 int sandbox_random(lua_State* lua) {
   const double r = random_unit(lua);
   switch (lua_gettop(lua)) {
@@ -300,7 +300,7 @@ void open_library(lua_State* lua, lua_CFunction open, const char* name) {
   lua_call(lua, 1, 0);
 }
 
-/// Replaces the function `name` of the table on top of the stack by `guard`, which calls it.
+/// Replaces the function `name` of the table on top of the stack by `guard`, which gets it as upvalue.
 void wrap(lua_State* lua, const char* name, lua_CFunction guard) {
   lua_getfield(lua, -1, name);
   lua_pushcclosure(lua, guard, 1);
@@ -319,7 +319,7 @@ int load_text(lua_State* lua, Bytes text, const char* name) {
     lua_pushliteral(lua, "chunk too long");
     return LUA_ERRSYNTAX;
   }
-  // With a space in front, bytecode is text with a syntax error.
+  // Behind a space, bytecode is a text with a syntax error.
   std::string spaced;
   if (!text.empty() && text.front() == LUA_SIGNATURE[0]) text = spaced.append(" ").append(text);
   struct Chunk {
@@ -328,7 +328,7 @@ int load_text(lua_State* lua, Bytes text, const char* name) {
     int status;
     static int load(lua_State* l) {
       auto& self = *static_cast<Chunk*>(lua_touserdata(l, 1));
-      lua_pushstring(l, self.name);  // keeps the name's string alive while the chunk is parsed
+      lua_pushstring(l, self.name);  // protects the name from the garbage collector while the chunk is parsed
       self.status = luaL_loadbuffer(l, self.text.data(), self.text.size(), self.name);
       return 1;
     }
@@ -364,7 +364,7 @@ void clear_script_global(lua_State* lua, const char* name) {
 
 namespace {
 
-/// Makes the globals of scripts: only names that are listed here.
+/// Makes the globals of scripts: only the names in these lists.
 void make_globals(lua_State* lua) {
   static constexpr const char* kBase[] = {"_VERSION", "assert", "error",    "gcinfo",   "getmetatable", "ipairs",
                                           "rawequal", "select", "tonumber", "tostring", "type"};
@@ -390,7 +390,7 @@ void make_globals(lua_State* lua) {
   lua_setfield(lua, LUA_REGISTRYINDEX, kGlobals);
 }
 
-/// Adds the libraries of Lua, as far as scripts may use them.
+/// Adds those parts of Lua's libraries that scripts may use.
 void add_standard_libraries(lua_State* lua) {
   lua_getglobal(lua, LUA_TABLIBNAME);
   for (const char* name : {"insert", "remove"}) wrap(lua, name, guard_table);
@@ -413,7 +413,7 @@ void add_standard_libraries(lua_State* lua) {
   add_library(lua, LUA_COLIBNAME);
 }
 
-/// Makes strings find their methods through the proxy. Their metatable shows nothing else.
+/// Makes methods of strings resolve through the proxy. The strings' metatable reveals nothing else.
 void set_string_methods(lua_State* lua) {
   lua_pushliteral(lua, "");
   lua_getmetatable(lua, -1);
@@ -426,7 +426,7 @@ void set_string_methods(lua_State* lua) {
   lua_pop(lua, 2);
 }
 
-/// Replaces the globals of the interpreter by a proxy of those of scripts, which scripts cannot change.
+/// Replaces the interpreter's globals by a read-only proxy of the scripts' globals.
 void protect_globals(lua_State* lua) {
   lua_getfield(lua, LUA_REGISTRYINDEX, kGlobals);
   lua_pushvalue(lua, -1);

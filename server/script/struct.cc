@@ -13,11 +13,11 @@
 namespace ebbtide {
 namespace {
 
-constexpr int kLargestInteger = 32;  ///< bytes of iN
+constexpr int kLargestInteger = 32;  ///< the most bytes of iN
 constexpr int kLargestAlignment = 8;
 constexpr std::size_t kWorkOfItem = 16;
 
-/// Walks over the items of a format.
+/// Iterates over the items of a format.
 class Format {
  public:
   Format(lua_State* lua, const char* text) : lua_(lua), self_(Interpreter::of(lua)), at_(text) {}
@@ -31,14 +31,14 @@ class Format {
     return true;
   }
 
-  /// Returns the bytes of padding in front of the item, if it is at position `at`.
+  /// Returns the bytes of padding before the item, if the item is at position `at`.
   [[nodiscard]] std::size_t padding(std::size_t at) const {
     if (size == 0 || option == 'c') return 0;
     const std::size_t to = size > align_ ? align_ : size;
     return (to - (at & (to - 1))) & (to - 1);
   }
 
-  /// Applies an item that stands for no value, such as < or !4.
+  /// Applies an item that has no value, such as < or !4.
   void control() {
     switch (option) {
       case ' ':
@@ -62,7 +62,7 @@ class Format {
 
   char option = 0;
   std::size_t size = 0;
-  bool little = true;  ///< as the machine is
+  bool little = true;  ///< the byte order of the machine
 
  private:
   int number(int otherwise) {
@@ -122,7 +122,7 @@ std::uint64_t integer_of(double number) {
   return number >= 2 * kTwo63 ? 0 : static_cast<std::uint64_t>(number);
 }
 
-/// Appends the lowest `bytes` bytes of the value; a byte beyond its eight is zero.
+/// Appends the lowest `bytes` bytes of the value. Bytes beyond the eighth are zero.
 void put_integer(std::string& out, std::uint64_t value, std::size_t bytes, bool little) {
   for (std::size_t i = 0; i < bytes; ++i) {
     const std::size_t place = little ? i : bytes - 1 - i;
@@ -130,7 +130,7 @@ void put_integer(std::string& out, std::uint64_t value, std::size_t bytes, bool 
   }
 }
 
-/// Returns the value of these bytes; if there are more than eight, that of the low eight.
+/// Returns the value of these bytes. Of more than eight bytes, only the lowest eight count.
 std::uint64_t get_integer(Bytes bytes, bool little) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -146,7 +146,7 @@ double signed_number(std::uint64_t value, std::size_t bytes) {
 
 int struct_pack(lua_State* lua) {
   Format format(lua, luaL_checkstring(lua, 1));
-  lua_pushnil(lua);  // a missing argument is a nil, as in Redis
+  lua_pushnil(lua);  // a missing argument counts as nil, as in Redis
   PackedText packed(lua);
   std::string& out = packed.bytes();
   int argument = 2;
@@ -182,7 +182,8 @@ int struct_pack(lua_State* lua) {
   return 1;
 }
 
-/// Pushes the value of an item at the beginning of `data`, and returns its size. `values`: the number of values on the stack.
+/// Pushes the value of the item at the beginning of `data`. Returns the bytes of the item. `values`: number of values on the
+/// stack.
 std::size_t push_item(lua_State* lua, const Format& format, Bytes data, int* values) {
   std::size_t size = format.size;
   ++*values;
@@ -221,7 +222,7 @@ int struct_unpack(lua_State* lua) {
   std::size_t n = 0;
   const char* const text = luaL_checklstring(lua, 2, &n);
   const Bytes data(text, n);
-  // A negative offset is beyond any data.
+  // A negative offset becomes one that is beyond any data.
   auto at = static_cast<std::size_t>(luaL_optinteger(lua, 3, 1));
   luaL_argcheck(lua, at > 0, 3, "offset must be 1 or greater");
   --at;

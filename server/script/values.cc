@@ -1,4 +1,4 @@
-// Replies as Lua values, and Lua values as replies, as in Redis 7.
+// Converts replies to Lua values, and Lua values to replies, as Redis 7 does.
 #include <cstdlib>
 #include <cstring>
 
@@ -8,10 +8,10 @@
 namespace ebbtide {
 namespace {
 
-/// The most levels of nested replies. Replies of commands have less than ten.
+/// The most levels of nested replies. Commands have less than ten.
 constexpr int kDeepestReply = 64;
 
-/// Takes a line without its end.
+/// Takes a line, and returns it without its end.
 Bytes take_line(Bytes* text) {
   const Bytes line = text->substr(0, text->find('\r'));
   text->remove_prefix(line.size() + 2);
@@ -29,7 +29,7 @@ void wrap_in_table(lua_State* lua, const char* name) {
   lua_setfield(lua, -2, name);
 }
 
-/// Takes the bytes of a bulk string whose length is `line`.
+/// Takes the bytes of a bulk string. `line` has their number.
 Bytes take_bulk(Bytes* text, Bytes line) {
   const auto n = static_cast<std::size_t>(number_of(line));
   const Bytes value = text->substr(0, n);
@@ -37,11 +37,11 @@ Bytes take_bulk(Bytes* text, Bytes line) {
   return value;
 }
 
-// These push one value of a reply and return the rest of the text after it.
+// The following functions push one value of a reply, and return the rest of the text.
 
 Bytes push_value(lua_State* lua, Bytes text, int depth);
 
-/// Pushes a value of one line. Returns false if a value of this type has more lines.
+/// Pushes a value that is one line. Returns false if values of this type have more lines.
 bool push_line(lua_State* lua, char type, Bytes line) {
   switch (type) {
     case '+':
@@ -162,7 +162,7 @@ Bytes push_value(lua_State* lua, Bytes text, int depth) {
   }
 }
 
-/// Pushes a field of the table on top of the stack without metamethods.
+/// Pushes a field of the table on top of the stack, without calling metamethods.
 int raw_field(lua_State* lua, const char* name) {
   lua_pushstring(lua, name);
   lua_rawget(lua, -2);
@@ -243,7 +243,7 @@ Status write_pairs(lua_State* lua, ScriptRun& run, bool keys_only, std::string* 
   return Status::ok();
 }
 
-/// Writes the verbatim string whose table is on top of the stack. Returns false if the table is none.
+/// Writes a verbatim string, whose table is on top of the stack. Returns false if the table does not describe one.
 bool write_verbatim(lua_State* lua, Reply& reply) {
   bool wrote = false;
   if (raw_field(lua, "format") == LUA_TSTRING) {
@@ -281,8 +281,8 @@ Status write_array(lua_State* lua, ScriptRun& run, std::string* error) {
   return Status::ok();
 }
 
-/// Writes the table on top of the stack. Its first field of these names and types says what it stands for; without one it is an
-/// array.
+/// Writes the table on top of the stack. The first field with one of these names and types says what the table means; without one
+/// it is an array.
 Status write_table(lua_State* lua, ScriptRun& run, std::string* error) {
   Reply& reply = run.ctx->reply;
   if (raw_field(lua, "err") == LUA_TSTRING) {
@@ -335,7 +335,7 @@ Status write_table(lua_State* lua, ScriptRun& run, std::string* error) {
 Bytes push_reply(lua_State* lua, Bytes text) { return push_value(lua, text, 0); }
 
 Status write_value(lua_State* lua, ScriptRun& run, std::string* error) {
-  bool is_error = false;  // an error in an element of an array is not the script's error
+  bool is_error = false;  // set if the whole reply is an error; an error inside an array is not
   if (lua_istable(lua, -1)) {
     is_error = raw_field(lua, "err") == LUA_TSTRING;
     lua_pop(lua, 1);

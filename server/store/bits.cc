@@ -38,7 +38,7 @@ std::uint64_t count_bytes(const char* at, std::size_t n) {
 /// Returns the greatest number that the field holds; the least number of a signed field is -max_of(type) - 1.
 std::uint64_t max_of(BitfieldType type) { return (std::uint64_t{1} << (type.is_signed ? type.bits - 1 : type.bits)) - 1; }
 
-/// Returns the lowest bits of a number as a value of the field.
+/// Returns the lowest bits of a number as a value of the field's type.
 std::int64_t truncated(BitfieldType type, std::uint64_t number) {
   const unsigned unused = 64 - type.bits;
   const std::uint64_t high = number << unused;
@@ -80,7 +80,7 @@ std::uint64_t count_bits(Bytes value, std::uint64_t first, std::uint64_t last) {
 }
 
 std::optional<std::uint64_t> find_bit(Bytes value, std::uint64_t first, std::uint64_t last, bool bit) {
-  // The bits are inverted if 0 is wanted, so that the answer is the number of leading zeros.
+  // If 0 is wanted, the bits are inverted, so that the position is the number of leading zeros.
   const std::uint64_t skipped = bit ? 0 : std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t last_byte = last / 8;
   for (std::uint64_t i = first / 8; i <= last_byte; ++i) {
@@ -121,7 +121,7 @@ std::optional<BitfieldType> parse_bitfield_type(Bytes text) {
 }
 
 std::int64_t get_field(Bytes value, BitfieldType type, std::uint64_t position) {
-  // At most nine bytes hold the field: the first eight are read as one number, then the rest of the ninth.
+  // The field spans at most nine bytes: the first eight are read as one number, then the rest from the ninth.
   const std::uint64_t byte = position / 8;
   const unsigned skip = position % 8;
   std::uint64_t high = 0;
@@ -143,8 +143,8 @@ std::optional<std::int64_t> fit_field(BitfieldType type, std::int64_t number, Bi
   if (!type.is_signed) {
     if (exact > max_of(type)) fit = Fit::kAbove;
   } else if (number > max || (type.bits < 64 && number < max - std::numeric_limits<std::int64_t>::max())) {
-    // The second condition: if `max - number` overflows, Redis treats a number far below the range as above it. This code does
-    // the same.
+    // The second condition: if `max - number` overflows, Redis treats a number far below the range as above it, and so does this
+    // code.
     fit = Fit::kAbove;
   } else if (number < -max - 1) {
     fit = Fit::kBelow;

@@ -8,13 +8,13 @@
 namespace ebbtide {
 namespace {
 
-// Redis's default settings: hash-max-listpack-entries and so on. A list is one listpack up to list-max-listpack-size, 8 KiB.
+// Redis's defaults of hash-max-listpack-entries and so on. A list is one listpack up to list-max-listpack-size, 8 KiB.
 constexpr std::size_t kPackedFields = 512, kPackedMembers = 128, kPackedIntegers = 512, kPackedItemBytes = 64;
 constexpr std::size_t kPackedListBytes = 8192;
 
 bool is_short(Bytes item) { return item.size() <= kPackedItemBytes; }
 
-/// Returns the bytes of an element in Redis's listpack: those of the string, and 2 or 4 more.
+/// Returns the bytes of an element in Redis's listpack: those of the text, and 2 or 4 more.
 std::size_t listpack_bytes(Bytes item) { return item.size() + (is_short(item) ? 2 : 4); }
 
 Result<Bytes> hash_encoding(Bytes value) {
@@ -84,7 +84,7 @@ Millis key_expiry(const Found& found) {
 
 Status check_collection(const Found& found, CollectionType type) {
   if (!is_collection(found.kind)) return wrong_type();
-  // The reader of the collection reports damaged bytes.
+  // Damaged bytes pass here: CompactReader reports them.
   const auto actual = collection_type_of(found.value);
   return actual && *actual != type ? wrong_type() : Status::ok();
 }
@@ -142,7 +142,7 @@ void Collections::replace(const LookupKey& key, const std::optional<Found>& old,
 
 namespace {
 
-/// Writes a header; `options` has the expiry of the key.
+/// Writes a header. `options` has the expiry of the key.
 void write_header(WriteBatch& batch, DatabaseId database, Bytes key, LargeHeader header, WriteBatch::PutOptions options) {
   if (header.expiries) header.expiries->key_expiry = options.expiry;
   options.expiry = header.entry_expiry(options.expiry);
@@ -155,7 +155,7 @@ void write_header(WriteBatch& batch, DatabaseId database, Bytes key, LargeHeader
 void Collections::put_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header, Change change) {
   WriteBatch::PutOptions options;
   options.shrinks = change == Change::kRemoves;
-  // A put over a small collection drops its elements. Older headers of a sorted set name members, and one of these may be removed
+  // A put over a small collection drops its elements. Older headers of a sorted set name members, one of which may be removed
   // now.
   options.debt =
       old && (old->kind == EntryKind::kCompact || (change == Change::kRemoves && header.type == CollectionType::kSortedSet));
@@ -177,7 +177,7 @@ void Collections::replace_header(const LookupKey& key, const std::optional<Found
                                  const WriteBatch::PutOptions& options) {
   if (old && old->kind == EntryKind::kHeader) delete_elements(batch_, view_.database(), key.key);
   WriteBatch::PutOptions put = options;
-  put.debt = old && old->kind != EntryKind::kValue;  // a header may name a member, too
+  put.debt = old && old->kind != EntryKind::kValue;  // a header may name a member, which is deleted, too
   write_header(batch_, view_.database(), key.key, header, put);
 }
 

@@ -11,7 +11,7 @@ constexpr std::size_t kFooterBytes = 10, kCrcBytes = 8;
 static_assert(1 + 9 + kFooterBytes <= kDumpOverheadBytes);
 constexpr char kStringType = 0;
 
-/// Makes tables for eight bytes at a time: tables[k][b] is the CRC of byte b followed by k zero bytes.
+/// Makes tables for eight bytes at once: tables[k][b] is the CRC of byte b followed by k zero bytes.
 constexpr std::array<std::array<std::uint64_t, 256>, 8> make_crc_tables() {
   constexpr std::uint64_t kPolynomial = 0x95ac9329ac4bc9b5u;  // 0xad93d23594c935a9 with its bits reversed
   std::array<std::array<std::uint64_t, 256>, 8> tables{};
@@ -28,7 +28,7 @@ constexpr std::array<std::array<std::uint64_t, 256>, 8> make_crc_tables() {
 
 constexpr auto kCrcTables = make_crc_tables();
 
-/// Returns the string in a sound payload, before it is unpacked.
+/// Returns the string in a sound payload as it is stored, maybe compressed.
 std::optional<RdbString> stored_string(Bytes payload) {
   RdbSource source(dump_body(payload));
   const auto type = source.take_byte();

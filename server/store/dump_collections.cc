@@ -17,7 +17,7 @@
 namespace ebbtide {
 namespace {
 
-/// The types of RDB files. The numbers are those of Redis.
+/// The types of RDB files. The numbers are Redis's.
 enum Type : unsigned char {
   kString = 0,
   kList = 1,
@@ -56,7 +56,7 @@ struct Form {
   Layout layout;
   PackedForm packed = PackedForm::kListpack;
   bool expires = false;      ///< fields have expiries
-  bool has_soonest = false;  ///< begins with the soonest expiry
+  bool has_soonest = false;  ///< the value begins with the soonest expiry
 };
 
 constexpr Form kForms[] = {
@@ -136,10 +136,10 @@ Result<std::string> dump_expiring_hash(Bytes collection) {
 
 // --- reading
 
-/// The most memory of an item without its bytes: its view and score in vectors that have just grown, and its element in the
+/// The most memory of an item without its bytes: its view and score in vectors that have just doubled, and its element in the
 /// decoded collection.
 constexpr std::uint64_t kItemMemory = 80;
-/// The memory of a text beside its bytes: its std::string, and the digits of a long number or the allocator's rounding.
+/// The most memory of a text without its bytes: its std::string, and the digits of a long number or the allocator's rounding.
 constexpr std::uint64_t kTextMemory = 2 * sizeof(std::string);
 /// Memory is reserved in steps of this many bytes.
 constexpr std::uint64_t kReserveStep = std::uint64_t{256} << 10;
@@ -152,7 +152,7 @@ bool has_duplicates(std::vector<Bytes> names) {
   return std::adjacent_find(names.begin(), names.end()) != names.end();
 }
 
-/// Gathers the items of a collection: members, elements, or fields and values in turns.
+/// Collects the items of a collection: members, elements, or fields and values in turn.
 class Loader {
  public:
   Loader(const Form& form, const ReserveMemory& reserve) : form_(form), reserve_(reserve) {}
@@ -170,7 +170,7 @@ class Loader {
   Status add_score(std::optional<double> score);
   Status add_expiry(std::optional<std::uint64_t> expiry);
   [[nodiscard]] std::optional<std::uint64_t> take_expiry(RdbSource& source) const;
-  /// Returns the text of a stored string, which lives as long as the loader.
+  /// Returns the text of a stored string. It lives as long as the loader.
   Status text_of(const RdbString& stored, Bytes* text);
   Status text_of(const PackedItem& item, Bytes* text);
   Bytes keep(std::string text) { return texts_.emplace_back(std::move(text)); }
@@ -179,7 +179,7 @@ class Loader {
   Result<std::string> finish(const Elements& elements, Encode encode_elements);
 
   [[nodiscard]] std::size_t items_per_element() const { return form_.collection == CollectionType::kHash ? 2 : 1; }
-  /// Returns true if the packed form goes on with the expiry of the last field.
+  /// Returns true if the next item of the packed form is the expiry of the last field.
   [[nodiscard]] bool expiry_is_next() const { return form_.expires && items_.size() == 2 * (expiries_.size() + 1); }
   [[nodiscard]] bool has_scores() const { return form_.collection == CollectionType::kSortedSet; }
 
@@ -244,7 +244,7 @@ Status Loader::add_score(std::optional<double> score) {
 Status Loader::add_expiry(std::optional<std::uint64_t> expiry) {
   constexpr Millis kLatest = (Millis{1} << 48) - 1;  // as in Redis
   if (!expiry || *expiry > kLatest) return bad_format();
-  TRY(grow(3 * sizeof(Millis)));  // while the vector grows, it has both buffers
+  TRY(grow(3 * sizeof(Millis)));  // while the vector grows, both its buffers exist
   expiries_.push_back(*expiry);
   return Status::ok();
 }
@@ -257,7 +257,7 @@ Status Loader::load_string(RdbSource& source) {
   return add(text);
 }
 
-/// Parses the text of a score in a packed form. Redis reads no more than 127 bytes of it.
+/// Parses the text of a score in a packed form. As in Redis, at most 127 bytes of it.
 std::optional<double> parse_score(Bytes text) {
   constexpr std::size_t kMaxText = 127;
   return text.size() <= kMaxText ? parse_double(text) : std::nullopt;
@@ -289,7 +289,7 @@ std::optional<std::uint64_t> Loader::take_expiry(RdbSource& source) const {
 
 Status Loader::load_strings(RdbSource& source) {
   const auto count = source.take_length();
-  // Each element takes a byte at least.
+  // An element takes at least one byte.
   if (!count || *count > source.left()) return bad_format();
   if (*count > kMaxBuiltElements) return check_built_size(*count, 0);
   for (std::uint64_t i = 0; i < *count; ++i) {
@@ -405,8 +405,8 @@ Result<std::string> Loader::encoded() {
 }  // namespace
 
 std::uint64_t most_dump_bytes(std::uint64_t bytes) {
-  // A length takes a byte more than in a compact collection from 64 bytes on, and two from 16 KiB on. An expiry takes up to nine
-  // bytes, with a field of ten bytes at least.
+  // A length takes one byte more than in a compact collection from 64 bytes on, and two from 16 KiB on. An expiry takes up to
+  // nine bytes, and its field at least ten.
   return bytes + bytes / 10 + 2 * kDumpOverheadBytes;
 }
 

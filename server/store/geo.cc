@@ -15,13 +15,13 @@ namespace {
 constexpr int kScoreSteps = 26;
 constexpr double kEarthRadius = 6372797.560856;
 constexpr double kRadiansPerDegree = 3.14159265358979323846 / 180.0;
-/// Half of the equator in the Mercator projection, in meters, as Redis has it.
+/// Half the length of the equator in the Mercator projection, in meters; Redis's value.
 constexpr double kHalfEquator = 20037726.37;
 
 double radians(double degrees) { return degrees * kRadiansPerDegree; }
 double degrees(double radians) { return radians / kRadiansPerDegree; }
 
-/// Moves bit i of `value` to bit 2 * i.
+/// Returns a number whose bit 2 * i is bit i of `value`.
 std::uint64_t spread(std::uint32_t value) {
   std::uint64_t bits = value;
   bits = (bits | (bits << 16)) & 0x0000ffff0000ffffULL;
@@ -41,15 +41,15 @@ std::uint32_t gather(std::uint64_t bits) {
   return static_cast<std::uint32_t>(bits | (bits >> 16));
 }
 
-/// Degrees from `low` to `high`, divided into cells.
+/// The degrees from `low` to `high`, divided into cells.
 struct Axis {
   double low, high;
 
-  /// Requires low <= degree <= high. The number of `high` itself is one beyond the last cell.
+  /// Requires low <= degree <= high. For `high` itself, returns the number after the last cell.
   [[nodiscard]] std::uint32_t cell_of(double degree, int step) const {
     return static_cast<std::uint32_t>((degree - low) / (high - low) * static_cast<double>(1ULL << step));
   }
-  /// Returns where a cell begins. Numbers wrap as in 32 bits.
+  /// Returns the degree at which a cell begins. Cell numbers wrap at 32 bits.
   [[nodiscard]] double edge(std::uint32_t cell, int step) const {
     return low + (cell * 1.0 / static_cast<double>(1ULL << step)) * (high - low);
   }
@@ -68,7 +68,7 @@ struct Cell {
   [[nodiscard]] double south() const { return kRows.edge(row, step); }
   [[nodiscard]] double north() const { return kRows.edge(row + 1, step); }
 
-  /// Returns the cell `columns` east and `rows` north of this one. Both axes wrap.
+  /// Returns the cell that is `columns` to the east and `rows` to the north of this one. Both directions wrap.
   [[nodiscard]] Cell moved(int columns, int rows) const {
     const std::uint32_t mask = (std::uint32_t{1} << step) - 1;
     Cell cell = *this;
@@ -95,7 +95,7 @@ std::uint64_t score_bits(double score) {
 
 double latitude_distance(double a, double b) { return kEarthRadius * std::fabs(radians(b) - radians(a)); }
 
-/// The least rectangle of degrees around an area. Beyond a pole it has no meaning, as in Redis.
+/// The smallest rectangle of degrees around an area. As in Redis, it is wrong for areas beyond a pole.
 struct Bounds {
   double west, south, east, north;
 };
@@ -105,13 +105,13 @@ Bounds bounds_of(const GeoArea& area) {
   const double width = area.unit * (area.is_box ? area.width / 2 : area.radius);
   const auto& [longitude, latitude] = area.center;
   const double rows = degrees(height / kEarthRadius);
-  // The side that is nearer to its pole spans more degrees.
+  // The side of the area that is nearer to its pole spans more degrees.
   const double widest = latitude < 0 ? latitude - rows : latitude + rows;
   const double columns = degrees(width / kEarthRadius / std::cos(radians(widest)));
   return {longitude - columns, latitude - rows, longitude + columns, latitude + rows};
 }
 
-/// Returns a number of steps whose cells are about as large as the area: near the poles, where meridians meet, larger ones.
+/// Returns the number of steps at which a cell is about as large as the area; fewer steps near the poles, where meridians meet.
 int estimated_steps(double meters, double latitude) {
   if (meters == 0) return kScoreSteps;
   int step = 1;
@@ -122,7 +122,7 @@ int estimated_steps(double meters, double latitude) {
   return std::clamp(step, 1, kScoreSteps);
 }
 
-/// Returns the cell around which the search looks: with its neighbors it covers the bounds.
+/// Returns the cell in the middle of the search. With its neighbors it covers the bounds.
 Cell middle_cell(const GeoArea& area, const Bounds& bounds) {
   const double meters =
       area.unit *
@@ -164,7 +164,7 @@ std::int64_t geo_hash_number(double score) {
 std::array<char, 11> geo_hash_text(double score) {
   constexpr Bytes kLetters = "0123456789bcdefghjkmnpqrstuvwxyz";
   const GeoPoint point = geo_point(score);
-  // The rows of the geohash standard reach from pole to pole.
+  // In the geohash standard, rows reach from pole to pole.
   const std::uint64_t bits = Cell{.column = kColumns.cell_of(point.longitude, kScoreSteps),
                                   .row = kStandardRows.cell_of(point.latitude, kScoreSteps),
                                   .step = kScoreSteps}
@@ -219,7 +219,7 @@ std::optional<double> GeoArea::distance_inside(const GeoPoint& point) const {
 std::vector<CellScores> cells_of(const GeoArea& area) {
   const Bounds bounds = bounds_of(area);
   const Cell middle = middle_cell(area, bounds);
-  // Cells of one step are quarters of the map: the area may reach all of them.
+  // A cell of one step is a quarter of the map, so the area may reach all of its neighbors.
   const bool excludes = middle.step >= 2;
   const bool no_south = excludes && middle.south() < bounds.south, no_north = excludes && middle.north() > bounds.north;
   const bool no_west = excludes && middle.west() < bounds.west, no_east = excludes && middle.east() > bounds.east;
@@ -290,22 +290,22 @@ namespace {
 
 using Match = std::vector<GeoMatch>::iterator;
 
-/// Sorts matches by distance as Redis does if a reply has only the first ones: by Bentley's and McIlroy's quicksort of BSD. It is
-/// not stable, and replies show the order of matches at the same distance, so its pivots and swaps are BSD's.
+/// Sorts matches by distance as Redis does if a reply has only the first ones: by the quicksort of Bentley and McIlroy in BSD.
+/// That sort is not stable, and replies show the order of equal distances. So pivots and swaps are BSD's.
 class PartialSort {
  public:
-  /// The matches from `end` on need no order.
+  /// Matches from `end` on need not be sorted.
   PartialSort(bool descending, Match end) : descending_(descending), end_(end) {}
 
-  /// `rounds`: the most nested partitions. Without this limit, crafted distances could make the sort quadratic.
+  /// `rounds`: the most nested partitions. Without this limit, a client could choose distances that make the sort quadratic.
   void sort(Match first, std::ptrdiff_t size, int rounds) const {
     if (size < kFew) return sort_few(first, size);
     if (rounds == 0) {
       return std::stable_sort(first, first + size, [this](const GeoMatch& a, const GeoMatch& b) { return order(a, b) < 0; });
     }
     std::iter_swap(first, pivot(first, size));
-    // Matches that equal the pivot gather at both ends: [first, equal), (rest, last]. In between are smaller ones, then larger
-    // ones.
+    // Matches that equal the pivot collect at both ends: [first, equal), (rest, last]. Between them are the smaller, then the
+    // larger ones.
     Match equal = first + 1, up = first + 1, down = first + (size - 1), rest = down;
     while (true) {
       for (; up <= down && order(*up, *first) <= 0; ++up) {

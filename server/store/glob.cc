@@ -7,16 +7,16 @@
 namespace ebbtide {
 namespace {
 
-/// A shorter text is compared byte by byte, since a search takes time to begin.
+/// A shorter text is compared byte by byte, since starting a search takes longer.
 constexpr std::size_t kLeastSearched = 64;
-/// A search scans this many bytes at a time. Scanning kBytesPerStep bytes takes as long as a step.
+/// A search scans this many bytes at once. Scanning kBytesPerStep bytes takes about as long as a step.
 constexpr std::size_t kSearchedAtOnce = 32 << 10, kBytesPerStep = 16;
 
 unsigned char fold(char c, bool ignore_case) {
   return static_cast<unsigned char>(ignore_case && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
 }
 
-/// The result of matching `c` with the element at pattern[p], which is not a star: whether it matches, and where the next element
+/// The result of matching `c` with the element at pattern[p], which is not a star: if it matches, and where the next element
 /// begins.
 struct Step {
   bool matches;
@@ -55,7 +55,7 @@ Step match_one(Bytes pattern, std::size_t p, char text, bool ignore_case) {
   return {fold(pattern[p], ignore_case) == c, p + 1};
 }
 
-/// Returns the literal prefix, and where in the pattern it ends.
+/// Returns the literal prefix, and the index in the pattern at which it ends.
 std::pair<std::string, std::size_t> literal_prefix(Bytes pattern) {
   std::string prefix;
   std::size_t p = 0;
@@ -93,7 +93,7 @@ std::optional<bool> GlobMatch::go_on(std::size_t* steps_left) {
     }
     if (p_ < pattern_.size()) {
       const Step step = match_one(pattern_, p_, text_[t_], ignore_case_);
-      steps -= std::min(steps, step.next - p_ - 1);  // a bracket expression may be long
+      steps -= std::min(steps, step.next - p_ - 1);  // a bracket expression may be long, and counts by its length
       if (step.matches) {
         p_ = step.next;
         ++t_;
@@ -149,7 +149,7 @@ GlobShape glob_shape(Bytes pattern) {
   using Kind = GlobShape::Kind;
   GlobShape shape;
   shape.prefix = shape.least = static_cast<std::uint32_t>(std::min(pattern.find_first_of("*?[\\"), pattern.size()));
-  std::size_t plain_from = 0;  // the elements from here on are characters that stand for themselves
+  std::size_t plain_from = 0;  // from this index on, all characters stand for themselves
   const auto end_plain = [&](std::size_t end, std::size_t next) {
     if (plain_from >= shape.prefix && end > plain_from + shape.middle_bytes) {
       shape.middle = static_cast<std::uint32_t>(plain_from);

@@ -10,7 +10,7 @@ namespace ebbtide::hll {
 namespace {
 
 constexpr unsigned kIndexBits = 14, kRegisterBits = 6;
-constexpr unsigned kMaxRank = 64 - kIndexBits + 1;  // the greatest rank that an element can have
+constexpr unsigned kMaxRank = 64 - kIndexBits + 1;  // the largest rank that an element can have
 constexpr std::size_t kEncodingAt = 4, kCountAt = 8, kHeaderBytes = 16;
 constexpr std::size_t kDenseBytes = kHeaderBytes + kRegisters * kRegisterBits / 8;
 constexpr char kDense = 0, kSparse = 1;
@@ -86,7 +86,7 @@ struct Run {
   std::uint8_t rank = 0;  ///< 0: zeros
 };
 
-/// Returns the run at offset `at`. Requires at < value.size(). A truncated two-byte run has a zero as its second byte, as in
+/// Returns the run at offset `at`. Requires at < value.size(). The second byte of a truncated two-byte run counts as zero, as in
 /// Redis, whose strings end with a zero.
 Run run_at(Bytes value, std::size_t at) {
   const unsigned byte = byte_of(value, at);
@@ -109,7 +109,8 @@ void append_run(std::string* out, std::size_t length, std::uint8_t rank) {
   }
 }
 
-/// Calls each(index, length, rank) for the runs of a sparse value. Returns false if they do not make up all registers.
+/// Calls each(index, length, rank) for the runs of a sparse value. Returns false if the runs do not have exactly kRegisters
+/// registers.
 template <typename Each>
 bool for_each_run(Bytes value, Each each) {
   std::size_t index = 0;
@@ -140,7 +141,7 @@ std::optional<bool> raise_as_dense(std::string* value, std::size_t index, std::u
   return raise_dense(value, index, rank);
 }
 
-/// Joins adjacent runs of the same rank, from `at` on, if they fit into one run. As in Redis, it stops after five runs or joins.
+/// Joins adjacent runs of equal rank, from `at` on, if they fit into one run. As in Redis, it stops after five runs or joins.
 void join_runs(std::string* value, std::size_t at) {
   for (int looks = 5; looks > 0 && at < value->size(); --looks) {
     const Run run = run_at(*value, at);
@@ -160,8 +161,8 @@ void join_runs(std::string* value, std::size_t at) {
 
 std::optional<bool> raise_sparse(std::string* value, std::size_t index, std::uint8_t rank) {
   if (rank > kMaxSparseRank) return raise_as_dense(value, index, rank);
-  std::size_t before = kHeaderBytes;  // the run before the run with the register; the first run itself if it has the register
-  std::size_t first = 0;              // the first register of the run at `at`
+  std::size_t before = kHeaderBytes;  // the run before the one with the register, or that one if it is the first
+  std::size_t first = 0;              // index of the first register of the run at `at`
   std::size_t at = kHeaderBytes;
   Run run;
   while (true) {
@@ -193,10 +194,10 @@ std::optional<bool> raise_one(std::string* value, std::size_t index, std::uint8_
 
 // --- the estimate
 
-/// The number of registers for each rank.
+/// The number of registers of each rank.
 using Histogram = std::array<std::uint32_t, 64>;
 
-/// Ertl's sigma and tau: the sums of their series, added up until they no longer change.
+/// Ertl's sigma and tau: series that are added up until the sum no longer changes.
 double sigma(double x) {
   if (x == 1.0) return std::numeric_limits<double>::infinity();
   double sum = x, before = 0, weight = 1;
@@ -230,7 +231,7 @@ std::uint64_t estimate(const Histogram& histogram) {
   z += m * sigma(histogram[0] / m);
   const double exact = kAlpha * m * m / z;
   if (!(exact < kLimit)) return std::uint64_t{1} << 63;
-  // The number is converted through a double, as in Redis, which rounds large numbers a second time.
+  // Converted through a double, as in Redis, which so rounds large numbers a second time.
   return static_cast<std::uint64_t>(static_cast<double>(std::llround(exact)));
 }
 

@@ -5,7 +5,7 @@
 namespace ebbtide {
 namespace {
 
-/// Fills the table row by row, and calls keep(i, j) for each cell where leaving out a's last byte gives the longer subsequence.
+/// Fills the table row by row. Calls keep(i, j) for each cell where dropping the last byte of `a` gives the longer subsequence.
 template <typename Keep>
 std::uint32_t fill(Bytes a, Bytes b, Keep keep) {
   std::vector<std::uint32_t> above(b.size() + 1, 0), row(b.size() + 1, 0);
@@ -50,7 +50,7 @@ Lcs lcs(Bytes a, Bytes b) {
   out.length = fill(a, b, [&](std::size_t i, std::size_t j) { shorten_a.set(i, j); });
   out.text.resize(out.length);
   std::size_t left = out.length;
-  bool open = false;  // the latest match may still grow
+  bool open = false;  // the latest match may still become longer
   for (std::size_t i = a.size(), j = b.size(); i > 0 && j > 0;) {
     if (a[i - 1] == b[j - 1]) {
       out.text[--left] = a[i - 1];

@@ -42,7 +42,7 @@ std::size_t remove_elements(List* list, std::int64_t count, Bytes element) {
   std::uint64_t removed = 0;
   const auto goes = [&](Bytes each) { return removed < limit && each == element && ++removed != 0; };
   if (count < 0) {
-    // Removes from the tail: the kept elements move towards the tail.
+    // Removes from the tail on: the kept elements move towards the tail.
     const auto kept = std::remove_if(list->rbegin(), list->rend(), goes);
     list->erase(list->begin(), kept.base());
   } else {

@@ -6,7 +6,7 @@ namespace {
 constexpr std::size_t kListpackHead = 6, kZiplistHead = 10, kZipmapHead = 1, kIntsetHead = 8, kEnd = 1;
 constexpr char kEndByte = '\xff';
 constexpr std::uint64_t kUnknownCount = 0xffff, kUnknownZipmapCount = 254;
-/// A length of this or more takes five bytes: this byte, and four bytes of the number.
+/// From this length on, a length takes five bytes: this byte, and four bytes of the number.
 constexpr unsigned kLongLength = 254;
 
 /// Takes the length of an entry of a ziplist or zipmap.
@@ -23,8 +23,8 @@ std::optional<std::uint64_t> take_low_byte(RdbSource& source, unsigned high) {
   return high << 8 | *low;
 }
 
-/// Takes the end of a listpack's entry: the length of its data in groups of seven bits, the highest group first. All groups but
-/// the first have their high bit set, so that a reader can start from the end.
+/// Takes the end of a listpack's entry: the length of the entry's data in groups of seven bits, the highest group first. All
+/// groups but the first have their high bit set, so that readers can start from the end.
 bool take_back_length(RdbSource& source, std::uint64_t length) {
   const std::size_t bytes = length <= 127 ? 1 : length < 16383 ? 2 : length < 2097151 ? 3 : length < 268435455 ? 4 : 5;
   const auto taken = source.take(bytes);
@@ -103,7 +103,7 @@ bool PackedReader::end() {
       sound_ = seen_ % 2 == 0 && (count_ == kUnknownZipmapCount || count_ == seen_ / 2);
       break;
     case PackedForm::kIntset:
-      sound_ = true;  // its length was checked
+      sound_ = true;  // open() has checked the length
       break;
   }
   return false;

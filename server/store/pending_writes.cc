@@ -27,7 +27,7 @@ StampMode PendingWrites::stamp_mode(const ReadView& view) const {
 DeleteKey PendingWrites::stamp_of(const Database& database, const WriteBatch::Op& op) const {
   switch (database.mode) {
     case StampMode::kWriteTime:
-      return db_->stamped(now_);  // the commit's time may be a little later; see kSecondaryDelete below
+      return db_->stamped(now_);  // the time of the commit may be a little later; see kSecondaryDelete below
     case StampMode::kExpireTime:
       return op.expiry == 0 ? kNoStamp : op.expiry;
     case StampMode::kExplicit:
@@ -108,8 +108,8 @@ void PendingWrites::apply(std::size_t at, const WriteBatch::Op& op) {
       std::swap(database_of(static_cast<DatabaseId>(op.lo)), database_of(static_cast<DatabaseId>(op.hi)));
       return;
     case OpKind::kSecondaryDelete: {
-      // In mode write_time a pending entry gets the time of the commit, which is not known yet. The command makes the commit fail
-      // if that time is beyond a border of the range.
+      // In mode write_time a pending entry gets the time of the commit, which is not known yet. If a bound of the range lies
+      // between now and the commit, the command makes the commit fail.
       Database& database = database_of(op.tree);
       for (auto& [key, entry] : database.entries) {
         if (entry.deleted || entry.stamp < op.lo || entry.stamp >= op.hi) continue;
@@ -122,7 +122,7 @@ void PendingWrites::apply(std::size_t at, const WriteBatch::Op& op) {
       return;
     }
     case OpKind::kCreateTree:
-      return;  // no handler writes such operations
+      return;  // no handler writes these operations
   }
 }
 
@@ -170,7 +170,7 @@ bool PendingWrites::may_have_collection(const ReadView& view, const LookupKey& k
   return database->collections || (database->base && view_of(*database->base).may_have_collection(key));
 }
 
-// Merges overlay and base in key order. Skips base entries whose key the overlay has or hides.
+// Merges overlay and base in key order. Skips base entries that the overlay replaces or hides.
 class OverlayIterator final : public Iterator {
  public:
   OverlayIterator(const PendingWrites& writes, const PendingWrites::Database& overlay, std::unique_ptr<Iterator> base,
@@ -236,7 +236,7 @@ class OverlayIterator final : public Iterator {
     return overlay_.entries.contains(base_->key()) || overlay_.hides(base_->key()) || overlay_.hides_stamp(base_->stamp());
   }
 
-  // Returns true if the base is at a hidden key. After max_steps hidden keys in one move, the iterator pauses there.
+  // Returns true if the base is at a hidden key, which the iterator must skip. After max_steps hidden keys in one move, it pauses.
   bool passes_over(std::uint64_t* passed) {
     if (base_ == nullptr || !base_->valid() || !base_hidden()) return false;
     if (max_steps_ != 0 && ++*passed > max_steps_) {
@@ -252,7 +252,7 @@ class OverlayIterator final : public Iterator {
     forward_ = false;
     hiding_ = false;
     for (std::uint64_t passed = 0; passes_over(&passed);) base_->prev();
-    // Finds the last existing entry before entry_. The result is end() if there is none.
+    // Moves entry_ to the last existing entry before it; to end() if there is none.
     while (true) {
       if (entry_ == overlay_.entries.begin()) {
         entry_ = overlay_.entries.end();
@@ -274,7 +274,7 @@ class OverlayIterator final : public Iterator {
     if (entry_ != overlay_.entries.end() && !bounds_.end.empty() && entry_->first >= bounds_.end) entry_ = overlay_.entries.end();
     choose();
   }
-  // Chooses the source that is next in the direction of iteration. A paused base counts as being at its resume key.
+  // Chooses the source of the next entry in the direction of iteration. A paused base counts as being at its resume key.
   void choose() {
     const bool base_paused = base_ != nullptr && (hiding_ || base_->paused());
     const bool base_there = base_ != nullptr && (base_->valid() || base_paused);
@@ -290,7 +290,7 @@ class OverlayIterator final : public Iterator {
 
   const PendingWrites& writes_;
   const PendingWrites::Database& overlay_;
-  const std::unique_ptr<Iterator> base_;  ///< null: nothing is committed underneath
+  const std::unique_ptr<Iterator> base_;  ///< null: no committed database below
   const KeyRange bounds_;
   const std::uint64_t max_steps_;
   const bool elements_;

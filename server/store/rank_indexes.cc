@@ -7,10 +7,10 @@
 namespace ebbtide {
 namespace {
 
-/// So many readers in a row that find another header than the index has: a change was missed, and the index is made again. Fewer may
-/// have read between a commit and its apply().
+/// After this many successive readers that found a header other than the index's, a change was missed, and the index is made
+/// again. Fewer readers may only have read between a commit and its apply().
 constexpr std::uint32_t kMostMismatches = 8;
-/// The memory of an entry beside its index and its changes.
+/// Memory of an entry, without its index and its changes.
 constexpr std::size_t kEntryBytes = 256;
 /// The memory that a point takes beside its name, at most.
 constexpr std::size_t kRankPointBytes = 64;
@@ -108,7 +108,7 @@ bool RankIndexes::make(const std::string& id, const State& state, const std::fun
   const bool is_newest = newest() == state.seq;
   lock.lock();
   const auto found = entries_.find(id);
-  if (found == entries_.end() || found->second.made != made) return false;  // another reader has replaced it
+  if (found == entries_.end() || found->second.made != made) return false;  // another reader has replaced this index meanwhile
   found->second.checked = is_newest && !found->second.changed;
   if (found->second.checked) return true;
   erase(found);
@@ -137,7 +137,7 @@ void RankIndexes::collect_changes(const WriteBatch& batch, Changes* changes) {
   Changes::OfCollection* last = nullptr;
   DatabaseId last_database = 0;
   std::optional<Bytes> last_key;
-  // Returns the changes of a collection; null if it has no index. Operations on the same collection are mostly consecutive.
+  // Returns the changes of a collection; null if it has no index. Operations on one collection are mostly consecutive.
   const auto of = [&](DatabaseId database, Bytes key) -> Changes::OfCollection* {
     if (last_key == key && last_database == database) return last;
     if (!may_have(database, key)) return nullptr;
@@ -180,7 +180,7 @@ void RankIndexes::collect_changes(const WriteBatch& batch, Changes* changes) {
         break;
       }
       case OpKind::kRangeTombstone: {
-        // A longer range deletes the header, too: then no reader uses the index.
+        // A longer range deletes the header, too, and then no reader uses the index.
         Changes::OfCollection* const change = of(op.tree, main_key_of(op.key));
         if (change != nullptr) change->unknown = true;
         break;

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-/// Encodings of a string other than plain. The byte stands in place of a length.
+/// Encodings of a string. Their byte stands in place of a length.
 constexpr unsigned char kInt8 = 0xc0, kInt16 = 0xc1, kInt32 = 0xc2, kLzf = 0xc3;
 constexpr unsigned char kLength32 = 0x80, kLength64 = 0x81;
 
@@ -17,8 +17,8 @@ void append_big(std::string* out, std::uint64_t value, std::size_t bytes) {
   for (std::size_t i = bytes; i-- > 0;) out->push_back(static_cast<char>(value >> (8 * i)));
 }
 
-/// Returns true if `compressed` may decompress to `length` bytes: three bytes give at most 264. A larger length is refused before
-/// memory is allocated for it.
+/// Returns true if `compressed` may decompress to `length` bytes: three bytes give at most 264. Checked before memory is
+/// allocated for `length`.
 bool may_decompress(Bytes compressed, std::uint64_t length) {
   constexpr std::size_t kMaxRatio = 264 / 3;
   return length / kMaxRatio <= compressed.size();
@@ -168,7 +168,7 @@ std::optional<std::string> lzf_decompress(Bytes compressed, std::size_t length) 
       i += n;
       continue;
     }
-    // Copies n bytes from `distance` back. Source and destination may overlap.
+    // Copies n bytes from `distance` bytes back. Source and destination may overlap.
     std::size_t n = control >> 5;
     if (n == 7) {
       if (i == compressed.size()) return std::nullopt;

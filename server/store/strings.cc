@@ -149,7 +149,7 @@ void Strings::modify(const LookupKey& key, const std::optional<Found>& old, std:
   }
 }
 
-// A value in a buffer of its own is shared with the batch, not copied.
+// A value that has a buffer of its own is shared with the batch instead of copied.
 void Strings::put(const LookupKey& key, const Found& value, const WriteBatch::PutOptions& options) {
   if (SharedValue shared = value.shared(); shared != nullptr) {
     batch_.put_shared(view_.database(), key.key, std::move(shared), options);

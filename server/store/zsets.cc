@@ -199,7 +199,7 @@ SortedSet united(std::vector<WeightedSource> sources, Aggregate aggregate, const
 SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate, const StopCheck& stop) {
   if (sources.empty()) return {};
   sort_by_size(&sources);
-  // For each member: the number of sources that have it, and its score so far.
+  // For each member: how many sources have it, and its score so far.
   BytesMap<std::pair<std::size_t, double>> scores;
   for (const ScoredMember& each : sources[0].members)
     scores.emplace(each.member, std::pair(1, weighted(each, sources[0].weight)));

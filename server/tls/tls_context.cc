@@ -18,12 +18,12 @@ std::string openssl_error() {
   char text[256] = "unknown error";
   if (const unsigned long code = ERR_peek_last_error(); code != 0) ERR_error_string_n(code, text, sizeof(text));
   ERR_clear_error();
-  // For people, only the last part of "error:0A00018F:SSL routines::ee key too small" is of use.
+  // Of "error:0A00018F:SSL routines::ee key too small", people need only the last part.
   const char* last = std::strrchr(text, ':');
   return last == nullptr || last[1] == '\0' ? text : last + 1;
 }
 
-/// Reads a file without the newline at its end, through OpenSSL's own reader.
+/// Reads a file without its final newline, through OpenSSL.
 bool read_secret(const std::string& file, std::string* out) {
   BIO* in = BIO_new_file(file.c_str(), "rb");
   if (in == nullptr) return false;
@@ -121,9 +121,9 @@ std::shared_ptr<const TlsContext> TlsContext::make(const TlsSettings& settings, 
   if (context == nullptr || !set_protocols(context, settings.protocols)) return *error = "TLS: " + openssl_error(), nullptr;
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF |
                                    SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-  // A loop writes as many bytes as the socket takes. The bytes are in an output buffer, and may move before the next attempt.
+  // A loop writes as many bytes as the socket takes. They are in an output buffer, and may move before the next attempt.
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_read_ahead(context, 1);  // otherwise there are two receives per record
+  SSL_CTX_set_read_ahead(context, 1);  // otherwise each record takes two receives
   static constexpr unsigned char kName[] = "ebbtide";
   SSL_CTX_set_session_id_context(context, kName, sizeof(kName) - 1);
   *error = load_certificate(context, settings);

@@ -5,14 +5,14 @@
 namespace ebbtide {
 namespace {
 
-/// Returns keys and values in the form of CONFIG SET's arguments.
+/// Returns keys and values as arguments of CONFIG SET.
 std::string settings_text(DatabaseId database, const TunerAdvice& advice) {
   std::string out;
   for (const auto& [key, value] : database_config(database, advice)) out += (out.empty() ? "" : " ") + key + " " + value;
   return out;
 }
 
-/// Returns the decision as an advice that TUNE.APPLY takes.
+/// Returns the decision as an advice that TUNE.APPLY can apply.
 KeptAdvice kept(const Workload& workload, const AutoTuner::Decision& decision, Millis now) {
   Recommendation out;
   out.settings = settings_now(workload);
@@ -65,7 +65,7 @@ void AutoTuning::end_window(DatabaseId database, Millis now, const TuningSetting
   Database& state = at->second;
   const OperationCounts counts = counts_since(workload->since_open, std::exchange(state.counted, workload->since_open));
   const Millis since = std::exchange(state.since, now);
-  if (is_new || now <= since) return;  // the first window begins
+  if (is_new || now <= since) return;  // only begins the first window
   const AutoTuner::Decision decision = state.tuner.end_window(since, now, *workload, counts, settings.options);
   act(state, *workload, decision, settings.mode, now);
   env_.board->decided(database,
@@ -84,7 +84,7 @@ void AutoTuning::act(Database& state, const Workload& workload, const AutoTuner:
     return log_once(state, true, where + "nothing is changed while writes are refused: " + std::string(status.message()));
   const auto changes = apply_advice(env_.config, workload.database, decision.advice);
   if (!changes.is_ok()) return log_once(state, true, where + std::string(changes.status().message()));
-  // A setting that is not in effect, such as a memtable above a quarter of the memory budget.
+  // Applying had no effect, for example because a memtable above a quarter of the memory budget is reduced.
   if (changes->empty())
     return log_once(state, true,
                     where + "nothing is changed: the configuration has the advised values, but not all are in effect");

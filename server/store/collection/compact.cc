@@ -30,7 +30,7 @@ void append_item(std::string* out, Bytes item) {
   out->append(item);
 }
 
-/// Takes a varint off the front. Returns false if it is cut off, longer than needed, or larger than 32 bits.
+/// Takes a varint from the front. Returns false if it is incomplete, longer than necessary, or larger than 32 bits.
 bool take_varint(Bytes* in, std::size_t* number) {
   std::uint64_t value = 0;
   for (int shift = 0; shift < 5 * kVarintBits; shift += kVarintBits) {
@@ -255,7 +255,7 @@ void CompactBuilder::add(const ScoredMember& member) {
   add(member.member);
 }
 
-// The constructor left room for the longest head. The head is written there, and the unused room is removed.
+// The constructor has reserved room for the longest head. This writes the head, and removes the unused room.
 std::string CompactBuilder::take() {
   out_.replace(0, head_length(~std::uint32_t{0}), begin(type_, expiries_, count_, 0));
   return std::move(out_);
@@ -275,7 +275,7 @@ std::string encode(const Hash& hash) {
 std::string encode(const SortedSet& members) {
   std::string out = begin(CollectionType::kSortedSet, false, members.size(), encoded_bytes(members));
   for (const ScoredMember& member : members) {
-    const double score = member.score == 0 ? 0.0 : member.score;  // -0 is stored as 0
+    const double score = member.score == 0 ? 0.0 : member.score;  // -0 is stored as 0, as in Redis
     char bytes[kScoreBytes];
     std::memcpy(bytes, &score, kScoreBytes);
     out.append(bytes, kScoreBytes);

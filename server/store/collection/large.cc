@@ -10,11 +10,11 @@ namespace ebbtide {
 namespace {
 
 constexpr int kCountBits = 7;
-/// Up to this many elements of a list that are removed get a tombstone each; more get one range tombstone.
+/// Up to this many removed elements of a list get a tombstone each; more get one range tombstone.
 constexpr std::uint64_t kFewTombstones = 16;
-/// Flags of a header.
+/// Flags in the header's second byte.
 constexpr std::uint8_t kHasFieldExpiries = 1, kHasBounds = 0x40, kCountsDead = 0x80;
-/// The most bytes of a bound: score, and enough of the member for most queues whose members all have one score.
+/// The most bytes of a bound: the score, and enough of the member for most queues in which all members have one score.
 constexpr std::size_t kMaxBoundBytes = 64;
 constexpr std::size_t kOrderedBytes = sizeof(double), kPositionBytes = sizeof(std::uint64_t), kExpiryPrefixBytes = sizeof(Millis);
 
@@ -78,8 +78,8 @@ Status take_expiries(Bytes* in, LargeHeader* header) {
 bool name_before(const HashField& a, const HashField& b) { return a.field < b.field; }
 bool member_before(const ScoredMember& a, const ScoredMember& b) { return a.member < b.member; }
 
-/// Walks two ascending sequences. Calls removed(a) for elements of the first only, added(b) for elements of the second only, and
-/// both(a, b) for elements of both.
+/// Walks over two ascending sequences. Calls removed(a) for elements that only the first has, added(b) for elements that only the
+/// second has, and both(a, b) for elements of both.
 template <typename Element, typename Before, typename Removed, typename Added, typename Both>
 void compare(const std::vector<Element>& first, const std::vector<Element>& second, Before before, Removed removed, Added added,
              Both both) {
@@ -187,8 +187,8 @@ ElementClass named_class(CollectionType type) {
   return type == CollectionType::kSortedSet ? ElementClass::kMember : ordered_class(type);
 }
 
-// Negative numbers: all bits are inverted, so that a larger magnitude comes first. Others: the sign bit is set, so that they come
-// after.
+// Negative scores: inverts all bits, so that a larger magnitude sorts first. Others: sets the sign bit, so that they sort after
+// the negative ones.
 std::string ordered_score(double score) {
   const auto bits = std::bit_cast<std::uint64_t>(score == 0 ? 0.0 : score);
   std::string out;
@@ -209,7 +209,7 @@ std::string scored_name(const ScoredMember& member) { return ordered_score(membe
 
 std::string bound_of(Bytes name) { return std::string(name.substr(0, kMaxBoundBytes)); }
 
-// A longer name was cut, so all names that begin with the bound are included. No score is all 0xff, so the loop ends.
+// A longer name was cut, so this is after all names that begin with the bound. No score is all 0xff, so the loop ends.
 std::string behind_bound(std::string bound) {
   if (bound.size() < kMaxBoundBytes) {
     bound.push_back('\0');
@@ -309,8 +309,8 @@ ListDifference ListDifference::of(const List& before, const List& after) {
   return d;
 }
 
-// Each position that gets another element counts as a delete: the older version may be the only other copy of an element that is
-// deleted later, and nothing would remember that copy then.
+// Writing another element at a position counts as a delete: the older version may be the only other copy of an element that is
+// deleted later, and would then stay without an obligation.
 void write_changes(ElementWriter& to, const List& before, const List& after, const ListDifference& difference,
                    LargeHeader* header) {
   const std::uint64_t old_first = header->first, old_last = header->last;

@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-/// The memory of a segment beside its name.
+/// Memory of a segment, without its name.
 constexpr std::size_t kSegmentBytes = 64;
 
 }  // namespace
@@ -63,7 +63,7 @@ bool RankIndex::remove(Bytes name) {
   --segment.count;
   --group.count;
   --count_;
-  // Otherwise a queue would leave a segment for each hundred elements that went through it.
+  // Removes empty segments: otherwise a queue would leave one for each hundred elements that passed through it.
   if (segment.count == 0 && !(place.group == 0 && place.segment == 0)) erase(place);
   return true;
 }
@@ -90,7 +90,7 @@ bool RankIndex::split(Bytes from, std::span<const Point> points, std::span<const
   if (Bytes(whole.first) != from || (!points.empty() && Bytes(points.front().name) <= from)) return false;
   if (points.empty()) return true;
 
-  // Counts as signed numbers: first those that the walk saw, then with the changes since.
+  // Signed counts: first as the walk saw them, then corrected by the changes since.
   std::vector<std::int64_t> counts;
   for (const Point& point : points) counts.push_back(static_cast<std::int64_t>(point.elements));
   auto last = static_cast<std::int64_t>(whole.count);
@@ -102,7 +102,7 @@ bool RankIndex::split(Bytes from, std::span<const Point> points, std::span<const
                                         [](const std::string& name, const Point& each) { return name < each.name; });
     const std::int64_t step = change.added ? 1 : -1;
     counts[static_cast<std::size_t>(piece - points.begin())] += step;
-    counts.back() -= step;  // `whole` has the change already
+    counts.back() -= step;  // `whole` already includes the change
   }
   if (std::any_of(counts.begin(), counts.end(), [](std::int64_t each) { return each < 0; })) return false;
 
