@@ -70,7 +70,8 @@ int run(int argc, char** argv) {
   app.add_option("--port", port, "short for --set server.port=N");
   app.add_option("--dir", dir, "short for --set storage.dir=PATH");
   app.add_option("--set", settings, "set a configuration key: a.b.c=value; repeatable")->allow_extra_args(false);
-  app.add_flag("--accept-clock", accept_clock, "open the data even if the wall clock is more than 30 days past its last use");
+  app.add_flag("--accept-clock", accept_clock,
+               "open the database even if the wall clock is more than 30 days ahead of its last use");
   app.add_flag("--check", check, "check the configuration and exit");
   app.add_flag("--health", ask_health,
                "ask the running server of this configuration if it is ready; exit with 0 if so, otherwise with 1");

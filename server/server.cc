@@ -458,7 +458,7 @@ BackupVerifier::Env Server::backup_checks() {
   env.damage = [this]() -> std::string {
     if (const std::vector<std::string> files = db_->damage(); !files.empty()) return files.front();
     const std::uint64_t errors = db_->stats().scrub_errors;
-    return errors == 0 ? "" : std::to_string(errors) + " errors were found by reading its tables since the start";
+    return errors == 0 ? "" : std::to_string(errors) + " errors were found in its tables since the start";
   };
   env.prune = [this](const std::string& path) { return remove_older_backups(path, database_id_, config_.get().backup_keep); };
   env.log = [this](bool error, const std::string& text) {

@@ -58,7 +58,8 @@ std::optional<std::string> AuthGuard::failed(Bytes network, Bytes address, Bytes
   if (due && line_allowed(now_ms)) {
     from.logged_ms = now_ms;
     if (from.unlogged != 0)
-      line += " (" + std::to_string(std::exchange(from.unlogged, 0)) + " more failures from this network since its last line)";
+      line += " (" + std::to_string(std::exchange(from.unlogged, 0)) +
+              " more failures from this network since the last log line about it)";
   } else {
     ++from.unlogged;
     line.clear();

@@ -351,7 +351,7 @@ Result<std::string> Users::file_text(Bytes configured_password) const {
     (void)add_password(sha256(configured_password), &plain);
     if (!default_user().on || default_user().passwords != plain.passwords) {
       return Status::invalid_argument(
-          "the user default has other passwords than the configured one (server.password), so the next start would refuse the "
+          "the user default has a password other than the configured one (server.password), so the next start would refuse the "
           "file; remove one of them");
     }
     skips_default = default_user().text() == plain.text();

@@ -111,13 +111,14 @@ Status latency_doctor(Ctx& ctx) {
         "Latency events are not recorded: CONFIG SET latency-monitor-threshold <milliseconds> records them. LATENCY HISTOGRAM, "
         "SLOWLOG GET and the metrics port show how long commands take in any case.\n";
   } else if (const auto events = monitor.events(); events.empty()) {
-    text = "No command has kept an event loop for " + std::to_string(monitor.threshold_ms()) + " ms or more.\n";
+    text = "No command has kept an event loop busy for " + std::to_string(monitor.threshold_ms()) + " ms or more.\n";
   } else {
     for (const auto& [name, event] : events) {
       std::uint64_t sum = 0;
       for (const auto& sample : event.samples) sum += sample.ms;
       text += name + ": " + std::to_string(event.samples.size()) + " latency spikes (average " +
-              std::to_string(sum / event.samples.size()) + " ms, worst of all times " + std::to_string(event.max_ms) + " ms).\n";
+              std::to_string(sum / event.samples.size()) + " ms, maximum since the last reset " + std::to_string(event.max_ms) +
+              " ms).\n";
     }
     text +=
         "SLOWLOG GET names the commands. All other commands of the same event loop waited for them; server.threads adds loops.\n";

@@ -82,7 +82,7 @@ Result<std::optional<double>> common_score(Ctx& ctx, const Found& found) {
     Found edge = found;
     TRY(load(ctx, {.which = ElementClass::kScore, .from_end = from_end, .limit = 1}, &edge));
     TRY_ASSIGN(members, decode_sorted_set(edge.value));
-    if (members.empty()) return Status::corruption("the header of a collection counts members that it lacks");
+    if (members.empty()) return Status::corruption("a sorted set lacks members that its header counts");
     (from_end ? highest : lowest) = members.front().score;
   }
   return lowest == highest ? lowest : std::nullopt;
@@ -99,7 +99,7 @@ Status load_members(Ctx& ctx, const Places& places, Found* found) {
   TRY(load(ctx, range, found));
   TRY_ASSIGN(reader, CompactReader::open(found->value, CollectionType::kSortedSet));
   if (reader.count() == places.size()) return Status::ok();
-  return Status::corruption("the header of a collection counts another number of elements");
+  return Status::corruption("the element count in the header of a collection is wrong");
 }
 
 Status load_members(Ctx& ctx, const ScoreRange& range, const MemberLimit& limit, Found* found) {

@@ -124,7 +124,7 @@ Result<bool> load_all(Ctx& ctx, const Found& old, LargeHeader* header, Found* al
   LargePart part(ctx, old, before);
   TRY_ASSIGN(rest, part.walk_some({.which = ordered_class(before.type), .limit = before.count}, kMostRewrittenBytes));
   if (rest) return false;
-  if (part.count() != before.count) return Status::corruption("the header of a collection counts another number of elements");
+  if (part.count() != before.count) return Status::corruption("the element count in the header of a collection is wrong");
   *all = old;
   part.give(all);
   return true;

@@ -87,11 +87,11 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
                                         {"least_overlap", FileChoice::kLeastOverlap},
                                         {"most_tombstones", FileChoice::kMostTombstones},
                                         {"oldest", FileChoice::kOldest}},
-                                       "The file of a level that moves down first if the level is too large."));
+                                       "Which file of a level is merged into the next level first if the level is too large."));
   keys->push_back(name_key<Partitioning>(
       "partitioning", of(tree, &TreeSettings::partitioning),
       {{"size", Partitioning::kSize}, {"local_range", Partitioning::kLocalRange}, {"global_range", Partitioning::kGlobalRange}},
-      "The rule for where the files of a merge's output end."));
+      "The rule by which a merge splits its output into files."));
   keys->push_back(name_key<FilterAllocation>("filters.allocation", of(tree, &TreeSettings::filter_allocation),
                                              {{"monkey", FilterAllocation::kMonkey}, {"uniform", FilterAllocation::kUniform}},
                                              "How filter memory is distributed over the levels."));
@@ -102,8 +102,8 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   keys->push_back(name_key<FilterLookups>("filters.lookups", of(tree, &TreeSettings::filter_lookups),
                                           {{"measured", FilterLookups::kMeasured}, {"zero_result", FilterLookups::kZeroResult}},
                                           "The kind of lookups that the distribution of filter memory favours."));
-  keys->push_back(
-      deadline_key("deletes.deadline", of(tree, &TreeSettings::delete_deadline), "Time after which no file has deleted data."));
+  keys->push_back(deadline_key("deletes.deadline", of(tree, &TreeSettings::delete_deadline),
+                               "Longest time after a delete until no file has the deleted data."));
   keys->push_back(size_key(
       "deletes.io_budget", of(tree, &TreeSettings::delete_io_budget), 16 * kKiB, 64 * kGiB,
       "Bytes per second that merges for deadlines may read and write; merges exceed it if a deadline needs more.", "auto"));
@@ -175,7 +175,7 @@ class Table {
         "requirepass", true);
     add(text_key(
         "server.password_file", of(&Config::password_file), "a path; empty = none",
-        "A file with the password, read once at the start; one newline at its end does not count. Instead of server.password."));
+        "A file with the password, instead of server.password. It is read once at the start; a newline at its end is ignored."));
     add(text_key("server.users_file", of(&Config::users_file), "a path; empty = none",
                  "A file of users in Redis's form, each with its passwords and rights: user NAME on >PASSWORD ~* &* +@all."),
         "aclfile");
@@ -190,7 +190,7 @@ class Table {
                  "Whether CONFIG SET may change keys that are paths: storage.backup_dir."),
         "enable-protected-configs");
     add(bool_key("server.core_dumps", of(&Config::core_dumps),
-                 "Whether a crash may write a core file; it holds keys and values."));
+                 "Whether a crash may write a core file, which contains keys and values."));
   }
 
   void add_unixsocket() {
@@ -230,7 +230,7 @@ class Table {
     add(integer_key("server.tls.port", of(&Config::tls_port), 0, 65535, "Port for TLS, beside server.port; 0 = none."),
         "tls-port");
     add(text_key("server.tls.cert_file", field(&TlsSettings::cert_file), "a path; empty = none",
-                 "The server's certificate in PEM form, followed by the certificates between it and its root."),
+                 "The server's certificate in PEM form, followed by its intermediate certificates."),
         "tls-cert-file", true);
     add(text_key("server.tls.key_file", field(&TlsSettings::key_file), "a path; empty = none",
                  "The private key of the server's certificate, in PEM form."),
@@ -239,7 +239,7 @@ class Table {
                  "A file with the password of the private key, if the key is encrypted."),
         "", true);
     add(text_key("server.tls.ca_cert_file", field(&TlsSettings::ca_cert_file), "a path; empty = none",
-                 "Certificates, in PEM form, of the authorities whose certificates of clients are trusted."),
+                 "Certificates, in PEM form, of the authorities that are trusted to sign clients' certificates."),
         "tls-ca-cert-file", true);
     add(name_key<TlsClients>("server.tls.auth_clients", field(&TlsSettings::auth_clients),
                              {{"no", TlsClients::kNo}, {"optional", TlsClients::kOptional}, {"yes", TlsClients::kYes}},
@@ -303,8 +303,9 @@ class Table {
     add(integer_key("storage.backup_keep", of(&Config::backup_keep), 1, 100'000,
                     "Number of newest finished backups to keep; older backups are removed once a new one has been verified."),
         "", true);
-    add(bool_key("storage.accept_clock", of(&Settings::accept_clock),
-                 "Open the database although the clock is far past its last use; keys that expired meanwhile are removed."));
+    add(bool_key(
+        "storage.accept_clock", of(&Settings::accept_clock),
+        "Open the database even if the clock is far ahead of its last use; keys that have expired by then are removed."));
   }
 
   // Returns a field of a compression setting. It applies to all trees, since databases have no compression setting of their own.
@@ -348,7 +349,7 @@ class Table {
                      "Time after which clients that have not authenticated are closed; 0s = never."),
         "", true);
     add(integer_key("limits.unauthenticated_clients", of(&Config::unauthenticated_clients), 1, 1'000'000,
-                    "Most clients that have not authenticated at the same time."),
+                    "Most clients at the same time that have not authenticated."),
         "", true);
     add(size_key("limits.client_query_buffer_limit", of(&Config::client_query_buffer_limit), kMiB, 4 * kGiB,
                  "Most bytes of an incomplete command of a client; one value over 64KiB does not count."),
@@ -379,7 +380,7 @@ class Table {
                  what + " above which the client is closed; 0B = no limit."),
         "", true);
     add(size_key(prefix + "soft", member(&OutputBufferLimits::soft), 0, 64 * kGiB,
-                 "The client is closed if it stays above this for soft_time; 0B = no limit."),
+                 "The client is closed if the bytes that wait for it exceed this for soft_time; 0B = no limit."),
         "", true);
     add(duration_key(prefix + "soft_time", member(&OutputBufferLimits::soft_ms), 86'400'000,
                      "How long the soft limit may be exceeded."),
@@ -388,8 +389,9 @@ class Table {
 
   void add_slow_log() {
     auto& slow =
-        add(integer_key("log.slow_commands_us", of(&Config::slowlog_slower_than_us), 0, kMaxInteger,
-                        "Commands whose work and waits take so many microseconds go into the slow log; 0 = all, off = none."),
+        add(integer_key(
+                "log.slow_commands_us", of(&Config::slowlog_slower_than_us), 0, kMaxInteger,
+                "Commands whose work and waits take at least this many microseconds go into the slow log; 0 = all, off = none."),
             "slowlog-log-slower-than", true);
     slow.allowed += ", or off";
     slow.get = [](const Config& c) {
@@ -408,7 +410,7 @@ class Table {
     slow.redis_set = set_or("-1");
     slow.set = set_or("off");
     add(integer_key("log.latency_threshold_ms", of(&Config::latency_threshold_ms), 0, kMaxInteger,
-                    "Commands that run for at least so many milliseconds become samples of LATENCY; 0 = none."),
+                    "Commands that run for at least this many milliseconds become samples of LATENCY; 0 = none."),
         "latency-monitor-threshold", true);
   }
 
@@ -467,10 +469,10 @@ class Table {
         "", true);
     // ln 100, rounded up: the largest divergence between two mixes, none of whose shares is below 1 %.
     add(number_key("tuning.rho", of(&Config::tuning_rho), 0, 5,
-                   "How far the mix may move from the one that settings are chosen for, as a divergence in nats."),
+                   "How far the mix may move from the expected mix for which settings are chosen, as a divergence in nats."),
         "", true);
     ConfigKey& window = add(duration_key("tuning.window", of(&Config::tuning_window_ms), 86'400'000,
-                                         "Time of the operations that a decision of tuning.auto looks at."),
+                                         "Length of the period whose operations a decision of tuning.auto considers."),
                             "", true);
     window.allowed = "1s to 1d";
     window.set = [set = window.set, allowed = window.allowed](Config& c, Bytes text) {
@@ -535,7 +537,7 @@ class Table {
                  "A file with the password that metrics and console require. Empty: none."));
     auto& level = add(name_key<std::string>("log.level", of(&Config::log_level),
                                             {{"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}},
-                                            "The least important messages that are still logged."),
+                                            "Minimum level of logged messages."),
                       "loglevel", true);
     level.redis_get = [](const Config& c) {
       return c.log_level == "info" ? "notice" : c.log_level == "error" ? "warning" : c.log_level;

@@ -125,8 +125,8 @@ constexpr Reason kReasons[] = {
     {"active-expire-effort", "expired keys are absent at once, and purged by tree.deletes.deadline"},
     {"lazyfree-*", "deletes are tombstones, and merges do the work in the background"},
     {"lazy*", "deletes are tombstones, and merges do the work in the background"},
-    {"activedefrag", "the server does not keep values in memory"},
-    {"active-defrag-*", "the server does not keep values in memory"},
+    {"activedefrag", "values are on disk, so memory has little to defragment"},
+    {"active-defrag-*", "values are on disk, so memory has little to defragment"},
     {"jemalloc-bg-thread", "the allocator is mimalloc"},
     {"include", "included files are not read: translate that file, too"},
     {"loadmodule", "there are no modules"},
@@ -153,7 +153,7 @@ constexpr Reason kReasons[] = {
     {"tls-*", "server.tls in config/ebbtide.yaml has all keys of TLS"},
     {"daemonize", "the server stays in the foreground: use deploy/systemd"},
     {"supervised", "the server detects systemd by itself"},
-    {"pidfile", "no such file is written: use deploy/systemd"},
+    {"pidfile", "the server writes no pid file: use deploy/systemd"},
     {"syslog-*", "the log goes to standard output or log.file"},
     {"crash-*", "a crash logs one line"},
     {"always-show-logo", "there is no logo"},
@@ -163,8 +163,8 @@ constexpr Reason kReasons[] = {
     {"lua-time-limit", "a long script delays no other client, and SCRIPT KILL ends it"},
     {"busy-reply-threshold", "a long script delays no other client, and SCRIPT KILL ends it"},
     {"shutdown-*", "the server syncs the log when it stops"},
-    {"hz", "the server has no periodic tick"},
-    {"dynamic-hz", "the server has no periodic tick"},
+    {"hz", "the server checks timeouts and expiries ten times a second; this is not configurable"},
+    {"dynamic-hz", "the server checks timeouts and expiries ten times a second; this is not configurable"},
     {"list-*", "has no effect: Ebbtide's value encoding is not configurable"},
     {"hash-*", "has no effect: Ebbtide's value encoding is not configurable"},
     {"set-*", "has no effect: Ebbtide's value encoding is not configurable"},
@@ -228,7 +228,7 @@ std::string translate(const Directive& directive, Config* config) {
   return "unknown to this server";
 }
 
-/// Returns the text as one comment line. Control characters are escaped, so that none ends the line.
+/// Returns the text as one comment line. Control characters become spaces, so that none ends the line.
 std::string comment(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');

@@ -477,8 +477,8 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   }
   counters_->retries.add(1);
   if (work.runs >= LongWrite::kMaxRuns) {
-    work.status =
-        Status::busy("other clients wrote its keys during each of " + std::to_string(LongWrite::kMaxRuns) + " attempts");
+    work.status = Status::busy("other clients wrote the command's keys during each of " + std::to_string(LongWrite::kMaxRuns) +
+                               " attempts");
     return true;
   }
   work.status = Status::ok();

@@ -320,7 +320,7 @@ Dispatcher::RunEnd Dispatcher::run_transaction(PendingCommand& pending, bool blo
     counters_->retries.add(1);
     now_ = env_.now();
   }
-  *status = transaction_discarded(Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts"));
+  *status = transaction_discarded(Status::busy("keys expired during each of " + std::to_string(kMaxRetries) + " attempts"));
   return RunEnd::kDone;
 }
 
@@ -411,7 +411,7 @@ Dispatcher::RunEnd Dispatcher::run_script(PendingCommand& pending, const Prepare
     now_ = env_.now();
     ++retries;
   }
-  *status = Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts");
+  *status = Status::busy("keys expired during each of " + std::to_string(kMaxRetries) + " attempts");
   return RunEnd::kDone;
 }
 

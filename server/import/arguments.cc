@@ -16,8 +16,7 @@ void add_endpoint_flags(CLI::App* app, Endpoint* endpoint, std::string* password
   app->add_option("--unixsocket", endpoint->unixsocket, "Unix socket of " + what + ", instead of address and port")
       ->type_name("PATH");
   app->add_option("--user", endpoint->user, "user, if it is not the default one")->type_name("NAME");
-  app->add_option("--password-file", *password_file,
-                  "file with the password; without it, REDISCLI_AUTH in the environment has it")
+  app->add_option("--password-file", *password_file, "file with the password; default: the environment variable REDISCLI_AUTH")
       ->type_name("FILE");
 }
 

@@ -91,7 +91,7 @@ Result<bool> CommandSteps::run_step() {
   if (!queued) return false;
   const ServerReply& last = replies.array.empty() ? replies : replies.array.back();
   if (replies.array.empty() || last.is_error()) {
-    return Status::io_error(target_.name() + " runs no command from " + step_.front().name + " on: " + last.text +
+    return Status::io_error(target_.name() + " has run no command from " + step_.front().name + " on: " + last.text +
                             ". Repeat this command to continue there");
   }
   note(replies);

@@ -77,7 +77,7 @@ void print(const TransferReport& report, const char* taken, std::uint64_t comman
 }
 
 Result<int> status_of(const TransferReport& report, const std::string& list) {
-  if (!report.list_is_whole()) return Status::io_error(list + " could not be written as a whole: " + std::strerror(errno));
+  if (!report.list_is_whole()) return Status::io_error(list + " could not be written completely: " + std::strerror(errno));
   return report.lost_any() ? 3 : 0;
 }
 
@@ -114,7 +114,7 @@ Result<Progress> begin_progress(const Options& options, const std::string& sourc
   TRY_ASSIGN(found, read_import_state(progress.path));
   if (!found) return progress;
   if (found->import != progress.state.import) {
-    return Status::invalid_argument(progress.path + " is of another import (" + found->import + "), and this is " +
+    return Status::invalid_argument(progress.path + " belongs to another import (" + found->import + "); this one is " +
                                     progress.state.import +
                                     ". Repeat the interrupted command, or remove the file to begin again");
   }
@@ -371,10 +371,10 @@ int main(int argc, char** argv) {
                          ->excludes(file);
   app.add_option("--from-user", options.from.user, "user at that server")->type_name("NAME")->needs(from);
   app.add_option("--from-password-file", options.from_password_file,
-                 "file with the password there; without it, EBBTIDE_IMPORT_FROM_AUTH in the environment has it")
+                 "file with that user's password; default: the environment variable EBBTIDE_IMPORT_FROM_AUTH")
       ->type_name("FILE")
       ->needs(from);
-  app.add_option("--passes", options.passes, "how often a running server is read")
+  app.add_option("--passes", options.passes, "number of passes over the running server")
       ->capture_default_str()
       ->check(CLI::Range(1, 100))
       ->type_name("N")

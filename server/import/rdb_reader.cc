@@ -155,7 +155,7 @@ Result<RdbReader::Length> RdbReader::length_or_encoding(std::string* raw) {
 
 Result<std::uint64_t> RdbReader::length(std::string* raw) {
   TRY_ASSIGN(found, length_or_encoding(raw));
-  if (found.is_encoding) return damaged("an encoding is in the place of a length");
+  if (found.is_encoding) return damaged("a string encoding is in the place of a length");
   return found.value;
 }
 
@@ -315,7 +315,7 @@ Status RdbReader::module_parts(std::string* raw) {
         TRY(string(raw));
         break;
       default:
-        return damaged("data of a module have the unknown part " + std::to_string(part));
+        return damaged("module data contain an unknown part: " + std::to_string(part));
     }
   }
 }
@@ -403,9 +403,9 @@ Result<bool> RdbReader::next(RdbEntry* entry) {
     TRY_ASSIGN(key, text());
     entry->key = std::move(key);
     if (code == kOldModule) {
-      return Status::unsupported(input_.name() + ", entry at byte " + std::to_string(entry->offset) + ": the key " +
-                                 printable(entry->key) +
-                                 " is a value of a module in the form of Redis 4.0's candidates, whose end cannot be found");
+      return Status::unsupported(
+          input_.name() + ", entry at byte " + std::to_string(entry->offset) + ": the key " + printable(entry->key) +
+          " has a module value in the format of Redis 4.0's release candidates, whose end cannot be found");
     }
     TRY(value(entry));
     return true;

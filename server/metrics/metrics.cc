@@ -87,7 +87,9 @@ class Collector final : public prometheus::Collectable {
     gauge("loading", "1 while the database is being opened.", std::uint64_t{s_.loading ? 1u : 0u});
     auto& calls = family("commands_total", "Commands run.", kCounter);
     for (const auto& c : s_.commands) add(calls, static_cast<double>(c.calls), {{"cmd", c.name}});
-    auto& failed = family("commands_failed_total", "Commands that were rejected, or that failed.", kCounter);
+    auto& failed =
+        family("commands_failed_total",
+               "Commands that were rejected before they ran, and commands that ran and replied with an error.", kCounter);
     for (const auto& c : s_.commands) {
       if (c.rejected + c.failed == 0) continue;
       add(failed, static_cast<double>(c.rejected), {{"cmd", c.name}, {"how", "rejected"}});
@@ -99,13 +101,13 @@ class Collector final : public prometheus::Collectable {
       // A histogram has seventeen lines, so commands without calls get none.
       if (c.calls > 0) add(times, c.times, {{"cmd", c.name}});
     }
-    auto& stages =
-        family("command_stage_seconds",
-               "Time until a reply, by stage. queue: waiting for earlier commands; memory: running, with all pages in memory; "
-               "both for the last command of each pass. disk, thread, stall: waiting for pages, running on "
-               "another thread, delayed by the write stall; each time. wal: waiting for the log; for one pass of an event "
-               "loop at a time, and for each command whose reply waits for a sync.",
-               kHistogram);
+    auto& stages = family(
+        "command_stage_seconds",
+        "Time of commands until their reply leaves, by stage. queue: waiting for earlier commands; memory: running, with all "
+        "pages in memory; both measured for the last command of each pass. disk: waiting for pages; thread: running on "
+        "another thread; stall: delayed by the write stall; each wait counts. wal: waiting for the log, measured for one "
+        "pass of an event loop at a time, and for each command whose reply waits for a sync.",
+        kHistogram);
     for (const auto& stage : s_.stages) add(stages, stage.times, {{"stage", stage.name}});
     add(family("pass_seconds", "Duration of a pass: the commands of all connections that were ready, and the write to the log.",
                kHistogram),
@@ -115,11 +117,11 @@ class Collector final : public prometheus::Collectable {
          {{{{"result", "hit"}}, s_.keyspace_hits}, {{{"result", "miss"}}, s_.keyspace_misses}});
     counter("expired_keys_total",
             "Expirations that clients were notified of, by an event or an invalidation. Other expirations are not counted, since "
-            "expiry is no operation.",
+            "the engine performs no operation at an expiry.",
             s_.expired_reported);
     histogram("scan_steps", "Keys, and versions and tombstones between them, that a call of SCAN read.", s_.scan_steps);
     counter("disk_waits_total", "Times a command waited for pages from the disk.", s_.waits_for_disk);
-    gauge("process_resident_bytes", "Memory of the process.", s_.resident_bytes);
+    gauge("process_resident_bytes", "Resident memory of the process.", s_.resident_bytes);
     auto& cpu = family("process_cpu_seconds_total", "Processor time of the process.", kCounter);
     add(cpu, s_.cpu_user_seconds, {{"mode", "user"}});
     add(cpu, s_.cpu_system_seconds, {{"mode", "system"}});
@@ -135,7 +137,7 @@ class Collector final : public prometheus::Collectable {
     gauge("max_clients", "The setting server.max_clients.", s_.max_clients);
     gauge("client_bytes", "Memory for input and output of clients.", s_.client_bytes);
     counter("connections_total", "Connections accepted.", s_.connections);
-    many("connections_rejected_total", "Connections refused.", kCounter,
+    many("connections_rejected_total", "Connections refused, by reason.", kCounter,
          {{{{"reason", "max_clients"}}, s_.rejected_max_clients},
           {{{"reason", "protected_mode"}}, s_.rejected_protected},
           {{{"reason", "unauthenticated_clients"}}, s_.rejected_strangers}});
@@ -184,7 +186,8 @@ class Collector final : public prometheus::Collectable {
     for (const ReasonInfo& r : e.merges_by_reason) add(jobs, static_cast<double>(r.jobs), {{"reason", r.reason}});
     counter("trivial_moves_total", "Files moved to another run without being read.", e.trivial_moves);
     counter("sub_merges_total", "Key-range parts into which merges were split to run in parallel.", e.sub_merges);
-    counter("files_dropped_total", "Files dropped without being read.", e.files_dropped);
+    counter("files_dropped_total", "Table files removed without being read, since deletes cover all their entries.",
+            e.files_dropped);
     many("pages_dropped_total",
          "Pages dropped by deletes: whole, without being read, or in part, replaced by a page with the remaining entries.",
          kCounter, {{{{"mode", "full"}}, e.pages_dropped_full}, {{{"mode", "partial"}}, e.pages_dropped_partial}});
@@ -207,7 +210,7 @@ class Collector final : public prometheus::Collectable {
     many("cache_lookups_total", "Look-ups in the block cache.", kCounter,
          {{{{"result", "hit"}}, e.cache_hits}, {{{"result", "miss"}}, e.cache_misses}});
     counter("pages_read_total", "Pages read from files, because the block cache did not have them.", e.pages_read);
-    counter("fetches_total", "Batches of pages fetched for commands.", e.fetches);
+    counter("fetches_total", "Batches of missing pages that were read for waiting commands.", e.fetches);
     many("filter_results_total", "Look-ups that a filter answered with no (negative), and false positives.", kCounter,
          {{{{"result", "negative"}}, e.filter_negatives}, {{{"result", "false_positive"}}, e.filter_false_positives}});
     histogram("runs_probed_per_get", "Runs whose tables or filters a point read checked.", e.runs_probed);
@@ -230,7 +233,8 @@ class Collector final : public prometheus::Collectable {
     gauge("delete_deadline_least_feasible_seconds",
           "The shortest deadline that merges can keep at their measured rate; 0 if unknown.",
           seconds(1000 * e.least_feasible_deadline));
-    gauge("delete_deadline_work_bytes", "Bytes that merges must still read for the deadlines, estimated.", e.deadline_work_bytes);
+    gauge("delete_deadline_work_bytes", "Estimated bytes that merges must still read to meet the delete deadlines.",
+          e.deadline_work_bytes);
     histogram("delete_persist_seconds",
               "Time from a delete until it was purged from all files; for deletes purged together, the time of the oldest.",
               e.delete_persist_seconds);
@@ -278,16 +282,18 @@ class Collector final : public prometheus::Collectable {
     const Stats& e = *s_.engine;
     many("disk_bytes", "Disk space by kind of file.", kGauge,
          {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
-    gauge("disk_used_ratio", "Used part of the disk or of storage.max_disk_bytes, whichever is fuller.", e.disk_used_ratio);
-    gauge("snapshots", "Open views (leases), each of which keeps the files that it reads.", e.snapshots);
+    gauge("disk_used_ratio", "Used share of the disk, or of storage.max_disk_bytes if that share is larger.", e.disk_used_ratio);
+    gauge("snapshots", "Open leased views. The files that a view reads are kept until the view ends.", e.snapshots);
     gauge("snapshot_oldest_age_seconds", "Age of the oldest open view (lease).", seconds_since(e.oldest_snapshot));
     gauge("table_files", "Files of tables that are in use.", e.table_files);
     gauge("table_files_open", "Files of tables that are open: at most storage.max_open_files.", e.table_files_open);
     counter("table_files_reopened_total", "Times that a read had to open the file of its table again.", e.table_files_reopened);
     counter("scrub_bytes_total", "Bytes of tables that the scrub has read from the drive and checked.", e.scrub_bytes);
     counter("scrub_errors_total", "Faults of tables found by the scrub and TREE.VERIFY.", e.scrub_errors);
-    counter("merge_bounds_broken_total",
-            "Times that a tree was outside the bounds of its merge policy with no merge to do: a bug.", e.bounds_broken);
+    counter(
+        "merge_bounds_broken_total",
+        "Times that a tree was outside the bounds of its merge policy although the policy requested no merge, which is a bug.",
+        e.bounds_broken);
     counter("snapshots_revoked_total", "Open views (leases) that were revoked to meet a delete deadline.", e.leases_revoked);
   }
 
@@ -352,9 +358,9 @@ class Collector final : public prometheus::Collectable {
   }
 
   void deletes_and_shape() const {
-    auto& runs = family("level_runs", "Sorted runs.", kGauge);
-    auto& files = family("level_files", "Table files.", kGauge);
-    auto& bytes = family("level_bytes", "Bytes of tables.", kGauge);
+    auto& runs = family("level_runs", "Sorted runs of a level.", kGauge);
+    auto& files = family("level_files", "Table files of a level.", kGauge);
+    auto& bytes = family("level_bytes", "Bytes of the tables of a level.", kGauge);
     auto& entries = family("level_entries", "Entries, tombstones included.", kGauge);
     auto& bits = family("filter_bits_per_key", "Filter memory per entry, in bits.", kGauge);
     auto& wrong =

@@ -190,7 +190,8 @@ void EventLoop::set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate) {
     sink_ = std::move(*shared);
     gate_ = gate;
     if (const std::string error = watch_sink(); !error.empty())
-      env_->log(NetLog::kWarning, "the loop cannot wait for page reads, which will be slow: " + error);
+      env_->log(NetLog::kWarning,
+                "an event loop is not notified of completed page reads, so commands wait longer for them: " + error);
   });
 }
 

@@ -236,7 +236,7 @@ class OverlayIterator final : public Iterator {
     return overlay_.entries.contains(base_->key()) || overlay_.hides(base_->key()) || overlay_.hides_stamp(base_->stamp());
   }
 
-  // Returns true if the base is at a hidden key, which the iterator must skip. After max_steps hidden keys in one move, it pauses.
+  // Returns true if the base is at a hidden key, which the iterator must skip. After max_steps hidden keys in one move it pauses.
   bool passes_over(std::uint64_t* passed) {
     if (base_ == nullptr || !base_->valid() || !base_hidden()) return false;
     if (max_steps_ != 0 && ++*passed > max_steps_) {

@@ -397,7 +397,7 @@ def test_resume_file_that_is_damaged_or_of_another_import_is_refused(redis_clien
     redis_client.save()
     file, state = redis_client.home / "dump.rdb", tmp_path / "state"
     state.write_text("ebbtide-import state 1\nimport crc 0 to elsewhere\nentries 5\nlist 0\nend\n")
-    assert "is of another import (crc 0 to elsewhere)" in run("ebbtide-import", "-p", ours.port, "--resume", state, file, status=1)
+    assert "belongs to another import (crc 0 to elsewhere)" in run("ebbtide-import", "-p", ours.port, "--resume", state, file, status=1)
     state.write_text("ebbtide-import state 1\nimport x\nentries five\nend\n")
     assert "line 3 is not understood" in run("ebbtide-import", "-p", ours.port, "--resume", state, file, status=1)
     state.write_text("ebbtide-import state 1\nimport x\n")

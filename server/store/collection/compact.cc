@@ -105,7 +105,7 @@ std::optional<CollectionType> collection_type_of(Bytes value) {
 }
 
 Result<CompactReader> CompactReader::open(Bytes value, CollectionType type) {
-  if (value.size() < 2) return damaged("the head is cut off", value.size());
+  if (value.size() < 2) return damaged("the head is truncated", value.size());
   if (collection_type_of(value) != type) return damaged("another type", 0);
   const bool expiries = value[1] == kHasExpiries && type == CollectionType::kHash;
   if (value[1] != 0 && !expiries) return damaged("unknown flags", 1);

@@ -43,7 +43,7 @@ TEST_CASE("auth guard: one network fails often: one line per 10 s is logged, wit
   for (int i = 0; i < 19'999; ++i) CHECK_FALSE(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'100));
   CHECK(guard.failed("10.0.0.1", "10.0.0.1:6", std::string(70, 'x'), 11'000) ==
         "authentication failed: user '" + std::string(64, 'x') +
-            "...' from 10.0.0.1:6 (19999 more failures from this network since its last line)");
+            "...' from 10.0.0.1:6 (19999 more failures from this network since the last log line about it)");
 }
 
 TEST_CASE("auth guard: 1,000 networks fail in one second: kLinesASecond lines are logged") {

@@ -217,7 +217,7 @@ TEST_CASE("users are saved beside a configured password: the file can be read ag
   const std::string text = limited.file_text("abc").value();
   CHECK(parsed(text).with_default_password("abc").value().lines() == limited.lines());
   const Users other = changed(plain, "default", {">second"});
-  CHECK(other.file_text("abc").status().message().starts_with("the user default has other passwords than the configured one"));
+  CHECK(other.file_text("abc").status().message().starts_with("the user default has a password other than the configured one"));
 }
 
 TEST_CASE("users change: their charged memory grows and shrinks with their rules, and is released with a removed user", "[acl]") {

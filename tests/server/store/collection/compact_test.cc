@@ -92,7 +92,7 @@ TEST_CASE("sorted set score is -0: it is stored as 0") {
 
 TEST_CASE("bytes of a collection are damaged: the error names the damage and its place") {
   const std::string set = encode(CollectionType::kSet, {"a", "b"});
-  CHECK(message(decode_set("")) == "collection: byte 0: the head is cut off");
+  CHECK(message(decode_set("")) == "collection: byte 0: the head is truncated");
   CHECK(message(decode_list(set)) == "collection: byte 0: another type");
   CHECK(message(decode_set("\x02\x01\x01\x01x"s)) == "collection: byte 1: unknown flags");
   CHECK(message(decode_set("\x02\x00"s)) == "collection: byte 2: the number of elements is damaged");
