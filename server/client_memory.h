@@ -73,7 +73,7 @@ class ClientMemoryAccount final : public ClientMemory {
     std::lock_guard lock(mutex_);
     if (account_ != nullptr && !account_->try_charge(MemoryAccount::Kind::kLargeValues, bytes)) return false;
     values_ += bytes;
-    // Freeing a value on another thread releases its charge, but this thread has to collect the memory before it is free.
+    // Freeing a value on another thread releases its charge, but its memory is free only once this thread has collected it.
     static thread_local std::uint64_t received = 0;
     if ((received += bytes) >= kCollectBytes) {
       received = 0;

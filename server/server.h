@@ -178,7 +178,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] MetricsSnapshot snapshot() const;
   void add_net(MetricsSnapshot* snapshot) const;
   [[nodiscard]] std::string not_ready() const;
-  /// Returns the console's data of a database, as JSON; nullopt if there is no such database.
+  /// Returns the console's data of a database, as JSON; nullopt if the database does not exist.
   [[nodiscard]] std::optional<std::string> console(DatabaseId database) const;
   [[nodiscard]] NetTotals net_totals() const;
 

@@ -38,7 +38,7 @@ class AclCatalog {
   /// A command's index is its index in `commands`.
   explicit AclCatalog(std::vector<Command> commands);
 
-  /// Returns the index of a command or subcommand ("config|get"), named in any case; nullopt if there is none.
+  /// Returns the index of a command or subcommand ("config|get"); nullopt if it does not exist. `name` may be in any case.
   [[nodiscard]] std::optional<std::uint32_t> find(Bytes name) const;
   [[nodiscard]] const std::vector<Command>& commands() const { return commands_; }
 

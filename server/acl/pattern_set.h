@@ -35,7 +35,7 @@ class AclPatternSet {
     friend bool operator==(const Pattern&, const Pattern&) = default;
   };
 
-  /// Adds a pattern. If the set has it already, adds `access` to its bits.
+  /// Adds a pattern with these bits of access. If the set already has the pattern, adds the bits to the pattern's.
   void add(Bytes text, std::uint8_t access);
   void clear() { *this = {}; }  // frees the memory, too
 

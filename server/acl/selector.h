@@ -96,7 +96,8 @@ class AclSelector {
   [[nodiscard]] std::string commands_text() const;  ///< "-@all +get"
   [[nodiscard]] std::string keys_text() const;      ///< "~a* %R~b*"
   [[nodiscard]] std::string channels_text() const;  ///< "&a*"
-  /// Returns all rules in one line, as in ACL LIST. Applying its words to a new selector gives an equal selector.
+  /// Returns all rules in one line, as in ACL LIST. A new selector to which the words of this line are applied is equal to this
+  /// one.
   [[nodiscard]] std::string text() const;
 
   friend bool operator==(const AclSelector&, const AclSelector&) = default;

@@ -91,7 +91,7 @@ class Users {
   /// removed.
   [[nodiscard]] Result<Users> without(std::span<const Bytes> names, std::uint64_t* removed) const;
 
-  /// Returns the user; null if there is none of this name.
+  /// Returns the user; null if no user has this name.
   [[nodiscard]] std::shared_ptr<const User> find(Bytes name) const;
   /// Returns true if the user may log in with the password. The time taken does not reveal if the user exists, or how much of the
   /// password is right.

@@ -24,7 +24,7 @@ struct AdminHandlers {
   std::function<void(const std::string&)> bad_request = nullptr;
 };
 
-/// The server of the HTTP port. It has threads of its own: neither a slow client nor /metrics or the console delays /healthz. No
+/// The server of the HTTP port, with threads of its own. A slow client, /metrics or the console does not delay /healthz. No
 /// request changes the database server.
 class AdminServer {
  public:

@@ -57,8 +57,8 @@ class KeyWaiters {
     bool has_elements;  ///< false: the batch deletes the key, or replaces it by another type
   };
 
-  /// A command that waits until one of its keys has an element. It is in its keys' queues as long as this object lives. Used on
-  /// the client's loop.
+  /// A command that waits until one of its keys has an element. It is in the queues of these keys as long as this object lives.
+  /// Used on the client's loop.
   class Wait {
    public:
     /// `keys`: engine keys (store/key_codec.h), at most kMaxKeys; a key may be given twice.
@@ -81,12 +81,12 @@ class KeyWaiters {
     enum class Baton : std::uint8_t {
       kNone,
       kWoken,    ///< the client was woken, and no look has begun since
-      kLooking,  ///< the client was woken, and its look has begun
+      kLooking,  ///< the client was woken, and has begun to look at its keys
     };
     struct Place {
       Queue* queue;
       Baton baton;
-      std::optional<Asleep::iterator> sleeper;  ///< set while the place is asleep: removing it then needs no search
+      std::optional<Asleep::iterator> sleeper;  ///< set while the place is asleep, so that it can be removed without a search
     };
     /// The places that are entered or left under one lock. Thousands of them would delay the commits of all other loops.
     static constexpr std::size_t kPlacesAtOnce = 256;

@@ -21,7 +21,7 @@ namespace ebbtide {
 
 struct BackupSettings {
   std::string data_dir;
-  std::string dir;  ///< outside data_dir, not a symbolic link; created if missing, but its parent must exist
+  std::string dir;  ///< outside data_dir, not a symbolic link; created if missing, but then its parent directory must exist
   std::string id;   ///< id of the database
 };
 
@@ -34,8 +34,8 @@ class Backups {
   explicit Backups(std::uint64_t last_unix_seconds);
   /// Claims the right to make a backup. Returns false if a backup is under way. A caller that gets true must call run().
   bool begin(std::uint64_t unix_micros);
-  /// Makes the backup and returns its path. kInvalidArgument: the backup directory is inside the data directory. If the
-  /// directories are on different file systems, this takes as long as copying the data.
+  /// Makes the backup and returns its path. kInvalidArgument: the backup directory is inside the data directory. If data and
+  /// backups are on different file systems, this takes as long as copying the data.
   Result<std::string> run(Db& db, const BackupSettings& settings, const ServerControl& clock);
   [[nodiscard]] SaveState state() const;
 

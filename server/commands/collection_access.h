@@ -56,8 +56,8 @@ Status locate_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Fou
 /// Parses the timeout of BLPOP and similar commands: argument `place`, in seconds. Returns ms, rounded up; 0: no time limit.
 /// Returns nullopt for a command that does not block.
 Result<std::optional<std::uint64_t>> wait_argument(const Ctx& ctx, std::size_t place);
-/// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: the result of
-/// wait_argument().
+/// Called if a command has found no element. If it blocks, it waits for one; otherwise it replies null. `timeout_ms`: the result
+/// of wait_argument().
 void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms);
 
 /// Replaces the collection `old`, or creates one. If the new collection is empty, deletes the key.
@@ -115,7 +115,8 @@ struct RandomChoice {
   std::size_t size = 0;             ///< number of elements that were read
   std::vector<std::size_t> places;  ///< indexes of the chosen elements, ascending; unused if RandomCount::repeats
 };
-/// Chooses elements of a located collection and reads it: the whole of a small one, the chosen elements of a large one.
+/// Chooses elements of a located collection and reads them: of a small collection all elements, of a large one those that are
+/// chosen.
 Result<RandomChoice> choose_random(Ctx& ctx, const RandomCount& wanted, CollectionType type, Found* found);
 /// Replies with the chosen elements. `reply_one(place)` writes the element with that index among the elements that were read.
 template <typename ReplyOne>
@@ -123,7 +124,7 @@ Status reply_random(Ctx& ctx, const RandomCount& wanted, const RandomChoice& cho
 
 // --- implementation
 
-/// Work (Ctx::work) for one random element, without its bytes.
+/// Work (Ctx::work) for one random element, without the work for its bytes.
 inline constexpr std::uint64_t kRandomElementWork = 32;
 
 /// Counts work like Ctx::work(), and fails like it: the decoding of `bytes` of a collection, and operations on `members`. Inside

@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-/// Checks the option. ASYNC and SYNC have the same effect: the old tree's files are removed once no reader uses them.
+/// Checks the option. ASYNC and SYNC have the same effect: the files of the old tree are removed once no reader uses them.
 Status check_flush_mode(const Ctx& ctx) {
   ArgCursor cursor(ctx.args, 1);
   if (!cursor.done() && !cursor.take_word("ASYNC") && !cursor.take_word("SYNC")) return syntax_error();

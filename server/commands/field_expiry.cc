@@ -84,7 +84,7 @@ class FieldChanges {
   /// Sets the expiry of an existing field.
   void set_expiry(Bytes field, Millis expiry) { set(field, editor_->look_up(field)->value, expiry); }
   void remove(Bytes field) { removed_ |= editor_->remove(field); }
-  /// Writes the changes, if there are any.
+  /// Writes the changed fields, if any.
   Status close() {
     if (!changed_ && !removed_) return Status::ok();
     return put_changed(ctx_, ctx_.key(), old_, editor_->take(), removed_ ? Change::kRemoves : Change::kKeeps);

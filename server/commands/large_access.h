@@ -41,7 +41,7 @@ Status load_element(Ctx& ctx, CollectionType type, Bytes name, Found* found);
 /// Loads the elements with the indexes `places`, in the order of replies. The indexes must ascend and be below the header's
 /// count. Visits all elements before the last of them; for one index, the elements between it and the nearer end.
 Status load_places(Ctx& ctx, CollectionType type, std::span<const std::size_t> places, Found* found);
-/// Like load_elements(), for elements [begin, end) of a list, in order. The list must have them.
+/// Like load_elements(), for elements [begin, end) of a list, in order. The list must have these elements.
 Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* found);
 /// Called with the name and the value of an element (store/collection/large.h); of a list, maybe without the name.
 using VisitElement = std::function<Status(Bytes name, Bytes value)>;

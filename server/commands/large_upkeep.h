@@ -37,8 +37,8 @@ inline constexpr std::uint64_t kFewDead = 64;
 /// Sets the bounds of a sorted set with these members, which are in order; at least one.
 void set_bounds(const SortedSet& members, LargeHeader* header);
 
-/// Updates a header's count of dead elements and, in a sorted set, its bounds. `before` and `after`: some elements before and
-/// after the change, which leaves at least one element. Errors as of ElementWalk.
+/// Updates a header's count of dead elements and, for a sorted set, its bounds. `before` and `after`: the changed elements before
+/// and after the change, which leaves at least one element. Errors as from ElementWalk.
 void note_change(const Hash& before, const Hash& after, LargeHeader* header);
 void note_change(const Set& before, const Set& after, LargeHeader* header);
 Status note_change(Ctx& ctx, const Found& old, const SortedSet& before, const SortedSet& after, LargeHeader* header);

@@ -38,7 +38,8 @@
 namespace ebbtide {
 namespace {
 
-/// Work (Ctx::work), in bytes, for: a look-up, without its value; an element; a comparison; a value of the result.
+/// Work (Ctx::work), in bytes: for a look-up, without the value's bytes; for an element; for a comparison; for a value of the
+/// result.
 constexpr std::uint64_t kLookupWork = 256, kElementWork = 64, kCompareWork = 8, kValueWork = 16;
 /// A command with more look-ups runs on a thread for long work.
 constexpr std::uint64_t kShortLookups = 64 << 10;
@@ -179,7 +180,7 @@ class PatternReader {
   [[nodiscard]] bool resident() const { return resident_; }
 
  private:
-  /// Builds the engine key in key_. Returns false if it is longer than any key.
+  /// Builds the engine key in key_. Returns false if the result is longer than any key.
   bool make_key(const Pattern& pattern, Bytes element) {
     if (pattern.prefix.size() + element.size() + pattern.suffix.size() > kMaxKeyBytes) return false;
     key_.assign(pattern.prefix).append(element).append(pattern.suffix);

@@ -1,4 +1,4 @@
-// TREE.*: shows the tree of the current database, and controls its maintenance by hand.
+// TREE.*: shows the tree of the current database, and controls its maintenance.
 #include <algorithm>
 #include <charconv>
 #include <span>
@@ -189,7 +189,7 @@ void show_policy(Ctx& ctx) {
   }
 }
 
-/// Changes the policy like CONFIG SET of `databases.<n>.policy`, so that a later CONFIG SET or REWRITE keeps it.
+/// Changes the policy by CONFIG SET of `databases.<n>.policy`, so that a later CONFIG SET or CONFIG REWRITE keeps the change.
 Status tree_policy(Ctx& ctx) {
   if (ctx.argc() == 1) {
     show_policy(ctx);

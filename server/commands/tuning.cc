@@ -1,4 +1,4 @@
-// TUNE.*: the workload of the current database, and advice for its settings from the engine's tuner.
+// TUNE.*: the workload of the current database, and the tuner's advice for the database's settings.
 #include <algorithm>
 #include <array>
 #include <optional>

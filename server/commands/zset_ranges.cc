@@ -119,7 +119,7 @@ Places places_of(const RangeRequest& request, const SortedSet& members) {
   return request.reverse() ? Places{places.end - limit, places.end} : Places{places.begin, places.begin + limit};
 }
 
-/// Loads the requested range of a large sorted set, which was located. Sets `*all` if it has loaded all members instead.
+/// Loads the requested range of a located large sorted set. If all members were loaded instead, sets `*all`.
 Status load_range(Ctx& ctx, const RangeRequest& request, Found* found, bool* all) {
   *all = false;
   if (request.by == RangeBy::kRank) {

@@ -131,7 +131,7 @@ struct ConfigKey {
   std::string redis_name;     ///< "" = Redis has no such parameter
   /// Returns the value's canonical text, as in the YAML.
   std::function<std::string(const Config&)> get;
-  /// Sets the value from its text. kInvalidArgument says what is allowed, without the key's name.
+  /// Sets the value from its text. On kInvalidArgument the message says which values are allowed, but does not name the key.
   std::function<Status(Config&, Bytes)> set;
   /// Like get and set, with the text in Redis's form. Null if Redis's form is the same.
   std::function<std::string(const Config&)> redis_get;
@@ -169,7 +169,7 @@ struct ConfigSources {
 /// Reads all sources and checks the result. Errors have the form "config/ebbtide.yaml:12: storage.fsync: 'sometimes' is not
 /// allowed; ...".
 Result<Config> load_config(const ConfigSources& sources);
-/// Like load_config(), with the file's content in `text`; `file` is its name for messages.
+/// Like load_config(), for a file whose content is `text`. `file`: the file's name, for messages.
 Result<Config> load_config_text(const std::string& text, const std::string& file, const ConfigSources& sources);
 /// Checks the rules that concern several keys, and the engine's rules.
 Status validate(const Config& config);

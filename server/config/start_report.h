@@ -14,7 +14,7 @@ namespace ebbtide {
 /// Facts about the start that are not in the configuration.
 struct StartFacts {
   std::string version;
-  unsigned port = 0, tls_port = 0, admin_port = 0;  ///< 0: the server does not listen on it
+  unsigned port = 0, tls_port = 0, admin_port = 0;  ///< 0: the server does not listen on this port
   int pid = 0;
   std::size_t loops = 0;           ///< event loops
   std::uint64_t memory_bytes = 0;  ///< of the machine or the control group

@@ -32,7 +32,7 @@ void drop(std::list<AclLogEntry> entries) {
 
 void AclLog::add(AclLogEntry entry) {
   constexpr std::size_t kObjectBytes = 1024;
-  // Substr copies, so the cut part is freed, too.
+  // substr() copies, so the cut part is freed, too.
   if (entry.object.size() > kObjectBytes) entry.object = entry.object.substr(0, kObjectBytes);
   Entries removed;  // freed after the lock is released
   std::lock_guard lock(mutex_);

@@ -36,11 +36,11 @@ class AclLog {
  public:
   static constexpr std::size_t kCompared = 10;
   static constexpr std::int64_t kGroupMs = 60'000;
-  /// The entries take at most 1 / kBudgetPart of the memory budget, and at most kMostBytes: copying them for a reply must not
-  /// keep other threads waiting.
+  /// The entries take at most 1 / kBudgetPart of the memory budget, and at most kMostBytes, since copying them for a reply makes
+  /// other threads wait.
   static constexpr std::uint64_t kBudgetPart = 64, kMostBytes = std::uint64_t{16} << 20;
 
-  /// Charges the entries' memory. Its functions are set once, before use.
+  /// Charges the memory of the entries. The functions of `memory` are set once, before use.
   SteppedCharge memory;
   /// Sets the size of the memory budget, in bytes.
   void set_budget(std::uint64_t bytes);
@@ -53,7 +53,7 @@ class AclLog {
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t memory_bytes() const;
   void reset();
-  /// Replaces the limit of entries; it is 128 before the first call.
+  /// Sets the limit of entries, 128 at first.
   void set_limit(std::size_t entries);
 
  private:

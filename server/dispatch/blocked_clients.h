@@ -13,7 +13,7 @@
 
 namespace ebbtide {
 
-/// Thread-safe. It outlives its Wait objects.
+/// Thread-safe. Must outlive all of its Wait objects.
 class BlockedClients {
  public:
   enum class End : std::uint8_t {

@@ -5,7 +5,7 @@
 namespace ebbtide {
 namespace {
 
-/// A paused command waits at most this long before it checks the pause again, since CLIENT UNPAUSE may have ended it.
+/// A paused command checks the pause at least this often, since CLIENT UNPAUSE may have ended the pause.
 constexpr std::uint64_t kLongestWaitMs = 20;
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-/// Returns the access of SET: with GET it reads the value that it overwrites. Argument `first` is its first option.
+/// Returns the access of SET to its key: the option GET also reads the old value. `first`: index of the first option.
 std::uint16_t access_of_set(std::span<const Bytes> arguments, std::size_t first) {
   for (std::size_t i = first; i < arguments.size(); ++i) {
     if (equal_ignoring_case(arguments[i], "get")) return KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate;
@@ -20,8 +20,8 @@ std::uint16_t access_of_set(std::span<const Bytes> arguments, std::size_t first)
   return KeySpec::kOw | KeySpec::kUpdate;
 }
 
-/// Returns the access of BITFIELD: if all operations are GETs, it writes nothing. Argument `first` is its first operation; an
-/// invalid operation counts as a write.
+/// Returns the access of BITFIELD to its key: if all operations are GETs, it only reads. `first`: index of the first operation.
+/// An invalid operation counts as a write.
 std::uint16_t access_of_bitfield(std::span<const Bytes> arguments, std::size_t first) {
   for (std::size_t i = first; i < arguments.size();) {
     if (!equal_ignoring_case(arguments[i], "get") || i + 2 >= arguments.size()) {

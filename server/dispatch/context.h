@@ -33,8 +33,8 @@ struct CommandEnv;
 class KeySet;
 class ScriptCalls;
 
-/// An effect of a command or transaction, which its loop calls after the commit. Returns false if the slice ended before the
-/// effect was complete; then the loop calls it again.
+/// An effect of a command or transaction. The loop calls it after the commit. If it returns false, the slice has ended before the
+/// effect was complete, and the loop calls it again.
 using Effect = std::function<bool(const Origin& origin, const Slice& slice)>;
 using Effects = std::vector<Effect>;
 
@@ -175,7 +175,7 @@ struct Ctx {
     off_loop->wants_long = true;
     return Status::not_resident();
   }
-  /// For a kBlocking command outside EXEC: how long its client has waited, in ms.
+  /// For a kBlocking command outside EXEC: returns how long its client has waited, in ms.
   [[nodiscard]] std::uint64_t waited_ms() const { return off_loop->waited_ms; }
   /// For a kBlocking command outside EXEC: true if CLIENT UNBLOCK has ended the wait, so that the command replies now.
   [[nodiscard]] bool unblocked() const { return off_loop->unblocked; }
@@ -192,7 +192,8 @@ struct Ctx {
   /// Returns true if the command has waited for an element. After a wait, keys of other types are ignored instead of an error.
   [[nodiscard]] bool has_waited() const { return element_wait.has_waited; }
 
-  /// For a command inside EXEC or off its loop: calls `effect` later on the loop, inside EXEC once the transaction is committed.
+  /// For a command inside EXEC or off its loop: calls `effect` later on the loop. Inside EXEC, that is once the transaction is
+  /// committed.
   void after_run(std::function<void(const Origin&)> effect) {
     (in_exec() ? *exec->effects : *off_loop->effects).push_back([effect = std::move(effect)](const Origin& origin, const Slice&) {
       effect(origin);
@@ -233,8 +234,8 @@ struct Ctx {
   /// A handler calls this before it allocates `bytes` for a value or a reply. kOutOfMemory: the memory budget has no room. Up to
   /// kLargeValueBytes are not charged, since a batch copies a value of that size into memory of its own.
   [[nodiscard]] Status reserve(std::uint64_t bytes) { return bytes <= kLargeValueBytes ? Status::ok() : reserve_slowly(bytes); }
-  /// A handler calls this while its reply grows: charges, in steps, the memory that the reply's buffer has taken since the last
-  /// call.
+  /// A handler calls this while its reply grows. Charges, in steps, the memory by which the reply's buffer has grown since the
+  /// last call.
   [[nodiscard]] Status reserve_reply() {
     return reply.out().memory() <= reply_charged + kReplyStep ? Status::ok() : reserve_reply_slowly();
   }

@@ -46,11 +46,11 @@ struct Dispatcher::Waiting final : Continuation {
   std::shared_ptr<RightsCheck> rights;    ///< set while the rights are checked off the loop, before the command begins
   std::shared_ptr<OffLoopRun> job;        ///< set while the command runs or waits off the loop
   std::shared_ptr<LongWrite> long_write;  ///< set while the command runs off the loop and writes
-  Stage stage = Stage::kDisk;             ///< what the command waits for
+  Stage stage = Stage::kDisk;             ///< the stage of the current wait
   std::optional<std::uint64_t> since;     ///< when the current wait began, in monotonic ns; nullopt: the command does not wait
   StageNanos waits{};                     ///< time in waits that have ended, by stage
-  bool stalled = false;                   ///< the write stall has delayed its commit by the requested time
-  std::uint32_t stalls = 0;               ///< number of these delays
+  bool stalled = false;      ///< the write stall has already delayed the commit for the time that the engine requested
+  std::uint32_t stalls = 0;  ///< number of these delays
   /// The wait for memory (memory_wait.cc).
   struct {
     std::uint64_t wanted = 0;            ///< bytes; 0: the command does not wait for memory

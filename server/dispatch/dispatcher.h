@@ -111,7 +111,7 @@ class Dispatcher final : public CommandSink {
     const Command* command = nullptr;  ///< null: the command is rejected with `error`
     Status error;
     std::uint32_t first_key = 0, keys = 0;
-    bool long_by_arguments = false;  ///< runs off the loop, where its keys are collected
+    bool long_by_arguments = false;  ///< the command has many arguments, so it runs off the loop, where its keys are collected
   };
   struct Fetched;
   struct Waiting;
@@ -122,9 +122,9 @@ class Dispatcher final : public CommandSink {
     kWaitsForSync,     ///< the command has committed; its reply leaves when the log is synced
     kMissesPages,      ///< the command runs again when its missing pages are read
     kWaitsForMemory,   ///< the command waits for memory, for memory_ms_
-    kWaitsForStall,    ///< the write stall delays it for stall_ms_
+    kWaitsForStall,    ///< the write stall delays the command for stall_ms_
     kWaitsForMarks,    ///< marks of long writes delay the command
-    kWaitsForElement,  ///< the command waits until another client has written one of its keys
+    kWaitsForElement,  ///< the command waits until another client writes one of its keys
     kLeavesLoop,       ///< the command is long: it continues off its loop
   };
   /// A command whose large batch is not in the log yet.
@@ -132,7 +132,7 @@ class Dispatcher final : public CommandSink {
     SeqNum seq;
     std::size_t command;                  ///< index of the command
     std::uint64_t nanos;                  ///< running time of the command
-    std::uint64_t since;                  ///< monotonic ns: the end of its run
+    std::uint64_t since;                  ///< monotonic ns: when the command's run ended
     std::optional<SlowLog::Entry> entry;  ///< the entry for the slow log, without the wait for the log
     std::uint64_t entry_nanos = 0;        ///< the time that `entry` shows so far, in ns
   };
@@ -297,7 +297,7 @@ class Dispatcher final : public CommandSink {
   /// Called under the locks of a commit. Later writes of the same keys then wait until the notifications of `work` are delivered,
   /// so that subscribers get notifications in the order of the writes.
   void order_notifications(LongWrite& work);
-  /// Returns true if the notifications of a command with this many arguments take too long for its loop.
+  /// Returns true if a command with this many arguments causes so many notifications that its loop would be busy for long.
   [[nodiscard]] bool notifies_many(std::size_t arguments) const;
   /// Like notifies_many(), and also true if matching the command's keys with many patterns takes too long. Requires collected
   /// keys.

@@ -34,7 +34,7 @@ class ExpiryReports {
   Notifications::Outbox outbox_;  // events of the latest expiration that are not sent yet
 };
 
-/// A sweep over the keys that expire up to the watch's next horizon. It runs on a thread for long work.
+/// A sweep that finds the keys which expire up to the watch's next horizon. Runs on a thread for long work.
 class ExpirySweep final : public OffloadWork {
  public:
   ExpirySweep(Db& db, ExpiryWatch& watch, DatabaseId databases, ExpiryWatch::Sweep sweep)

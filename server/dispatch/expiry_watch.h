@@ -52,79 +52,79 @@ class ExpiryWatch {
     DatabaseId database = 0;
     std::string key;
   };
-  /// Returns the key under which the watch knows the end of a hash with its last field.
+  /// Returns the key that stands for the end of a hash: its last field has expired.
   static std::string end_of_fields(Bytes key);
-  /// If a known key stands for a field, returns the key of the hash.
+  /// If a known key stands for a field of a hash, returns the hash's key; else nullopt.
   static std::optional<Bytes> hash_of_field(Bytes key);
   struct Sweep {
     Millis after = 0, until = 0;
   };
 
-  /// Turns the watch and its sweeps on or off. If both are off, all known keys are dropped. `now` is engine time.
+  /// Turns the watch and its sweeps on or off. With both off, drops all known keys. `now` is engine time.
   void set_mode(bool on, bool sweeping, Millis now);
   /// Returns true if the watch is on. This is one atomic load.
   [[nodiscard]] bool on() const { return on_.load(std::memory_order_relaxed); }
 
-  /// Notes that a commit at `time` wrote the key with this expiry; 0: the key was deleted, or has no expiry. A key that had
-  /// expired by `time` was written as a delete, which no sweep finds.
+  /// Records that a commit at `time` wrote the key with this expiry; 0: the commit deleted the key, or the key has no expiry. A
+  /// key that had already expired at `time` was written as a delete, which no sweep finds.
   void written(DatabaseId database, Bytes key, Millis expiry, Millis time);
-  /// Notes the writes of a command. `target` is the database that its puts went to (COPY and MOVE name one).
+  /// Records the writes of a command. `target`: the database of its puts, which COPY and MOVE may name.
   void committed(const CommittedCommand& commit, DatabaseId target) {
     std::size_t cursor = 0;
     committed(commit, target, &cursor, Slice());
   }
-  /// Like the other committed(), from `*cursor` on, which begins at 0. Returns false if the slice ends before all writes are
-  /// noted.
+  /// Like the other committed(), in slices. `*cursor` is the position in the batch, 0 at first. Returns false if the slice ends
+  /// before all writes are recorded.
   bool committed(const CommittedCommand& commit, DatabaseId target, std::size_t* cursor, const Slice& slice);
-  /// Notes that the key was read, and has this expiry.
+  /// Records that a client has read the key, which has this expiry.
   void seen(DatabaseId database, Bytes key, Millis expiry);
-  /// Like the other seen(), for an entry. In a hash with fields that expire, what a client has read is due, too, when the first
-  /// field expires. Once one has expired, the time of the next is unknown here, and a second from now is assumed.
+  /// Like the other seen(), for an entry. If fields of a hash expire, the data that a client has read of the hash is due when the
+  /// first field expires. After that, the next field's expiry is unknown here, so the data is due a second from now.
   void seen(DatabaseId database, Bytes key, const Found& found, Millis now);
-  /// Notes that all keys of a range were deleted; an empty `end` is the end of the database.
+  /// Records that all keys of a range were deleted. An empty `end` is the end of the database.
   void range_deleted(DatabaseId database, Bytes start, Bytes end);
-  /// Notes that databases were emptied or swapped. The known keys are dropped, and a sweep is due.
+  /// Records that databases were emptied or swapped: drops the known keys, and makes a sweep due.
   void databases_changed();
 
-  /// Returns the first key that has expired by `now`; nullopt if there is none. Each expiration is returned once.
+  /// Returns a key that has expired by `now`, the earliest first; nullopt if there is none. Each expiration is returned once.
   std::optional<Key> take_first_due(Millis now);
-  /// Like take_first_due(), for one key. Returns true if its expiration has not been returned before.
+  /// Like take_first_due(), for one key. Returns true if the key has expired by `now` and its expiration was not returned before.
   bool take_due(DatabaseId database, Bytes key, Millis now);
-  /// Returns true if take_due() would.
+  /// Returns true if take_due() would return true.
   bool is_due(DatabaseId database, Bytes key, Millis now);
 
-  /// Returns the time span to sweep now; nullopt if no sweep is due, or one is under way.
+  /// Returns the span of expiries to sweep now; nullopt if no sweep is due, or one is under way.
   std::optional<Sweep> begin_sweep(Millis now);
-  /// Notes a key that the sweep has found. Called between begin_sweep() and end_sweep().
+  /// Records a key that the sweep has found. Called between begin_sweep() and end_sweep().
   void found(DatabaseId database, const std::string& key, Millis expiry);
-  /// Notes the keys and elements of collections that the sweep has found in one database.
+  /// Records keys, and elements of collections, that the sweep has found in one database.
   void found(DatabaseId database, const std::vector<ExpiringKey>& keys);
-  /// Ends a sweep that has found every key that expires up to `until`; nullopt: the sweep failed.
+  /// Ends the sweep. It has found every key that expires up to `until`; nullopt: it has failed.
   void end_sweep(std::optional<Millis> until);
 
  private:
   using Order = std::set<std::pair<Millis, const std::string*>>;
 
-  /// Adds the key, unless it expires after `known`: then a later sweep finds it.
+  /// Adds the key. If the key expires after `known`, does nothing, since a later sweep will find it.
   void add(const std::string& id, Millis expiry, Millis known);
   void remove(const std::string& id);
   Order::iterator erase(Order::iterator it);
   void erase_last() { erase(std::prev(order_.end())); }
   /// Drops the known keys. The next sweep begins at the first expiration that was not reported.
   void forget();
-  /// Marks the sweep that is under way, if any, as stale: it may find keys of deleted ranges or databases, or written keys that
-  /// are not in `touched_`, which was full.
+  /// Marks the current sweep, if any, as stale. It may find keys of deleted ranges or databases, or written keys that touched_
+  /// had no room for.
   void make_stale();
 
   std::atomic<bool> on_{false};
   std::mutex mutex_;
-  // Guarded by mutex_. A key's id is its database's number, in two bytes, followed by the key.
+  // Guarded by mutex_. The id of a key is the number of its database, in two bytes, followed by the key.
   bool sweeping_ = false, under_way_ = false;
-  bool stale_ = false;  ///< the sweep under way is repeated, because its results may be wrong
-  Millis horizon_ = 0;  ///< every key that expires up to this time is known
-  Millis full_ = 0;     ///< while a sweep is under way: keys that expire after this were dropped, since the watch was full
+  bool stale_ = false;  ///< the current sweep must be repeated, because its results may be wrong
+  Millis horizon_ = 0;  ///< all keys that expire up to this time are known
+  Millis full_ = 0;     ///< during a sweep: keys with a later expiry were dropped, since the watch was full
   std::unordered_map<std::string, Millis, SeededHash> expiries_;
-  Order order_;            ///< the known keys by time; the ids are those of expiries_
+  Order order_;            ///< the known keys by expiry; the ids belong to expiries_
   std::size_t bytes_ = 0;  ///< memory of the ids in expiries_
   std::unordered_set<std::string, SeededHash>
       touched_;  ///< written during the sweep under way, whose results for them are outdated

@@ -33,7 +33,8 @@ namespace ebbtide {
 
 class ClientLoop;
 
-/// A set of keys of several databases, and of whole databases. One thread builds it; then any thread may read it.
+/// A set of keys of several databases; it may also contain whole databases. One thread builds the set; then any thread may read
+/// it.
 class KeySet {
  public:
   KeySet() = default;
@@ -96,7 +97,7 @@ class Intents {
   /// Returns true if a commit of `written` has to wait for firm marks other than `own`. Then `waiter` is resumed when these marks
   /// are removed.
   [[nodiscard]] bool must_wait(const KeySet& written, const Marks* own, Waiter waiter);
-  /// Called after the commit of `written`: breaks all marks on its keys, except for `own`.
+  /// Called after the commit of `written`: breaks all marks on these keys, except for `own`.
   void committed(const KeySet& written, const Marks* own);
 
  private:

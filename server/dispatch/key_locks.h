@@ -39,7 +39,8 @@ class KeyLocks {
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
-    /// Returns the stripes that the guard holds, in the order in which it took them. Empty if it holds one stripe, all or none.
+    /// Returns the stripes that the guard holds, in the order in which it took them. Empty if the guard holds one stripe, all or
+    /// none.
     [[nodiscard]] std::span<const std::uint16_t> stripes() const { return stripes_; }
 
    private:

@@ -38,7 +38,7 @@ class LatencyMonitor {
 
   /// Returns all events by name.
   [[nodiscard]] std::map<std::string, Event> events() const;
-  /// Returns one event; it has no samples if the event is unknown.
+  /// Returns an event by its name; without samples if the event is unknown.
   [[nodiscard]] Event event(Bytes name) const;
   /// Removes one event. Returns false if the event is unknown.
   bool reset(Bytes name);

@@ -54,7 +54,7 @@ struct LongWrite final : OffLoopWork {
   MemoryCharge batch_charge;            ///< for the memory that the batch copied; held until all effects are delivered
   std::unique_ptr<StagedBatch> staged;  ///< set if the batch is large: then it has the operations, and `batch` is empty
   KeySet written;                       ///< the keys that the batch writes
-  ElementWait element_wait;             ///< state of the wait for an element, as the latest run left it
+  ElementWait element_wait;             ///< the wait for an element, as the latest run has requested it
   /// If reads_patterns is set: the marks for the next run. The first run marks whole databases. After a conflict, the next run
   /// marks only the keys that the command has read, if they are not too many. Then other writes of the database need not wait.
   std::shared_ptr<Intents::Marks> next_marks;
@@ -74,7 +74,7 @@ struct LongWrite final : OffLoopWork {
   std::unique_ptr<Transaction> transaction;  ///< the client's transaction, moved here while the long write runs
   std::unique_ptr<TransactionRun> transaction_run;
 
-  /// Returns true for a script outside MULTI, which is a transaction of its own.
+  /// Returns true for a script outside MULTI: it counts as a transaction with one command.
   [[nodiscard]] bool is_script() const { return command->spec->has(kRunsScript); }
 
   void run() override;

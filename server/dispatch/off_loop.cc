@@ -16,7 +16,7 @@ namespace {
 
 /// The number of keys that TrackingTable notes under one lock.
 constexpr std::size_t kKeysAtOnce = 1024;
-/// The memory of a collected key, and of its hash among the command's marks, in a list that grows by doubling.
+/// The memory of a collected key: its entry in `keys`, and its hash among the marks, in a vector that grows by doubling.
 constexpr std::uint64_t kKeyBytes = sizeof(LookupKey) + 2 * sizeof(std::uint64_t);
 /// Estimated memory of an entry in `had`.
 constexpr std::uint64_t kHadBytes = 64;

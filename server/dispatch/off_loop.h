@@ -63,7 +63,7 @@ struct OffLoopWork : OffloadWork {
   /// Returns true if the effects may take long. Then they are delivered in slices, before the reply.
   [[nodiscard]] virtual bool has_many_effects() const { return (reports_keys || did_much) && !effects.empty(); }
 
-  /// The keys of the command, once its thread has collected them.
+  /// Returns the keys of the command. Valid once the command's thread has collected them.
   [[nodiscard]] std::span<const LookupKey> collected_keys() const { return keys; }
   /// Frees the collected keys, and releases their charge.
   void forget_keys();

@@ -31,7 +31,7 @@
 
 namespace ebbtide {
 
-/// A piece of work. Its methods may be called on any thread.
+/// A piece of work. Any thread may call its methods.
 class OffloadWork {
  public:
   virtual ~OffloadWork() = default;

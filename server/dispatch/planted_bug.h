@@ -1,6 +1,6 @@
-// Bugs that a test can plant into the dispatch layer, to check that the tests find them.
+// Bugs that tests can plant into the dispatch layer, to check that the tests find them.
 //
-// This is like engine/base/planted_bug.h, which this layer cannot include. The switch exists in builds with sanitizers only.
+// This file is like engine/base/planted_bug.h, which this layer cannot include. Only builds with sanitizers have these bugs.
 #pragma once
 
 #include <atomic>

@@ -79,7 +79,8 @@ Result<std::string> resume_scan(ScanCursors& cursors, DatabaseId database, std::
   if (cursor == 0) return std::string();
   auto resume = cursors.find(database, cursor);
   if (resume) return std::move(*resume);
-  return reply_error("ERR unknown cursor: it is another database's, too old, or from before a restart. Start again with 0");
+  return reply_error(
+      "ERR unknown cursor: it belongs to another database, was evicted, or is from before a restart. Start again with 0");
 }
 
 }  // namespace ebbtide

@@ -32,7 +32,7 @@ class ScanCursors {
   /// `seed`: a random number drawn at start.
   explicit ScanCursors(std::uint64_t seed, std::size_t max_cursors = kMaxCursors, std::size_t max_bytes = kMaxBytes);
 
-  /// Charges the cursors' memory. Its functions are set once, before use.
+  /// Charges the memory of the cursors. The functions of `memory` are set once, before use.
   SteppedCharge memory;
   /// Sets the size of the memory budget, in bytes.
   void set_budget(std::uint64_t bytes);

@@ -56,7 +56,7 @@ class ScriptCache {
     ScriptCache& cache_;
     std::shared_ptr<std::atomic<bool>> killed_;
   };
-  /// Ends all scripts that run off their loops. Returns false if there is none.
+  /// Ends all scripts that run off their loops. Returns false if no script does.
   bool kill_all();
 
  private:

@@ -31,7 +31,7 @@ class ScriptCalls {
   [[nodiscard]] virtual Status may_run(std::span<const Bytes> arguments, bool* allowed) = 0;
   /// Called by the handler when the script replies with an error.
   virtual void note_error(Bytes text) = 0;
-  /// Called when SCRIPT KILL has ended the script: its run fails, and writes nothing.
+  /// Called when SCRIPT KILL has ended the script. Its run then fails, and writes nothing.
   virtual void note_killed() = 0;
 
  protected:

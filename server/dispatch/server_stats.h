@@ -207,7 +207,7 @@ class ServerStats {
   void set_shown_percentiles(std::vector<double> percents);
   [[nodiscard]] std::vector<double> shown_percentiles() const;
 
-  /// Counts an error reply by its code, the first word of `message`. At most 128 codes have counts of their own.
+  /// Counts an error reply by its code, the first word of `message`. Only the first 128 different codes are counted separately.
   void count_error(Bytes message);
   [[nodiscard]] std::map<std::string, std::uint64_t> errors_by_code() const;
 

@@ -46,7 +46,7 @@ class SlowLog {
   /// The entries take at most 1 / kBudgetPart of the memory budget.
   static constexpr std::uint64_t kBudgetPart = 64;
 
-  /// Charges the entries' memory. Its functions are set once, before use.
+  /// Charges the memory of the entries. The functions of `memory` are set once, before use.
   SteppedCharge memory;
   /// Sets the size of the memory budget, in bytes.
   void set_budget(std::uint64_t bytes);

@@ -49,7 +49,7 @@ enum CommandFlags : std::uint32_t {
   /// the group kConnection on OffloadClass::kClients, others on kControl.
   kNeverInline = 1u << 21,
   kSubscriber = 1u << 22,  ///< allowed on a RESP2 connection with a subscription
-  kAnyThread = 1u << 23,   ///< the command reads no keys; inside EXEC it may run on any thread
+  kAnyThread = 1u << 23,   ///< the command reads no keys, so inside EXEC it may run on any thread
   kDangerous = 1u << 24,   ///< the command is in @dangerous without being in @admin
   kOffload = 1u << 25,  ///< may read for long: it always runs on an offload thread with a leased view, while its connection waits
   kLockAll = 1u << 26,  ///< while the command runs, no other command may be between its read and its write of a key
@@ -169,7 +169,7 @@ struct ArgDoc {
 };
 
 struct CommandSpec {
-  std::string_view name;  ///< lower case; of a subcommand, only its second word
+  std::string_view name;  ///< in lower case; of a subcommand, only the second word
   int arity = 0;
   KeySpec keys = {};
   std::uint32_t flags = 0;

@@ -33,7 +33,7 @@ class CommandTable {
 
   /// Returns the command of a name, in any case. Returns null if there is none, or if the name belongs to a subcommand.
   [[nodiscard]] const Command* find(Bytes name) const;
-  /// Returns the subcommand of a name, in any case; null if there is none.
+  /// Returns the container's subcommand with this name, in any case; null if it has none.
   [[nodiscard]] const Command* find_subcommand(const Command& container, Bytes name) const;
   /// Like find(), but finds names such as "config|get" too.
   [[nodiscard]] const Command* find_full(Bytes name) const;
@@ -52,8 +52,8 @@ class CommandTable {
   std::size_t longest_ = 0;  ///< length of the longest name in slots_
 };
 
-/// Finds commands for a thread whose clients repeat a few commands: remembers the latest short names as clients spell them. Not
-/// thread-safe.
+/// Finds commands for a thread whose clients use the same few commands repeatedly. Remembers the latest short names, spelled as
+/// by the client. Not thread-safe.
 class RecentCommands {
  public:
   [[nodiscard]] const Command* find(const CommandTable& table, Bytes name) {

@@ -58,7 +58,7 @@ void write_invalidation(Client& client, const std::shared_ptr<const std::string>
 /// If more invalidations are kept for one client, the client gets one for all keys instead.
 constexpr std::size_t kMostKept = 256;
 
-/// Notifies a client, by a push, that the client to which its invalidations are redirected has disconnected.
+/// Sends a client a push message: the client that receives its invalidations (REDIRECT) has disconnected.
 void report_broken_redirect(Client& client, std::uint64_t redirect) {
   if (client.protocol != 3) return;
   Reply reply(&client.out, client.protocol);

@@ -78,7 +78,7 @@ class TrackingTable {
   using ToClient = std::function<void(std::uint64_t client_id, std::function<void(Client&)>)>;
   ToClient to_client;
 
-  /// Charges the notes' memory. Its functions are set once, before use.
+  /// Charges the memory of the notes. The functions of `memory` are set once, before use.
   SteppedCharge memory;
   /// Shares and charges the encoded keys of invalidations. Set once, before use.
   SharedTexts texts;
@@ -137,7 +137,7 @@ class TrackingTable {
 
   /// Adds the clients with a note for the key to `out`, and removes the note. The caller holds the lock.
   void take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out);
-  /// Like take_notes(), and stores the key for broadcasts of its prefixes. The caller holds the lock.
+  /// Like take_notes(), and stores the key for the next broadcast of its prefixes. The caller holds the lock.
   void invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out);
   /// Adds the clients that must hear of an operation to `out`. The caller holds the lock.
   void invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);

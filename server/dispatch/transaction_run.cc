@@ -59,7 +59,7 @@ void append(const WriteBatch& from, WriteBatch* to) {
   to->rely_on_expiry(from.relied_expiry());
 }
 
-/// Returns Redis's error for a queued command that its user may not run any more.
+/// Returns Redis's error for a queued command whose user has lost the right to it.
 Status permission_lost(const AclVerdict& verdict) {
   const char* const why = verdict.denial == AclDenial::kCommand ? "no permission to execute the command or subcommand"
                           : verdict.denial == AclDenial::kKey   ? "no permission to touch the specified keys"

@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// The size of a piece. After each piece the command checks whether its client is still connected.
+/// The size of a piece. After each piece, the command ends if its client has disconnected.
 inline constexpr std::uint64_t kValuePieceBytes = 1 << 20;
 
 /// Calls `visit` with the bytes [offset, offset + length) of a located value, in order. These bytes must lie within the value.

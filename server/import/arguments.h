@@ -10,7 +10,7 @@ namespace ebbtide {
 
 /// Adds --host, --port, --unixsocket, --user and --password-file for `what`, such as "the server".
 void add_endpoint_flags(CLI::App* app, Endpoint* endpoint, std::string* password_file, const std::string& what);
-/// Reads the password: of the file if there is one, else from the environment variable `variable`.
+/// Reads the password: from `file` if it is not "", else from the environment variable `variable`.
 Status read_password(const std::string& file, const char* variable, Endpoint* endpoint);
 
 /// Prints "TOOL: message" to standard error and returns the exit status.

@@ -39,8 +39,8 @@ struct ServerReply {
 /// One connection. Not thread-safe. After an I/O error it is unusable.
 class Connection {
  public:
-  /// Connects, and logs in if there is a user or a password. A reply may take five minutes. kIoError: no connection;
-  /// kInvalidArgument: the password is wrong.
+  /// Connects, and logs in if the endpoint has a user or a password. The server may take five minutes for each reply. kIoError:
+  /// no connection. kInvalidArgument: the password is wrong.
   static Result<std::unique_ptr<Connection>> open(const Endpoint& endpoint);
   ~Connection();
   Connection(const Connection&) = delete;

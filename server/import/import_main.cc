@@ -1,7 +1,7 @@
-// ebbtide-import: brings the keys of an RDB file, of an append-only file, or of a running Redis into a running server.
+// ebbtide-import: copies the keys of an RDB file, of an append-only file, or of a running Redis into a running Ebbtide.
 //
-// Exit status: 0 all keys were imported, 1 the import stopped, 2 wrong use, 3 it is complete, but keys are missing (they are
-// listed).
+// Exit status: 0 all keys were imported; 1 the import stopped; 2 wrong use; 3 the import is complete, but some keys are missing
+// and listed.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -87,7 +87,7 @@ struct Progress {
   ImportState state;
   bool resumed = false;  // continues an interrupted import
 
-  /// Records `state`, the report and the length of its list.
+  /// Writes the state file: `state`, the report, and the length of the --list file.
   Status record(const TransferReport& report, bool sync = true) {
     if (path.empty()) return Status::ok();
     TRY_ASSIGN(bytes, report.list_bytes());

@@ -21,7 +21,8 @@ bool number_of(Bytes text, std::uint64_t* out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-/// Reads a line of an append-only file or of a copy. Returns false if it has an unknown name or a bad number.
+/// Parses a line that only the state of an append-only file or a copy has. Returns false for an unknown name or an invalid
+/// number.
 bool read_later_line(Bytes name, Bytes value, ImportState* state) {
   if (name == "commands") return number_of(value, &state->commands.emplace());
   if (name == "complete") return state->complete = true;
@@ -39,7 +40,7 @@ bool read_later_line(Bytes name, Bytes value, ImportState* state) {
   return true;
 }
 
-/// Reads a line after the first one. Returns false if it has an unknown name or a bad number.
+/// Parses a line after the first one. Returns false for an unknown name or an invalid number.
 bool read_line(Bytes line, ImportState* state) {
   const std::size_t space = line.find(' ');
   const Bytes name = line.substr(0, space), value = space == Bytes::npos ? Bytes() : line.substr(space + 1);

@@ -14,8 +14,8 @@ struct UsableCores {
 };
 /// Returns the cores that this process may use. `root` is put before the paths in /proc and /sys: tests pass a directory tree.
 UsableCores usable_cores(const std::string& root = "");
-/// Returns the number of event loops for `cores` usable cores: one for up to three cores, since the engine needs another core;
-/// for more cores half of them, at most 16.
+/// Returns the number of event loops for `cores` usable cores. For up to three cores that is one, since the engine needs another
+/// core. For more cores it is half of them, at most 16.
 unsigned event_loops_for(unsigned cores);
 /// Returns the number of threads for merges on `cores` usable cores: a quarter of them, at least 1. The other cores are for event
 /// loops, the log and flushes.

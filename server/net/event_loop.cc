@@ -45,7 +45,7 @@ constexpr std::size_t kPassCommands = 16'384;
 constexpr std::size_t kFewCommands = 16;  // a connection with at most this many commands left need not wait for another pass
 constexpr std::size_t kLittle = 8 << 10;  // bytes of input or output that take a few microseconds
 constexpr std::size_t kMeasuredBytes =
-    64 << 10;  // the clock is read after this many bytes, so that small commands do not pay for it
+    64 << 10;  // the clock is read only after this many bytes, since reading it for each small command would cost too much
 // A connection that holds at most this many bytes is never closed for lack of memory. With many connections the limit is lower
 // (EventLoop::spared_bytes).
 constexpr std::size_t kSparedBytes = 64 << 10;
@@ -485,7 +485,7 @@ bool EventLoop::shake_hands(Connection& c) {
   return true;
 }
 
-// Updates the sum of held bytes. Returns true if it has changed.
+// Updates held_bytes_ by the connection's memory. Returns true if it has changed.
 bool EventLoop::add_held(Connection& c) {
   const std::size_t held = c.buffers_and_state();
   const std::size_t own = held - c.out.shared_memory();

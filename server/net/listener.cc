@@ -272,7 +272,7 @@ void Listener::refuse(int fd, const char* reply, bool tls) {
   ::close(fd);
 }
 
-// Closes an unauthenticated connection to make room. Returns false if there is none that can be closed.
+// Closes an unauthenticated connection to make room for a new one. Returns false if no connection can be closed.
 bool Listener::close_a_stranger() {
   const auto stranger = shared_->unauthenticated.take_one_to_close();
   if (!stranger) return false;

@@ -34,7 +34,7 @@ class Listener {
   /// Listens on a Unix socket with the given file mode. Replaces a socket file on which no server listens; any other existing
   /// file is an error. Returns "" or the error. stop() removes the socket file.
   std::string listen_unix(const std::string& path, unsigned mode);
-  /// Returns the port of the first socket; 0 if there is none.
+  /// Returns the port of the first listening socket; 0 if there is none.
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::uint16_t tls_port() const { return tls_port_; }
   /// Replaces the TLS context for connections that arrive from now on. Any thread.

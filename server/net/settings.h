@@ -99,10 +99,10 @@ enum class NetLog : std::uint8_t { kDebug, kInfo, kWarning };
 class ClientMemory {
  public:
   virtual ~ClientMemory() = default;
-  /// Charges query and output buffers, or releases them.
+  /// Charge and release bytes of query and output buffers.
   virtual void charge_buffers(std::uint64_t bytes) = 0;
   virtual void release_buffers(std::uint64_t bytes) = 0;
-  /// Charges large values while they are received. Returns false, without a charge, if there is no room for them.
+  /// Charges large values while they are received. If the budget has no room, charges nothing and returns false.
   [[nodiscard]] virtual bool try_charge_values(std::uint64_t bytes) = 0;
   virtual void charge_values(std::uint64_t bytes) = 0;
   virtual void release_values(std::uint64_t bytes) = 0;

@@ -34,7 +34,7 @@ class Strangers {
   struct Stranger {
     std::uint64_t client_id = 0;
     std::string network;  ///< Client::network of the peer
-    std::string host;     ///< its address without the port
+    std::string host;     ///< address of the peer, without its port
     EventLoop* loop = nullptr;
     bool ended = false;  ///< the peer sends no more
   };
@@ -58,8 +58,8 @@ class Strangers {
     if (found == by_id_.end() || found->second->ended) return;
     found->second->ended = true;
   }
-  /// Removes and returns the connection that makes room; nullopt if there is none. Takes time proportional to the number of
-  /// connections.
+  /// Chooses the connection to close, removes it from the set and returns it; nullopt if the set is empty. Takes time
+  /// proportional to the number of connections.
   [[nodiscard]] std::optional<Stranger> take_one_to_close() {
     std::lock_guard lock(mutex_);
     const auto best = first_to_go(largest_host(largest_network()));

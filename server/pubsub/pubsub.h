@@ -200,7 +200,7 @@ class PubSub::Gathering {
 class PubSub::Audience {
  public:
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// Returns the estimated memory of the audience, in bytes. Doubling may have left half of its vectors unused.
+  /// Returns the estimated memory of the audience, in bytes. Half of each vector may be unused, since vectors grow by doubling.
   [[nodiscard]] std::size_t memory() const { return sizeof(*this) + 2 * size_ * sizeof(Target); }
 
  private:
@@ -222,7 +222,7 @@ class PubSub::Search {
 
  private:
   static constexpr std::size_t kStepsAtOnce = 32 << 10, kPatternsAtOnce = 64;
-  /// Copies the next patterns from the registry into patterns_. Returns false if there are none.
+  /// Copies the next patterns from the registry into patterns_. Returns false if no pattern is left.
   bool take_patterns();
   void add_subscribers(const std::shared_ptr<const std::string>& pattern_and_end, Audience* found) const;
 

@@ -62,7 +62,7 @@ class Client {
   ClientLoop* loop = nullptr;
   std::string address;               ///< "ip:port" of the peer
   std::string network;               ///< identifies the peer for limits: its IPv4 address, or the /64 network of its IPv6 address
-  std::string local_address;         ///< "ip:port" that it connected to
+  std::string local_address;         ///< "ip:port" of the server's end of the connection
   std::int64_t created_ms = 0;       ///< Unix time
   std::int64_t last_command_ms = 0;  ///< Unix time
   int fd = -1;                       ///< shown by CLIENT LIST only
@@ -82,7 +82,7 @@ class Client {
   /// The most memory of `out` (OutputBuffer::memory) for a client that gets pushes (messages, MONITOR); beyond it the client is
   /// closed. 0: no limit.
   std::size_t push_limit = std::size_t{32} << 20;
-  /// Called after a push was appended: closes the client if it does not read its output.
+  /// Called after a push was appended. Closes the client if too much output waits for it (push_limit).
   void check_push_limit() {
     if (push_limit != 0 && out.memory() > push_limit) out.overflow();
   }
@@ -107,7 +107,7 @@ class Client {
   [[nodiscard]] virtual std::shared_ptr<const void> take_input() { return nullptr; }
 };
 
-/// The sink's data of a command between its attempts, such as the pages that the command waits for.
+/// The sink's data of a command, kept between the attempts to run it, such as the pages for which it waits.
 class Continuation {
  public:
   virtual ~Continuation() = default;
@@ -129,7 +129,7 @@ struct PendingCommand {
   /// Set with kWaiting: the command waits for another client. If its own client sends no more, that client is closed at once.
   bool blocked = false;
   std::unique_ptr<Continuation> continuation;
-  std::uint64_t random = 0;  ///< the sink's random number for the command, the same for all its runs; 0: not drawn yet
+  std::uint64_t random = 0;  ///< a random number for the command, the same in all its runs; 0: the sink has not drawn it yet
 };
 
 /// Runs commands. Each event loop has a sink, which is used on the loop's thread only.

@@ -13,7 +13,7 @@
 
 namespace ebbtide {
 
-/// Not thread-safe. It may be destroyed on another thread than the thread that filled it.
+/// Not thread-safe, but any thread may destroy it.
 class GatheredMemory {
  public:
   /// The size of the first block. Each later block is twice as large as the block before, up to kMostBlockBytes.

@@ -71,7 +71,8 @@ class OutputBuffer {
   [[nodiscard]] bool overflown() const { return overflown_; }
   void overflow();
 
-  /// Returns room for `n` <= kChunkBytes - kHoleBytes contiguous bytes. The caller writes them and calls advance(written).
+  /// Returns room for at least `n` contiguous bytes, where n <= kChunkBytes - kHoleBytes. The caller writes bytes there and calls
+  /// advance() with their number.
   char* reserve(std::size_t n) {
     if (static_cast<std::size_t>(limit_ - cursor_) < n) [[unlikely]]
       add_chunk();
@@ -102,7 +103,7 @@ class OutputBuffer {
   [[nodiscard]] std::uint64_t open_hole();
   void fill_hole(std::uint64_t hole, Bytes header);
 
-  /// A position to roll back to. It is valid until bytes before it are consumed or removed.
+  /// A position to which truncate() can return. Valid until bytes before the position are sent or removed.
   struct Mark {
     std::uint64_t position;
     std::uint64_t next_chunk;
@@ -114,7 +115,7 @@ class OutputBuffer {
   void drop_from(std::uint64_t position) { truncate({position, next_number_}); }
   /// Sets `out` to the next bytes to send, up to position `limit`, as at most `max` pieces. Returns the number of pieces.
   int pieces(iovec* out, int max, std::uint64_t limit) const;
-  /// Called when `n` bytes were sent: removes them. Requires n <= size().
+  /// Removes the first `n` bytes, which were sent. Requires n <= size().
   void consume(std::size_t n);
   /// Drops everything and frees the memory.
   void clear();

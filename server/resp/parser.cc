@@ -472,8 +472,8 @@ RequestParser::Step RequestParser::parse_inline() {
   return finish_command();
 }
 
-// Splits a line like Redis's sdssplitargs: blanks separate arguments, "..." has escapes, '...' has \' only, and a closing quote
-// ends its argument. Arguments only shrink, so they are unescaped in place.
+// Splits a line like Redis's sdssplitargs: blanks separate arguments, "..." may contain escapes, '...' only \', and a closing
+// quote ends the argument. Unescaping only shortens arguments, so it is done in place.
 bool RequestParser::split_inline(char* p, char* end) {
   while (true) {
     while (p < end && is_space(*p)) ++p;

@@ -39,7 +39,8 @@ class Reply {
   /// Writes "+text". The text must have no CR or LF.
   void simple(Bytes text);
   void ok() { out_->append("+OK\r\n"); }
-  /// Writes "-text". The text starts with its code ("ERR no such key"). CR and LF in it become spaces. errors() counts the call.
+  /// Writes "-text". The text starts with an error code ("ERR no such key"). CR and LF in the text become spaces. errors() counts
+  /// the call.
   void error(Bytes text);
   void integer(std::int64_t value);
   void bulk(Bytes value);
@@ -65,7 +66,7 @@ class Reply {
   /// Like double_(), for a number that is formatted already.
   void double_text(Bytes text);
   void boolean(bool value);
-  /// Writes `text` with its format, which has three letters: "txt", "mkd".
+  /// Writes a verbatim string. `format` has three letters, such as "txt" or "mkd".
   void verbatim(Bytes format, Bytes text);
   /// Like verbatim(), for a text in parts. Frees each part once it is copied, so that the text is not in memory twice.
   void verbatim_in_parts(Bytes format, std::deque<std::string> parts);
@@ -73,7 +74,7 @@ class Reply {
   void big_number(Bytes digits);
 
   /// Write an array whose length is known only after its elements: `auto d = reply.begin_array(); ...; reply.end_array(d, n);`
-  /// Arrays nest. Each must be ended or rolled back.
+  /// Arrays may be nested. Each must be ended or rolled back.
   [[nodiscard]] std::uint64_t begin_array() { return out_->open_hole(); }
   void end_array(std::uint64_t hole, std::size_t n);
 

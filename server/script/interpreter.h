@@ -117,7 +117,7 @@ struct ScriptFlags {
   bool no_writes = false;
   std::size_t code_at = 0;  ///< index at which the code begins
 };
-/// Parses the flags of a script. Returns Redis's error if its first line is wrong.
+/// Parses the flags of a script. Returns Redis's error if the first line is invalid.
 Result<ScriptFlags> flags_of(Bytes body);
 /// Returns a script's name: its SHA-1 as 40 hex digits.
 std::string sha1_hex(Bytes text);

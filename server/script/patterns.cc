@@ -31,7 +31,7 @@ class Matcher {
   Matcher(lua_State* lua, const char* text, std::size_t length) : lua_(lua), begin_(text), end_(text + length) {}
 
   [[nodiscard]] const char* end() const { return end_; }
-  /// Returns the end of the match that begins at `at`; null if there is none.
+  /// Returns the end of the match that begins at `at`; null if the pattern does not match there.
   const char* find(const char* at, const char* pattern) {
     level_ = 0;
     return match(at, pattern);

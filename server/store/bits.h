@@ -19,7 +19,7 @@ void set_bit(std::string* value, std::uint64_t position, bool bit);
 
 /// Returns how many bits of [first, last] are 1. Requires first <= last < 8 * value.size().
 std::uint64_t count_bits(Bytes value, std::uint64_t first, std::uint64_t last);
-/// Returns the first position in [first, last] that holds `bit`; nullopt if there is none. Requires first <= last < 8 *
+/// Returns the first position in [first, last] whose bit equals `bit`; nullopt if there is none. Requires first <= last < 8 *
 /// value.size().
 std::optional<std::uint64_t> find_bit(Bytes value, std::uint64_t first, std::uint64_t last, bool bit);
 

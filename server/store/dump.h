@@ -23,7 +23,7 @@ inline constexpr unsigned kNewestRdbVersion = 12;
 /// continue a CRC, pass it as `before`.
 std::uint64_t crc64(Bytes data, std::uint64_t before = 0);
 
-/// Returns the payload of a string. It is at most kDumpOverheadBytes longer than the string.
+/// Returns the payload of a string: at most kDumpOverheadBytes longer than the string.
 std::string dump_string(Bytes value);
 /// Make the payload of a long string in parts: begin_dump() returns the bytes before the string; end_dump() appends the bytes
 /// after it. Both require length > kMaxIntegerText, since shorter strings may have another form.

@@ -263,7 +263,7 @@ std::optional<double> parse_score(Bytes text) {
   return text.size() <= kMaxText ? parse_double(text) : std::nullopt;
 }
 
-/// Takes a score in the form of type kTextScores: its length and decimal text, or one byte for an infinity or NaN.
+/// Takes a score of type kTextScores: a length and decimal text, or one byte for an infinity or NaN.
 std::optional<double> take_text_score(RdbSource& source) {
   constexpr unsigned kNegativeInfinity = 255, kInfinity = 254, kNan = 253;
   const auto length = source.take_byte();

@@ -33,7 +33,7 @@ std::uint64_t geo_score(const GeoPoint& point);
 /// Returns the middle of the score's cell. Accepts any score: it is cut to an integer, and bits beyond 52 move the point, at most
 /// to the limits above.
 GeoPoint geo_point(double score);
-/// Returns the score as an integer, as Redis converts it: the lowest int64 if it is outside int64.
+/// Returns the score as an integer, converted as in Redis. Outside the range of int64, returns the lowest int64.
 std::int64_t geo_hash_number(double score);
 /// Returns the standard geohash of a score's point: 11 letters, the last of them always 0.
 std::array<char, 11> geo_hash_text(double score);
@@ -61,8 +61,8 @@ struct GeoArea {
 struct CellScores {
   double first = 0, end = 0;
 };
-/// Returns the ranges that a search visits, in its order: the cell of the center, then its neighbors that the area may reach. At
-/// most nine, and none overlaps another.
+/// Returns the ranges of scores that a search visits, in the order of the search: the cell of the center, then those of its
+/// neighbors that the area may reach. There are at most nine, and they do not overlap.
 std::vector<CellScores> cells_of(const GeoArea& area);
 
 /// Returns the same ranges in ascending order; adjoining ranges are joined. `cells` must not be empty.

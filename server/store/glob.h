@@ -56,13 +56,13 @@ bool glob_is_literal(Bytes pattern);
 /// The parts of a pattern that can be compared quickly, before a full match is tried.
 struct GlobShape {
   enum class Kind : std::uint8_t {
-    kText,    ///< the pattern has no special character: it matches itself only
+    kText,    ///< the pattern has no special character, so it matches only itself
     kPrefix,  ///< a literal text followed by stars: it matches all texts with this prefix
     kOther,
   };
   std::uint32_t prefix = 0;  ///< bytes before the first special character or quote; every match begins with them
-  std::uint32_t suffix = 0;  ///< bytes after the last special character or quoted one; every match ends with them
-  /// Place and length of the longest literal text between prefix and suffix; every match contains it.
+  std::uint32_t suffix = 0;  ///< bytes after the last special or quoted character; every match ends with them
+  /// Index and length of the longest literal text between prefix and suffix. Every match contains that text.
   std::uint32_t middle = 0, middle_bytes = 0;
   std::uint32_t least = 0;  ///< length of the shortest possible match
   bool has_star = false;    ///< a match may be longer than `least`

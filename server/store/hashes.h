@@ -16,7 +16,7 @@ Result<std::optional<Bytes>> find_field(Bytes hash, Bytes field);
 /// Returns a hash without the fields that have expired by `now`.
 Hash without_expired(const Hash& hash, Millis now);
 
-/// Changes a decoded hash. New fields come last, as in Redis. Views of fields and values must outlive it.
+/// Changes a decoded hash. New fields come last, as in Redis. The bytes of fields and values must outlive the editor.
 class HashEditor {
  public:
   /// `changes`: about how many calls follow. For many calls the editor makes an index of the fields; for few calls, each scans

@@ -39,7 +39,7 @@ std::string make_empty();
 std::optional<bool> add(std::string* value, Bytes element);
 /// Raises the registers of `into` to those of `value`.
 [[nodiscard]] bool merge_into(Bytes value, Registers* into);
-/// Raises the registers of `value` to `registers`. `dense` makes the value dense. Returns false if it is corrupt.
+/// Raises the registers of `value` to `registers`. `dense`: also makes the value dense. Returns false if the value is corrupt.
 [[nodiscard]] bool raise(std::string* value, const Registers& registers, bool dense);
 [[nodiscard]] bool is_dense(Bytes value);
 

@@ -12,8 +12,8 @@ namespace ebbtide {
 /// Parses an integer like Redis's string2ll: an optional '-', then digits without a leading zero, within int64. "0" is valid;
 /// "-0", "+1", " 1" and "01" are not.
 std::optional<std::int64_t> parse_integer(Bytes text);
-/// Parses an unsigned integer like Redis's string2ull for cursors: digits as strtoull reads them, but without sign or space;
-/// within uint64.
+/// Parses an unsigned integer like Redis's string2ull for cursors: digits as strtoull reads them, within uint64, without a sign
+/// or spaces.
 std::optional<std::uint64_t> parse_unsigned(Bytes text);
 /// Parses a number like Redis's string2ld: a text that strtold reads completely, without leading space; not NaN, and in range.
 std::optional<long double> parse_long_double(Bytes text);
@@ -23,12 +23,12 @@ std::optional<double> parse_double(Bytes text);
 
 /// Returns decimal text.
 std::string to_text(std::int64_t value);
-/// Returns text like Redis's ld2string in its human form: "%.17Lf" without trailing zeros, and "-0" as "0".
+/// Formats a number like Redis's ld2string in its human form: "%.17Lf" without trailing zeros, and "-0" as "0".
 std::string to_text(long double value);
 
 /// Compares two texts without regard to the case of ASCII letters.
 bool equal_ignoring_case(Bytes a, Bytes b);
-/// Return the text with its ASCII letters in lower or upper case.
+/// Return a copy of the text with its ASCII letters in lower or upper case.
 std::string to_lower(Bytes text);
 std::string to_upper(Bytes text);
 

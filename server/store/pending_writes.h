@@ -64,7 +64,8 @@ class PendingWrites {
     DeleteKey stamp = kNoStamp;
   };
   struct Database {
-    std::optional<DatabaseId> base;  ///< the committed database below; nullopt: none, it was emptied
+    /// The committed database below; nullopt: none, since a pending operation has emptied the database.
+    std::optional<DatabaseId> base;
     std::map<std::string, Entry, std::less<>> entries;
     bool collections = false;                                     ///< `entries` has or had a collection
     std::vector<KeyRange> deleted;                                ///< deleted ranges of the base

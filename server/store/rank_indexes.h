@@ -133,7 +133,7 @@ class RankIndexes {
 
   template <typename Find>
   std::optional<Walk> open(const State& state, const std::function<SeqNum()>& newest, Find find);
-  /// Makes an index with one segment, and checks that it is not outdated already.
+  /// Makes an index with one segment. Returns false if the budget has no room, or if the index is already outdated.
   bool make(const std::string& id, const State& state, const std::function<SeqNum()>& newest, std::unique_lock<std::mutex>& lock);
   /// Returns true if the key may have an index; false positives are possible. Takes no lock.
   [[nodiscard]] bool may_have(DatabaseId database, Bytes key) const {

@@ -20,7 +20,7 @@ Set make_set(std::vector<Bytes> members);
 
 /// Returns the members that are in `a`, `b` or both.
 Set united(const Set& a, const Set& b);
-/// Returns the members of all sets. It sorts all members once: many sets take no longer than one set with as many members.
+/// Returns the union of all sets. Sorts all members once, so that many sets take no longer than one set with as many members.
 Set united(std::span<const Set> sets);
 /// Returns the members that are in `a` and `b`.
 Set common(const Set& a, const Set& b);

@@ -22,7 +22,7 @@ struct RankedScore {
 /// Looks for a member in the bytes of a sorted set, without decoding them all. kCorruption if they are damaged before the member.
 Result<std::optional<RankedScore>> find_member(Bytes sorted_set, Bytes member);
 
-/// Changes a decoded sorted set. Views of members must outlive it.
+/// Changes a decoded sorted set. The bytes of the members must outlive the editor.
 class SortedSetEditor {
  public:
   /// `changes`: about how many calls follow. For many calls the editor makes an index of the members; for few calls, each scans
@@ -70,7 +70,7 @@ struct LexBound {
 struct LexRange {
   LexBound min, max;
 };
-/// Parses "-", "+", "[a", "(a". nullopt: none of them.
+/// Parses "-", "+", "[a" or "(a". nullopt: the text has another form.
 std::optional<LexBound> parse_lex_bound(Bytes text);
 /// Returns the indexes of the members in the range, without the first `skipped` of them, or, if `backward`, without the last
 /// `skipped`. All members should have one score. If they do not, the result is Redis's: a walk begins at the first member above

@@ -22,7 +22,7 @@ struct KeptAdvice {
   Millis given_at = 0;  ///< engine time
 };
 
-/// The state of tuning.auto for one database, after its newest window.
+/// The state of tuning.auto for one database, as of the newest window.
 struct TuningState {
   TuningMode mode = TuningMode::kOff;
   AutoTuner::Decision decision;

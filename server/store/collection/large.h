@@ -107,7 +107,7 @@ class ElementKeys {
   }
   /// Returns the name that is part of an element's key.
   [[nodiscard]] Bytes name_of(Bytes element_key) const { return element_key.substr(start_.size() + 1); }
-  /// Returns the bytes of an element's key without its name.
+  /// Returns the length of an element's key without the element's name.
   [[nodiscard]] std::size_t overhead() const { return start_.size() + 1; }
 
  private:
