@@ -22,7 +22,7 @@ namespace ebbtide {
 /// The memory of all clients. Thread-safe. Callers charge in large steps, so a mutex is fast enough.
 class ClientMemoryAccount final : public ClientMemory {
  public:
-  /// Charges all sums so far, and all later charges, to `account`, which has a budget of `budget` bytes.
+  /// Charges the sums so far, and all later charges, to `account`. `budget`: the size of its budget, in bytes.
   void attach(MemoryAccount* account, std::uint64_t budget) {
     std::lock_guard lock(mutex_);
     account_ = account;

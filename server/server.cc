@@ -32,7 +32,7 @@ constexpr unsigned kShortThreads = 4, kLongThreads = 2;
 constexpr std::uint64_t kLoadingPart = 8;
 /// Connections are accepted only after this time, or once the database is open. So if it opens quickly, no client gets -LOADING.
 constexpr std::chrono::milliseconds kQuickOpen{250};
-constexpr std::uint64_t kIdCheckMs = 10'000;  // a check reads a file of one line
+constexpr std::uint64_t kIdCheckMs = 10'000;  // such a check reads a file of one line
 constexpr std::uint64_t kStartMs = 120'000;   // how much longer the service manager waits after each report of a start
 
 // Returns the value of an environment variable that the service manager sets; "" if it is not set.

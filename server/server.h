@@ -240,7 +240,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   asio::steady_timer expiry_timer_{
       io_};  ///< checks for expired keys ten times a second, while a client listens to `expired` events
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
-  asio::steady_timer accept_timer_{io_};  ///< ends the time without accepted connections while the database opens
+  asio::steady_timer accept_timer_{io_};  ///< connections are accepted when it ends, or once the database is open
   asio::steady_timer watchdog_timer_{io_};
   /// Loops that have answered since the last report; null: no report yet.
   std::shared_ptr<std::atomic<std::size_t>> loops_alive_;

@@ -1,4 +1,4 @@
-// The configuration of a running server: how a change takes effect in all parts.
+// Changes of the configuration while the server runs, and how they take effect in all parts.
 #include <algorithm>
 #include <optional>
 #include <span>

@@ -45,8 +45,8 @@ struct SubscriptionLook {
     std::string name;
   };
   std::vector<std::uint64_t> ids;   ///< ids of the user's clients
-  std::size_t next_client = 0;      ///< index of the client to continue with
-  std::size_t next_kind = 0;        ///< index of the kind to continue with
+  std::size_t next_client = 0;      ///< index in `ids` of the client at which to continue
+  std::size_t next_kind = 0;        ///< index of the kind of subscription at which to continue
   std::optional<std::string> last;  ///< the last name that was copied; continue after it
   std::vector<Subscription> found;  ///< subscriptions that the latest step has copied
   std::set<std::uint64_t> denied;   ///< clients with a subscription to which their user has no right

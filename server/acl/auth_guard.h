@@ -36,7 +36,7 @@ class AuthGuard {
   [[nodiscard]] std::uint32_t delay_ms(Bytes network, std::int64_t now_ms);
   /// Counts a failed attempt. Returns the line to log; nullopt if too many lines were logged.
   [[nodiscard]] std::optional<std::string> failed(Bytes network, Bytes address, Bytes user, std::int64_t now_ms);
-  /// Returns the number of networks that are remembered now.
+  /// Returns how many networks with recent failures are remembered.
   [[nodiscard]] std::size_t networks() const;
 
  private:

@@ -15,7 +15,7 @@
 
 namespace ebbtide {
 
-/// A number of steps, a few nanoseconds each. Comparing kBytesPerStep bytes of literal text is a step.
+/// A number of steps, a few nanoseconds each. Comparing kBytesPerStep bytes of literal text takes one step.
 class AclBudget {
  public:
   static constexpr std::size_t kBytesPerStep = 8;

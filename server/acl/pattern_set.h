@@ -76,7 +76,7 @@ class AclPatternSet {
 
   std::vector<Pattern> all_;
   std::vector<GlobShape> shapes_;
-  std::vector<Place> sorted_;  // by prefix, then by the whole text
+  std::vector<Place> sorted_;  // sorted by prefix, then by the whole text
   std::vector<Place> quoted_;  // patterns that are a plain text with quoted characters, followed by a star
   std::size_t longest_prefix_ = 0;
 };

@@ -33,7 +33,7 @@ void append_word(std::string* text, const std::string& word) {
   *text += word;
 }
 
-/// Returns the heap memory of a string, with the allocator's rounding.
+/// Returns the heap memory of a string, rounded up as the allocator does.
 std::uint64_t heap_bytes(const std::string& text) {
   static const std::size_t inside = std::string().capacity();
   return text.capacity() > inside ? text.capacity() + 16 : 0;

@@ -75,7 +75,7 @@ class AclSelector {
 
   /// Applies a rule. Returns "" on success. Otherwise returns the error's text, Redis's if Redis has one, and changes nothing.
   Bytes apply(const AclCatalog& commands, Bytes rule);
-  /// The kinds of rules, for error messages.
+  /// The forms of rules, as error messages list them.
   static constexpr Bytes kAllowed =
       "+COMMAND, -COMMAND, +@CATEGORY, -@CATEGORY, ~PATTERN, %R~PATTERN, %W~PATTERN, &PATTERN, "
       "allkeys, resetkeys, allchannels, resetchannels, allcommands, nocommands";
@@ -120,7 +120,7 @@ class AclSelector {
 
   bool all_commands_ = false;              ///< +@all applies, and no command was denied after it
   bool began_with_all_ = false;            ///< the latest of +@all and -@all was +@all
-  std::vector<std::uint64_t> exceptions_;  ///< bit i: command i differs from began_with_all_; missing words are 0
+  std::vector<std::uint64_t> exceptions_;  ///< bit i: the right to command i is not that of began_with_all_; missing words are 0
   std::vector<std::string> rules_;         ///< rules since the last +@all or -@all: "+get", "-@write"
   std::map<std::uint32_t, std::vector<std::string>> first_arguments_;  ///< allowed first arguments, by command, in lower case
   bool all_keys_ = false, all_channels_ = false;

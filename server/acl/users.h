@@ -35,8 +35,9 @@ struct User {
   bool on = false;
   bool any_password = false;
   bool skips_sanitizing = false;
-  std::vector<Sha256> passwords;                      ///< hashes of the passwords, in the order in which they were added
-  std::vector<AclSelector> selectors{AclSelector()};  ///< the first selector is the user's own; never empty
+  std::vector<Sha256> passwords;  ///< hashes of the passwords, in the order in which they were added
+  /// The first selector belongs to the user itself (no parentheses); never empty.
+  std::vector<AclSelector> selectors{AclSelector()};
   friend bool operator==(const User&, const User&) = default;
 
   /// Applies one rule. Returns "" on success. Otherwise returns Redis's text for the error, which never has a password, and

@@ -16,7 +16,8 @@ std::optional<DatabaseId> database_argument(const HttpRequest& request) {
   return database;
 }
 
-// Returns a reply with the headers of every console reply; nullopt if the request's Host is not a name of this machine.
+// Returns a reply that already has the headers of all console replies; nullopt if the request's Host is not a name of this
+// machine.
 std::optional<HttpReply> console_reply(const HttpRequest& request, const std::string& address) {
   HttpReply reply;
   reply.headers = {{"X-Content-Type-Options", "nosniff"},

@@ -13,7 +13,7 @@
 
 namespace ebbtide {
 
-/// The data sources of the HTTP port. They are called on the port's threads.
+/// The data sources of the HTTP port. The threads of the port call them.
 struct AdminHandlers {
   std::function<std::string()> metrics;  ///< Prometheus's text format
   /// Returns "" if the server accepts reads and writes, else the reason why it does not.

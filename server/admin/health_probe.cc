@@ -95,7 +95,7 @@ class Encryption {
     if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), fd) != 1) return "no TLS on this machine";
     return repeat(patience, [this] { return SSL_connect(ssl_.get()); }) > 0 ? "" : "no TLS handshake";
   }
-  /// Like send() and recv() of a blocking socket, but with the time limit of `patience`; -1 is any error.
+  /// Like send() and recv() of a blocking socket, with the time limit of `patience`; -1: any error.
   ssize_t send(std::string_view bytes, Patience* patience) {
     return repeat(patience, [&] { return SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())); });
   }

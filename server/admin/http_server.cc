@@ -143,7 +143,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
-  // Calls `operation` with the TLS stream, or with the plain one if the connection is not encrypted.
+  // Calls `operation` with the TLS stream if the connection is encrypted, otherwise with the plain one.
   template <typename Operation>
   void on_stream(Operation operation) {
     tls_ ? operation(*tls_) : operation(stream_);

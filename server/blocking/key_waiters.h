@@ -95,7 +95,7 @@ class KeyWaiters {
     KeyWaiters& waiters_;
     ClientLoop* const loop_;
     const std::uint64_t client_id_;
-    std::uint64_t ticket_ = 0;         ///< position among all waits; the lowest is woken first
+    std::uint64_t ticket_ = 0;         ///< order of this wait among all waits; the lowest ticket is woken first
     std::vector<Place> places_;        // guarded by waiters_.mutex_
     std::vector<std::size_t> batons_;  // guarded by waiters_.mutex_: indexes of the places with a baton
   };

@@ -102,7 +102,7 @@ Status visit_bits(Ctx& ctx, const Found& found, std::uint64_t first, std::uint64
 Status bitcount(Ctx& ctx) {
   std::optional<Found> found;
   TRY(ctx.strings().locate(ctx.key(), &found));
-  // As in Redis, the range is not checked if the key is missing.
+  // As in Redis, the arguments of the range are not parsed if the key is missing.
   if (!found) {
     ctx.reply.integer(0);
     return Status::ok();

@@ -1,4 +1,4 @@
-// Subcommands of CLIENT that concern other clients' commands: tracking, PAUSE, UNBLOCK. Their specs are in client.cc.
+// The subcommands of CLIENT for tracking, PAUSE and UNBLOCK. Their specs are in client.cc.
 #pragma once
 
 #include "dispatch/spec.h"

@@ -358,7 +358,7 @@ std::size_t random_below(std::size_t size, std::uint64_t* random) { return stati
 
 namespace {
 
-/// Like choose(), for few numbers among many (R. Floyd's algorithm): each choice of `count` numbers is equally likely.
+/// Like choose(), for a `count` far below `size` (R. Floyd's algorithm): each choice of `count` numbers is equally likely.
 std::vector<std::size_t> choose_few(std::size_t size, std::size_t count, std::uint64_t* random) {
   std::unordered_set<std::size_t> chosen;
   for (std::size_t last = size - count; last < size; ++last) {

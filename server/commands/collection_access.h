@@ -1,4 +1,4 @@
-// Reads and writes collections for commands: counts the work and the memory of their bytes, and checks their size limit.
+// Reads and writes collections for commands: counts their bytes as work, charges their memory, and checks their size limit.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ Status read_collection(Ctx& ctx, CollectionType type, Found* found, const Wanted
 /// Reads a located collection of any type as a whole.
 Status read_whole(Ctx& ctx, Found* found);
 
-/// Returns the encoding that Redis would use for a located entry. Reads a small collection, and a large hash that may have a
-/// small encoding.
+/// Returns the encoding that Redis would use for a located entry. To find it, reads a small collection, and a large hash that
+/// Redis might pack.
 Result<Bytes> encoding_of(Ctx& ctx, Found* found);
 
 /// Reads the entry from which a command pops, if it exists. WRONGTYPE for another type; if the command has waited for an element,

@@ -59,7 +59,7 @@ void reply_flags(Reply& reply, std::uint32_t flags, std::span<const FlagName> na
   }
 }
 
-/// Returns the position of the last key relative to the first; 0 is the first key itself.
+/// Returns the position of the last key relative to the first: 0 if they are the same key; negative if it counts from the end.
 int relative_last(const KeySpec& keys) { return keys.last == 0 ? 0 : keys.last < 0 ? keys.last : keys.last - keys.first; }
 
 /// Returns the keys at fixed positions, without those that a key count precedes.
@@ -286,7 +286,7 @@ Status command_docs(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Returns true if the command passes the filter of FILTERBY.
+/// A filter of COMMAND LIST FILTERBY: returns true for the commands that it lists.
 using Filter = bool (*)(const Command& command, Bytes argument);
 
 Status command_list(Ctx& ctx) {

@@ -34,7 +34,7 @@ class ExecWalk {
   ExecWalk(const ExecWalk&) = delete;
   ExecWalk& operator=(const ExecWalk&) = delete;
 
-  /// Returns true if a walk that has looked at `keys` keys has reached the limit.
+  /// Returns true if a walk that has visited `keys` keys so far has reached its limit.
   [[nodiscard]] bool is_spent(std::uint64_t keys) {
     looked_at_ = keys;
     return keys + walk_.steps() > most_;

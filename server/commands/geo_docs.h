@@ -50,7 +50,7 @@ constexpr ArgDoc kGeoradiusStore[] = {
     {.name = "storekey", .type = Type::kKey, .token = "STORE", .key_spec = 1, .display = "key"},
     {.name = "storedistkey", .type = Type::kKey, .token = "STOREDIST", .key_spec = 2, .display = "key"},
 };
-// The forms _RO have all arguments but the last.
+// The variants with _RO have all arguments except for the last.
 constexpr ArgDoc kGeoradiusArguments[] = {
     {.name = "key", .type = Type::kKey},
     {.name = "longitude", .type = Type::kDouble},

@@ -18,7 +18,7 @@
 namespace ebbtide {
 namespace {
 
-/// The keys that a command has handled already: DEL k k removes one key.
+/// The keys that a command has already handled, since DEL k k removes one key.
 class SeenKeys {
  public:
   explicit SeenKeys(std::size_t keys) : many_(keys > kFew) {}

@@ -17,7 +17,7 @@ namespace ebbtide {
 
 /// The part of a range of members that a command wants, such as LIMIT.
 struct MemberLimit {
-  bool from_end = false;  ///< skip and limit count from the range's end
+  bool from_end = false;  ///< skip and limit count from the end of the range
   std::uint64_t skip = 0, limit = ~std::uint64_t{0};
 };
 

@@ -43,7 +43,7 @@ void note_change(const Hash& before, const Hash& after, LargeHeader* header);
 void note_change(const Set& before, const Set& after, LargeHeader* header);
 Status note_change(Ctx& ctx, const Found& old, const SortedSet& before, const SortedSet& after, LargeHeader* header);
 
-/// Returns true if a collection should be rewritten.
+/// Returns true if so many elements are dead that the collection should be rewritten.
 inline bool is_mostly_dead(const LargeHeader& header) {
   const std::uint64_t dead_per_live = header.count <= kMostRewrittenOnLoop ? 1 : kDeadPerLive;
   return header.count <= kMostRewritten && header.dead > dead_per_live * header.count + kFewDead;

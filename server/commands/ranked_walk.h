@@ -13,7 +13,7 @@
 
 namespace ebbtide {
 
-/// A walk over the ordered class of a sorted set or set. For one run of a command.
+/// A walk in rank order over the elements of a sorted set or set. For one run of a command.
 class RankedWalk {
  public:
   /// For walks over fewer elements the index saves nothing.
@@ -36,7 +36,7 @@ class RankedWalk {
   Status next();
   [[nodiscard]] bool valid() const { return walk_->valid(); }
   [[nodiscard]] Bytes name() const { return walk_->name(); }
-  /// Returns the number of elements before this one.
+  /// Returns the rank of the current element: the number of elements before it.
   [[nodiscard]] std::uint64_t rank() const { return rank_; }
 
  private:

@@ -191,7 +191,7 @@ Result<ScanOptions> parse_scan(const Ctx& ctx) {
   return options;
 }
 
-/// The keys that one call of STAMP.SCAN returns.
+/// The keys that one call of STAMP.SCAN has found so far.
 class Batch {
  public:
   Batch(const ScanOptions& options, Strings strings) : options_(options), strings_(strings) {}

@@ -205,7 +205,7 @@ Status tree_policy(Ctx& ctx) {
   return Status::ok();
 }
 
-/// The longest pause that TREE.PAUSE takes, in ms. Without a time, the pause lasts until TREE.RESUME.
+/// The longest pause that TREE.PAUSE accepts, in ms. Without an argument, the pause lasts until TREE.RESUME.
 constexpr std::int64_t kMaxPauseMs = std::int64_t{7} * 24 * 3600 * 1000;
 
 Status tree_pause(Ctx& ctx) {

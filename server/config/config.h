@@ -160,7 +160,7 @@ Result<std::string> read_text_file(const std::string& path);
 /// The sources of settings.
 struct ConfigSources {
   std::string file;                                               ///< "" = none
-  std::vector<std::pair<std::string, std::string>> environment;   ///< as in `environ`; only EBBTIDE_* is used
+  std::vector<std::pair<std::string, std::string>> environment;   ///< as in `environ`; variables other than EBBTIDE_* are ignored
   std::vector<std::pair<std::string, std::string>> command_line;  ///< dotted name, value; in order
   AclCatalogPtr commands = nullptr;                               ///< Config::commands
   std::uint64_t memory = 0;                                       ///< bytes that the process may use; 0 = unknown

@@ -41,7 +41,7 @@ std::string notify_letters(Bytes text) {
   for (const char c : kAll) {
     if (!all && has(c)) out += c;
   }
-  // Redis's order is n, K, E, m if not all classes are set, and otherwise K, E, m, n.
+  // In Redis, n comes first if some class is not set: n, K, E, m. Otherwise the order is K, E, m, n.
   if (!all && has('n')) out += 'n';
   for (const char c : Bytes("KEm")) {
     if (has(c)) out += c;
@@ -319,7 +319,7 @@ class Table {
                      "The keyspace notifications to publish: K or E, and g, $, x, n, m or A."),
             "notify-keyspace-events", true);
     notify.set = [set = notify.set](Config& c, Bytes text) {
-      // The error has Redis's words, which client libraries know.
+      // The error has Redis's text, which client libraries know.
       if (text.find_first_not_of("KEg$lshzxetdmnA") != Bytes::npos)
         return Status::invalid_argument("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
       return set(c, notify_letters(text));

@@ -41,7 +41,7 @@ class LiveConfig {
  private:
   [[nodiscard]] std::shared_ptr<const Config> current() const;
 
-  mutable std::mutex change_mutex_;       ///< held by one change or rewrite at a time; locked before mutex_
+  mutable std::mutex change_mutex_;       ///< held during a change or a rewrite; locked before mutex_
   mutable std::mutex mutex_;              ///< held for a moment only
   std::shared_ptr<const Config> config_;  // guarded by mutex_
   const Apply apply_;

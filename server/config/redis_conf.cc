@@ -217,7 +217,7 @@ std::string value_of(const Directive& directive) {
   return value;
 }
 
-/// Puts a directive into the configuration. Returns "" on success, otherwise the reason why the directive has no effect.
+/// Applies a directive to the configuration. Returns "" on success, otherwise why the directive has no effect.
 std::string translate(const Directive& directive, Config* config) {
   if (const ConfigKeyPtr key = find_redis_key(directive.name); key != nullptr) {
     const Status status = (key->redis_set ? key->redis_set : key->set)(*config, value_of(directive));

@@ -25,7 +25,8 @@ struct AclLogEntry {
   std::uint64_t id = 0;
   std::uint64_t count = 0;
   std::string context;  ///< "toplevel" or "multi"
-  std::string object;   ///< first KiB of the command, key or channel; for an authentication, the command's name as sent
+  /// First KiB of the denied command, key or channel; for an authentication: AUTH or HELLO, as the client spelled it.
+  std::string object;
   std::string user;
   std::string client;  ///< client of the latest failure, as CLIENT LIST shows it
   std::int64_t created_ms = 0, updated_ms = 0;

@@ -35,7 +35,7 @@ Result<std::uint64_t> timeout_argument(Bytes text, Millis now);
 /// Parses a long double. Fails with "ERR value is not a valid float".
 Result<long double> float_argument(Bytes text);
 
-/// Walks over the arguments from `first` on.
+/// Reads the arguments one by one, from index `first` on.
 class ArgCursor {
  public:
   ArgCursor(const Args& args, std::size_t first) : args_(args), next_(first) {}

@@ -13,8 +13,8 @@ class ClientPause {
  public:
   explicit ClientPause(Switches& switches) : switches_(switches) {}
 
-  /// Pauses writes, and with `all` reads too, until `until_ms` on the monotonic clock. If a pause is in effect, the later end and
-  /// the stricter mode apply.
+  /// Pauses writes, and with `all` also reads, until `until_ms` on the monotonic clock. If a pause is in effect, the later end
+  /// and the stricter mode apply.
   void begin(std::uint64_t until_ms, bool all);
   void end();
   /// Returns 0 if the command may run, else how many ms the command waits before dispatch asks again. Ends the pause if its time

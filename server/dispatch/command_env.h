@@ -43,7 +43,7 @@ struct CommandEnv {
   Observers* observers = nullptr;
   BlockedClients* blocked = nullptr;
   std::uint32_t databases = 16;
-  MemoryAccount* memory = nullptr;  ///< charged with the data that clients leave in memory, such as names and queued commands
+  MemoryAccount* memory = nullptr;  ///< charged with queued commands, watched keys and scripts
   Intents* intents = nullptr;
   KeyWaiters* key_waiters = nullptr;
   TuningBoard* tuning = nullptr;

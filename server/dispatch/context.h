@@ -66,7 +66,7 @@ struct OffLoopCtx {
   std::uint32_t again_ms = 0;
 };
 
-/// The values that dispatch and a command that waits for an element (BLPOP) exchange.
+/// The values by which dispatch and a command that waits for an element (BLPOP) communicate.
 struct ElementWait {
   bool has_waited = false;       ///< the command has waited for an element, and now looks at its keys again
   bool is_over = false;          ///< the wait must end: its timeout has passed, or CLIENT UNBLOCK was called
@@ -125,7 +125,7 @@ struct Ctx {
   /// For a kSliced command outside EXEC: the number of arguments that earlier runs have processed. Their replies and effects are
   /// kept.
   std::size_t args_done = 0;
-  bool unfinished = false;  ///< arguments are left for the next run, in the loop's next round
+  bool unfinished = false;  ///< arguments are left, which the next run processes in the loop's next round
 
   // --- arguments and keys
   [[nodiscard]] std::size_t argc() const { return args.size(); }
@@ -242,7 +242,7 @@ struct Ctx {
   /// Wraps `value` so that a batch or a reply can share it. The value's part of this run's memory charge moves to the result, and
   /// is released with the result's last owner.
   [[nodiscard]] SharedValue share(std::string value) { return charged_value(std::move(value), &charge); }
-  /// Bytes by which a reply may grow before they are charged.
+  /// A reply may grow by this many bytes before they are charged.
   static constexpr std::uint64_t kReplyStep = std::uint64_t{1} << 20;
   std::uint64_t reply_charged = 0;  ///< bytes of the reply's buffer that are charged, or were in it before this run
 

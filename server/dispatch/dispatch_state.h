@@ -27,7 +27,7 @@ struct Dispatcher::Fetched {
 struct Dispatcher::Waiting final : Continuation {
   Waiting() = default;
   ~Waiting() override { give_up(); }
-  /// Called when the command ends for any reason: removes the marks, and notifies threads that the client needs no result.
+  /// Called when the command ends for any reason: removes its marks, and shows its threads that no client needs the result.
   void give_up() {
     if (rights != nullptr) rights->client_gone.store(true, std::memory_order_relaxed);
     if (job != nullptr) job->client_gone.store(true, std::memory_order_relaxed);
@@ -53,8 +53,8 @@ struct Dispatcher::Waiting final : Continuation {
   std::uint32_t stalls = 0;  ///< number of these delays
   /// The wait for memory (memory_wait.cc).
   struct {
-    std::uint64_t wanted = 0;            ///< bytes; 0: the command does not wait for memory
-    std::optional<std::uint64_t> since;  ///< monotonic ns: when the first wait began
+    std::uint64_t wanted = 0;  ///< the memory that the next run needs, in bytes; 0: the command does not wait for memory
+    std::optional<std::uint64_t> since;  ///< monotonic ns: when the command began to wait for memory
     std::uint32_t looks = 0;             ///< how often dispatch has checked whether the budget has room
     std::uint32_t races = 0;             ///< runs that failed for lack of memory, although the budget had room right afterwards
   } memory;

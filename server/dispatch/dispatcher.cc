@@ -53,7 +53,7 @@ std::string text_of(const StageNanos& waits) {
 /// store or send values take any length; a channel does not count as a value.
 Status check_lengths(const CommandSpec& spec, const Args& args) {
   constexpr std::size_t kLongest = kMaxKeyBytes + 64;  // the longest key, or channel of its notifications
-  // The most bytes of all arguments above 64 KiB together, in commands without keys
+  // The most bytes of all arguments above 64 KiB together, in a command without keys.
   constexpr std::size_t kLongestTogether = std::size_t{8} << 20;
   constexpr Bytes kTakeValues[] = {"ping", "echo", "publish", "spublish"};
   if (spec.has(kWrite) && spec.scope == KeyScope::kNone) return Status::ok();  // the command stores its arguments

@@ -58,8 +58,8 @@ struct OffLoopRun;
 struct OffLoopWork;
 class TransactionRun;
 
-/// Returns the error reply, without '-', for a Status that a handler or a commit returned. A kInvalidArgument message that starts
-/// with a code in capitals ("WRONGTYPE ...") is sent unchanged.
+/// Returns the error reply, without '-', for the Status of a handler or commit. A kInvalidArgument message that starts with a
+/// code in capitals ("WRONGTYPE ...") is sent unchanged.
 std::string error_reply(const Status& status);
 
 /// One per event loop; used on its thread only.
@@ -123,7 +123,7 @@ class Dispatcher final : public CommandSink {
     kMissesPages,      ///< the command runs again when its missing pages are read
     kWaitsForMemory,   ///< the command waits for memory, for memory_ms_
     kWaitsForStall,    ///< the write stall delays the command for stall_ms_
-    kWaitsForMarks,    ///< marks of long writes delay the command
+    kWaitsForMarks,    ///< the command waits until marks of long writes are removed
     kWaitsForElement,  ///< the command waits until another client writes one of its keys
     kLeavesLoop,       ///< the command is long: it continues off its loop
   };
@@ -173,7 +173,7 @@ class Dispatcher final : public CommandSink {
   void run_observed(PendingCommand& pending, Prepared prepared);
   /// Returns true if CLIENT PAUSE delays the command.
   bool hold_back(PendingCommand& pending, const CommandSpec& spec);
-  /// Reads the clock. Returns true if engine time was read, too.
+  /// Reads the monotonic clock. Returns true if it also read engine time, about once a millisecond.
   bool refresh_time();
   /// Returns a view of the newest state of the database; an empty view while the database is being opened.
   [[nodiscard]] ReadView view_of(DatabaseId database, ReadMode mode, MissSet* misses) const;
@@ -222,7 +222,7 @@ class Dispatcher final : public CommandSink {
   bool admit(PendingCommand& pending, const Prepared& prepared);
   void queue(PendingCommand& pending, const Prepared& prepared);
   RunEnd run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply, Status* status);
-  /// Sets `too_long` if the run takes too long for a loop.
+  /// If the run takes too long for a loop, sets `too_long`.
   Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply, bool* too_long);
   static Status transaction_discarded(const Status& error);
   /// Fills in a transaction whose only command is this script command.
@@ -322,8 +322,8 @@ class Dispatcher final : public CommandSink {
   void send_error(Reply& reply, const Status& error);
   void count_error(Bytes message);
   void count_reads(const ReadCounts& counts);
-  /// Returns the command's random number. All runs of a command get the same number, so that an element whose page must be
-  /// fetched first is as likely to be chosen as one in memory.
+  /// Returns the command's random number, the same in all its runs. Otherwise a command such as SPOP, which runs again until its
+  /// pages are in memory, would prefer elements whose pages are already there.
   std::uint64_t random_of(PendingCommand& pending) {
     if (pending.random == 0) pending.random = next_random(&random_state_);
     return pending.random;
@@ -340,9 +340,9 @@ class Dispatcher final : public CommandSink {
   std::vector<Prepared> prepared_;
   std::vector<LookupKey> keys_;
   std::vector<LookupState> states_;  ///< results of prefetches, by key
-  // Keys that prefetch() has collected: those that commands read, and those that they overwrite without a read.
+  // Keys that prefetch() has collected: ahead_ has those that commands read, overwritten_ those that they only overwrite.
   std::vector<const LookupKey*> ahead_, overwritten_;
-  std::deque<std::string> escaped_;  ///< the strings stay in place while the deque grows
+  std::deque<std::string> escaped_;  ///< a deque, since its strings keep their addresses when it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
   std::array<Reply::Mark, kWindow> group_marks_{};  ///< where the replies of a group begin
@@ -352,7 +352,7 @@ class Dispatcher final : public CommandSink {
   IndexChanges index_changes_;                      ///< of batch_, after maintain()
   /// Commands whose effects are being delivered. They take turns, one slice each.
   std::deque<std::shared_ptr<OffLoopWork>> deliveries_;
-  MemoryCharge pass_charge_;  ///< the charge of replies, until their connections charge their buffers after the pass
+  MemoryCharge pass_charge_;  ///< charges the replies of a pass, until the connections charge their output buffers after it
   SeqNum large_commit_ = 0;   ///< last seq of the current command's batch, if the batch was large
   std::vector<Unlogged> unlogged_;
   std::uint32_t memory_ms_ = 0;  ///< how long the latest run has to wait for memory, in ms; 0: not at all
@@ -365,7 +365,7 @@ class Dispatcher final : public CommandSink {
   std::shared_ptr<Fetched> misses_;            ///< collects the misses of commands that have fetched nothing yet
   const std::unique_ptr<FetchQueue> fetches_;  ///< null: fetcher threads read the pages
 
-  Millis now_ = 0;                ///< engine time, refreshed when the monotonic clock has moved a millisecond
+  Millis now_ = 0;                ///< engine time; read again when the monotonic clock has advanced by a millisecond
   std::uint64_t nanos_ = 0;       ///< the monotonic clock at the end of the latest command
   std::uint64_t begun_ = 0;       ///< value of nanos_ when the latest command of the pass began
   std::uint64_t pass_end_ = 0;    ///< value of nanos_ from which on the pass begins no further command

@@ -14,7 +14,7 @@
 
 namespace ebbtide {
 
-/// Publishes the expirations that are due, for a few milliseconds at a time. Used by one thread.
+/// Publishes expirations that are due, for a few milliseconds per call. Used by one thread.
 class ExpiryReports {
  public:
   struct Env {

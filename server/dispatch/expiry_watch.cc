@@ -32,7 +32,7 @@ ExpiryWatch::Key key_of(const std::string& id) {
   return {static_cast<DatabaseId>(byte(0) << 8 | byte(1)), id.substr(2)};
 }
 
-/// Returns true if the header's entry expires because the last field of the hash does.
+/// Returns true if the header's entry expires because the hash's last field expires at that time.
 bool ends_with_fields(const WriteBatch::Op& op) {
   if (op.expiry == 0) return false;
   const auto header = LargeHeader::decode(op.value);

@@ -52,11 +52,11 @@ class KeySet {
   /// Call after the last add(), before any query. After another add(), call seal() again.
   void seal();
 
-  /// Returns true if the sets have a common key, or if one has a whole database and the other has keys of that database.
+  /// Returns true if the sets have a key in common, or if one of them has a whole database in which the other has keys.
   [[nodiscard]] bool meets(const KeySet& other) const;
-  /// Returns true if this set has a whole database, and `other` has keys of that database.
+  /// Returns true if this set has a whole database in which `other` has keys.
   [[nodiscard]] bool covers_some(const KeySet& other) const;
-  /// Returns true if this set has each key of `other`.
+  /// Returns true if this set has every single key of `other`.
   [[nodiscard]] bool has_keys_of(const KeySet& other) const;
   [[nodiscard]] std::size_t size() const { return keys_.size(); }
 

@@ -45,7 +45,7 @@ class Swaps {
   std::map<DatabaseId, DatabaseId> sources_;
 };
 
-/// Returns the number of argument bytes that a batch would copy.
+/// Returns how many bytes of the arguments a batch would copy.
 std::uint64_t copied_bytes(const Args& args) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 1; i < args.size(); ++i) bytes += args.shared(i) == nullptr ? args[i].size() : 0;

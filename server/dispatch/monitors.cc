@@ -10,7 +10,7 @@ namespace {
 /// The most bytes of a command's arguments in a line, so that lines do not keep the loop busy. Quoted bytes take up to four times
 /// as many.
 constexpr std::size_t kShownBytes = 256 << 10;
-/// Monitors share one copy of a line of at least this many bytes.
+/// Monitors share one copy of a line that has at least this many bytes.
 constexpr std::size_t kSharedLineBytes = 4 << 10;
 
 /// Quotes a text as Redis does: bytes that are not printable become \xhh.

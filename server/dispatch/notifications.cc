@@ -221,7 +221,7 @@ bool Notifications::missed(const Command& command, const Args& args, std::span<c
   // In Redis, OBJECT, MEMORY USAGE and commands that only write cause no event for a missing key.
   constexpr Bytes kReaders[] = {"getex",   "getdel",  "getset", "set",  "bitfield",  "bitop",
                                 "pfcount", "pfmerge", "copy",   "sort", "georadius", "georadiusbymember"};
-  // These commands look up their sources as reads, and overwrite their first key.
+  // These commands only read their sources, and overwrite their first key.
   constexpr Bytes kStores[] = {"sinterstore", "sunionstore", "sdiffstore",  "zunionstore",
                                "zinterstore", "zdiffstore",  "zrangestore", "geosearchstore"};
   const CommandSpec& spec = *command.spec;
@@ -298,7 +298,7 @@ bool Notifications::committed(const CommittedCommand& commit, ClientLoop* here, 
   const SeqNum seq = commit.seq;
   Outbox* const outbox = &progress->outbox;
   const bool renames = name == "rename" || name == "renamenx", moves = name == "move";
-  // These commands delete the key that they overwrite, so the key counts as new.
+  // These commands first delete the key that they overwrite, so the key counts as new.
   const bool replaces = renames || moves || name == "copy" || name == "restore";
   const DatabaseId target = target_database(*commit.command.spec, args, commit.database);
   const auto announce_new = [&](const WriteBatch::Op& op) {

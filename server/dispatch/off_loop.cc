@@ -14,7 +14,7 @@
 namespace ebbtide {
 namespace {
 
-/// The number of keys that TrackingTable notes under one lock.
+/// The most keys that TrackingTable notes under one lock.
 constexpr std::size_t kKeysAtOnce = 1024;
 /// The memory of a collected key: its entry in `keys`, and its hash among the marks, in a vector that grows by doubling.
 constexpr std::uint64_t kKeyBytes = sizeof(LookupKey) + 2 * sizeof(std::uint64_t);

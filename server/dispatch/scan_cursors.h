@@ -57,7 +57,7 @@ class ScanCursors {
   const std::size_t max_cursors_, largest_bytes_;
 
   mutable std::mutex mutex_;
-  // The members below are guarded by mutex_. The oldest cursor comes first.
+  // The members below are guarded by mutex_. In both lists the oldest cursor is first.
   List fresh_, used_;
   std::unordered_map<std::uint64_t, List::iterator> by_id_;
   std::uint64_t counter_ = 0;

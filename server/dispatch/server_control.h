@@ -50,7 +50,8 @@ struct ServerInfo {
   std::uint64_t acl_access_denied_cmd = 0, acl_access_denied_key = 0, acl_access_denied_channel = 0;
   // While the database is being opened: bytes of the log that is being replayed.
   std::uint64_t loading_total_bytes = 0, loading_loaded_bytes = 0;
-  double commands_per_second = 0, net_input_per_second = 0, net_output_per_second = 0;  ///< means of the last 1.6 s; net in bytes
+  /// Means of the last 1.6 s; network rates in bytes.
+  double commands_per_second = 0, net_input_per_second = 0, net_output_per_second = 0;
   // memory
   std::string allocator;  ///< "mimalloc-2.0.9"
   std::uint64_t resident_bytes = 0, peak_resident_bytes = 0, clients_bytes = 0, system_memory = 0;
@@ -83,7 +84,7 @@ struct SaveState {
   SeqNum last_seq = 0;
 };
 
-/// The clients that CLIENT LIST shows or CLIENT KILL closes. An empty or 0 field matches any client.
+/// Selects the clients that CLIENT LIST shows or CLIENT KILL closes. A field that is empty or 0 selects all clients.
 struct ClientFilter {
   std::vector<std::uint64_t> ids;
   std::string addr, laddr, user, type;

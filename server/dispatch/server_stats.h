@@ -47,7 +47,7 @@ inline constexpr std::size_t kCallBuckets = kCallBounds.size() + 1;
 
 namespace call_buckets {
 
-/// Returns kCallBounds, and a last bound that no time exceeds.
+/// Returns kCallBounds, and after them a bound that no time exceeds.
 constexpr auto padded_bounds() {
   std::array<std::uint64_t, kCallBuckets> bounds{};
   for (std::size_t i = 0; i < kCallBounds.size(); ++i) bounds[i] = kCallBounds[i];
@@ -56,7 +56,7 @@ constexpr auto padded_bounds() {
 }
 inline constexpr auto kBounds = padded_bounds();
 
-/// Returns, for each bit width of a time, the bucket of the shortest time of that width.
+/// Returns, for each bit width, the bucket of the shortest time with that width.
 constexpr auto buckets_by_width() {
   std::array<std::uint8_t, 65> buckets{};
   for (std::size_t width = 1; width < buckets.size(); ++width) {

@@ -45,7 +45,7 @@ struct Session {
   bool no_touch = false;
   const Command* last_command = nullptr;  ///< the latest command that ran, for CLIENT LIST
   std::string name;
-  std::string user;                    ///< the user as whom AUTH or HELLO has authenticated the client; "": not yet, so "default"
+  std::string user;  ///< the user as which AUTH or HELLO has authenticated the client; "": not authenticated yet, so "default"
   std::shared_ptr<const User> rights;  ///< rights of `user`; null: dispatch looks them up before the next command (permissions.h)
   std::string library_name, library_version;
   std::uint64_t commands = 0;  ///< number of commands that have run

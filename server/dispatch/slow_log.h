@@ -4,7 +4,7 @@
 // requires. Two waits do not count: the write to the log, which a pass makes for all its commands, and a wait that the client
 // asked for (PURGE.WAIT).
 //
-// An entry shows the command's name and, in place of a last argument, its waits, so that every client library can show them.
+// An entry shows the command's name and, as its last argument, its waits, so that every client library can show them.
 // Other arguments are keys and values: a delete of a key would not remove them from the slow log. So the log stores arguments
 // only if configured: the first kMaxArguments, each cut at kMaxArgumentBytes.
 //

@@ -38,7 +38,7 @@ enum CommandFlags : std::uint32_t {
   kMovableKeys = 1u << 13,
   kAllowBusy = 1u << 14,
   kNoAsyncLoading = 1u << 15,
-  kSentinel = 1u << 16,  ///< this flag and the others without a comment are for COMMAND INFO only: Redis's table has them
+  kSentinel = 1u << 16,  ///< only for COMMAND INFO: Redis's table has this flag
   // These are not printed:
   /// The command may have very many arguments: each round of its loop processes some of them (Ctx::end_slice).
   kSliced = 1u << 17,
@@ -50,11 +50,11 @@ enum CommandFlags : std::uint32_t {
   kNeverInline = 1u << 21,
   kSubscriber = 1u << 22,  ///< allowed on a RESP2 connection with a subscription
   kAnyThread = 1u << 23,   ///< the command reads no keys, so inside EXEC it may run on any thread
-  kDangerous = 1u << 24,   ///< the command is in @dangerous without being in @admin
+  kDangerous = 1u << 24,   ///< in the ACL category @dangerous, although not in @admin
   kOffload = 1u << 25,  ///< may read for long: it always runs on an offload thread with a leased view, while its connection waits
   kLockAll = 1u << 26,  ///< while the command runs, no other command may be between its read and its write of a key
   kLong = 1u << 28,     ///< for kOffload: the command has no time bound, so it runs on threads apart from short work
-  kReplySynced = 1u << 27,  ///< the reply leaves after the log is synced past the batch, in every fsync mode
+  kReplySynced = 1u << 27,  ///< the reply waits until the log is synced past the command's batch, in every fsync mode
   /// The command counts as a read, but may write, as PFCOUNT stores its result. So it locks its keys.
   kMayReplicate = 1u << 29,
   /// The command uses no keys, and runs on its loop unless Ctx::work() fails. Off the loop its effects are delivered when it
@@ -82,7 +82,8 @@ struct KeySpec {
   int last = 0;
   int step = 1;
   std::uint16_t access = 0;
-  int blind_argc = 0;  ///< with exactly this many arguments the keys are overwritten without a read, although `access` says kRw
+  /// A command with exactly this many arguments overwrites its keys without a read, although `access` says kRw.
+  int blind_argc = 0;
   /// Index of the argument with the number of keys after it: 1 in ZUNION 2 a b. 0: none. `first` is the argument after the
   /// number or, if one more key stands before the number, that key. `last` and `step` are unused. next_key() and last_key()
   /// (command_keys.h) visit the keys.
@@ -121,7 +122,7 @@ enum class KeyScope : std::uint8_t {
   kPatterns,
 };
 
-/// The event of a key that a command has changed, for keyspace notifications.
+/// The event for keyspace notifications of a key that the command has changed.
 struct EventSpec {
   std::string_view name = {};  ///< "": the name is derived from the command (notifications.cc)
   char letter = 0;             ///< the letter of the event's class in notify-keyspace-events
@@ -173,7 +174,7 @@ struct CommandSpec {
   int arity = 0;
   KeySpec keys = {};
   std::uint32_t flags = 0;
-  Handler run = nullptr;  ///< null for a container that has no meaning without a subcommand
+  Handler run = nullptr;  ///< null for a container command that cannot run without a subcommand
   std::string_view since = {};
   std::string_view complexity = {};
   std::string_view summary = {};

@@ -75,7 +75,7 @@ class RecentCommands {
     std::size_t size = 0;
     const Command* command = nullptr;
   };
-  /// Returns the bytes of a name of 1 to 8 bytes as a word. Different names of one length have different words.
+  /// Returns a word that identifies a name of 1 to 8 bytes among the names of its length.
   static std::uint64_t word_of(Bytes name) {
     const std::size_t n = name.size();
     if (n >= 4) {

@@ -50,7 +50,7 @@ struct Tracking {
 /// number of clients; null: all keys.
 struct Invalidation {
   std::shared_ptr<const std::string> keys;
-  SeqNum seq = 0;  ///< the message leaves when the log has this operation
+  SeqNum seq = 0;  ///< the message is sent once the log has this operation
 };
 
 /// From now on, keeps the client's invalidations until send_kept_invalidations(). Called on its loop. A command that reads off
@@ -82,7 +82,7 @@ class TrackingTable {
   SteppedCharge memory;
   /// Shares and charges the encoded keys of invalidations. Set once, before use.
   SharedTexts texts;
-  /// Sets the size of the memory budget, in bytes. Notes beyond their share are dropped at the next read.
+  /// Sets the size of the memory budget, in bytes. If the notes exceed their share, the next read drops some.
   void set_budget(std::uint64_t bytes);
 
   /// Replaces the client's settings; if `on` is false, removes them. Called on the client's loop.

@@ -89,7 +89,7 @@ bool Dispatcher::admit(PendingCommand& pending, const Prepared& prepared) {
 }
 
 bool Dispatcher::hold_back(PendingCommand& pending, const CommandSpec& spec) {
-  // A command that has begun continues; only new commands wait.
+  // A paused client's command that has already begun continues; only new commands wait.
   if (!env_.observers->switches.has(Switches::kPause) || pending.continuation != nullptr) return false;
   Client& client = *pending.client;
   const bool queues = (session_of(client).modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);

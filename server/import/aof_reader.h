@@ -19,8 +19,8 @@ struct AofCommand {
 /// ends within a command, as after a crash.
 Result<bool> read_aof_command(InputFile& input, AofCommand* command);
 
-/// Returns the files that a manifest names, in the order in which they are loaded; paths are relative to the manifest's
-/// directory. kCorruption: a line is not understood.
+/// Returns the files that a manifest names, in the order in which they are loaded. The paths include the manifest's directory.
+/// kCorruption: a line cannot be parsed.
 Result<std::vector<std::string>> read_aof_manifest(InputFile& input);
 
 }  // namespace ebbtide

@@ -230,7 +230,7 @@ Status check_empty(Connection& target, std::uint64_t database) {
   return Status::ok();
 }
 
-/// Adds the source's databases to those that are copied, and returns their number of keys.
+/// Adds the databases of the source that have keys to `databases`. Returns the number of their keys.
 Result<std::uint64_t> add_databases(const Options& options, Connection& source, Connection& target,
                                     std::set<std::uint64_t>* databases) {
   TRY_ASSIGN(found, databases_of(source));

@@ -36,7 +36,7 @@ class Importer {
  private:
   struct Sent {
     std::uint64_t database = 0;
-    std::string type, name;  // `name` is the key, or the place of a command
+    std::string type, name;  // `name` is a key, or the place of a command in the file
     enum class Kind : std::uint8_t { kKey, kCommand, kSelect, kRemoval } kind = Kind::kKey;
     std::uint64_t batch = 0;
     bool in_doubt = false;

@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// One input. Every call after an error gives an error again. Not thread-safe.
+/// One input. After an error, every call returns an error. Not thread-safe.
 class InputFile {
  public:
   /// Opens a file; "-" is standard input. kIoError: `path` cannot be opened, or is a directory or a pipe; the message names it.

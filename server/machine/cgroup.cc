@@ -82,7 +82,7 @@ std::optional<std::string> group_of(const std::string& root, bool version2, cons
   return std::nullopt;
 }
 
-// Returns the directories from the process's group up to the mount point.
+// Returns the directories of the process's group and its ancestors, up to the mount point.
 std::vector<std::string> directories(const Mount& mount, const std::string& group) {
   std::string below = group;
   if (mount.group != "/") {

@@ -25,7 +25,7 @@
 namespace ebbtide {
 namespace {
 
-// Returns the bytes in a line "<name>: <n> kB" of a file in /proc.
+// Returns the number in a line "<name>: <n> kB" of a file in /proc, in bytes.
 std::uint64_t proc_kilobytes(const char* path, const std::string& name) {
   std::ifstream in(path);
   std::string line;

@@ -51,8 +51,8 @@ struct CpuTimes {
   double user = 0, system = 0, user_children = 0, system_children = 0;
 };
 CpuTimes cpu_times();
-/// Raises the limit of open files to the hard limit. If that is below `wanted` and the process is root, raises both limits to
-/// `wanted`. Returns the limit.
+/// Raises the limit of open files to the hard limit. If the hard limit is below `wanted` and the process is root, raises both
+/// limits to `wanted`. Returns the new limit.
 std::uint64_t raise_file_limit(std::uint64_t wanted);
 
 /// How many files clients and tables may open. The other files are logs, outputs of merges, event loops and the metrics port.

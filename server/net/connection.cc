@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kPieces = 64;
 constexpr std::size_t kSendPerRound = 4 << 20;  // the most bytes sent per round, so that other connections have their turn
-constexpr int kBigReads = 8;                    // receives into `scratch` per round, so that other connections have their turn
+constexpr int kBigReads = 8;  // the most receives of big bulks per round, so that other connections have their turn
 constexpr std::size_t kCommandsPerRound = 4096;
 constexpr int kRecordsPerRound = 64;  // the most TLS records per round: a megabyte
 

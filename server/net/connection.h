@@ -39,7 +39,7 @@ class Connection final : public Client {
   Io send(std::uint64_t durable_seq, LoopCounters& counters);
   /// Parses input, and appends ready commands to `pass`; commands that earlier passes have not run come first.
   void hand_in(const ParserLimits& limits, std::vector<PendingCommand>* pass);
-  /// Called after the pass with the connection's commands. Keeps the commands that are not done.
+  /// Called after a pass with the connection's commands in it. Keeps the commands that are not done.
   void take_back(std::span<PendingCommand> part);
   /// Closes a gate: replies that were appended since the last call wait until the log has reached seen_seq.
   void close_gate(std::uint64_t durable_seq, std::int64_t now_ms);
@@ -92,8 +92,8 @@ class Connection final : public Client {
   Io shake_hands();
 
   struct Gate {
-    std::uint64_t from;  ///< position in `out` where the gate begins
-    std::uint64_t seq;   ///< replies after this position wait for this seq
+    std::uint64_t from;  ///< position in `out` at which the gate begins
+    std::uint64_t seq;   ///< bytes of `out` from `from` on wait until the log has reached this seq
     std::int64_t since_ms;
   };
 
@@ -125,7 +125,7 @@ class Connection final : public Client {
   bool writable = true;              ///< the last send was not kBlocked
   bool peer_ended = false;           ///< epoll has reported that the peer sends no more; epoll reports this only once
   bool end_of_input = false;         ///< the peer sends no more, and all its input was read
-  bool queued = false;               ///< the connection is in the loop's list of connections with something to do
+  bool queued = false;               ///< the connection is in the loop's list of connections that have work to do
   bool in_gated_list = false;
   bool resumed = false;  ///< the waiting command is handed in with the next pass
   /// The last round had no time to send this connection's replies, so no command of it runs until they are sent.
@@ -135,7 +135,7 @@ class Connection final : public Client {
   /// one.
   std::uint8_t rank = 0;
   bool counted_stranger = false;
-  bool limited_as_subscriber = false;  ///< true if the output limits of subscribers apply now
+  bool limited_as_subscriber = false;  ///< the output limits of subscribers are in effect for this connection
   bool error_sent = false;             ///< the reply to a parse error was sent
   bool lingering = false;              ///< all output is sent and the sending side is closed; further input is read and dropped
   bool dead = false;                   ///< closed; freed at the end of the round

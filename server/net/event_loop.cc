@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kEvents = 512;
 constexpr std::size_t kScratchBytes = 256 << 10;
-constexpr std::int64_t kSweepMs = 100;  // each sweep checks a tenth of the connections
+constexpr std::int64_t kSweepMs = 100;  // each sweep checks a tenth of the connections, so each is checked once a second
 // The most arrivals that a round takes. An arrival takes about 10 us, including its close, so they take less than a millisecond.
 constexpr std::size_t kArrivalsPerRound = 64;
 // If the waiting replies of a connection take 1 / n of the memory budget, it runs no further command. The budget has room for a
@@ -43,7 +43,7 @@ constexpr std::uint64_t kPartNanos = 5'000'000;
 // have more commands.
 constexpr std::size_t kPassCommands = 16'384;
 constexpr std::size_t kFewCommands = 16;  // a connection with at most this many commands left need not wait for another pass
-constexpr std::size_t kLittle = 8 << 10;  // bytes of input or output that take a few microseconds
+constexpr std::size_t kLittle = 8 << 10;  // input or output of up to this many bytes takes only a few microseconds
 constexpr std::size_t kMeasuredBytes =
     64 << 10;  // the clock is read only after this many bytes, since reading it for each small command would cost too much
 // A connection that holds at most this many bytes is never closed for lack of memory. With many connections the limit is lower

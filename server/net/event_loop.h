@@ -169,7 +169,7 @@ class EventLoop final : public ClientLoop {
   bool late_ = false;         ///< the time of this part of the round is used up: large inputs and outputs wait for the next round
   std::uint64_t part_end_ns_ = 0;           ///< when this part of the round ends
   std::size_t unmeasured_ = 0;              ///< bytes since spend() last read the clock
-  std::vector<std::uint64_t> own_resumes_;  ///< ids of clients whose resumption this thread requested
+  std::vector<std::uint64_t> own_resumes_;  ///< ids of clients for which resume() was called on this loop's own thread
   std::vector<PendingCommand> pass_;
   struct Part {
     Connection* connection;

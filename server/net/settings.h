@@ -27,14 +27,14 @@ struct NetSettings {
   std::int64_t auth_timeout_ms = 10'000;                       ///< 0: off
   std::int64_t idle_timeout_ms = 0;                            ///< 0: off
   std::int64_t tcp_keepalive_ms = 300'000;                     ///< 0: off
-  std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;  ///< unparsed input of a client, except for one big bulk
+  std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;  ///< the most unparsed input of a client, without one big bulk
   std::uint64_t max_bulk_bytes = std::uint64_t{512} << 20;
   OutputLimits output = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
   /// Limits of subscribers, and of clients in MONITOR.
   OutputLimits subscriber_output = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};
   std::uint64_t memory_budget = 0;  ///< of the whole server; the output of one client may have half of it; 0: no limit
   bool password_required = false;   ///< new connections must authenticate
-  bool protected_mode = true;       ///< without a password, only loopback addresses may connect
+  bool protected_mode = true;       ///< without a password, clients of other machines are refused
   int tcp_backlog = 511;
 };
 

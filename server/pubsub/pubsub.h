@@ -116,7 +116,8 @@ class PubSub {
     [[nodiscard]] std::size_t size() const;
 
    private:
-    static constexpr std::size_t kParts = 61;  // coprime to the bucket counts, which are larger primes
+    // A prime that is not a bucket count, so that the keys of a part use all of its buckets.
+    static constexpr std::size_t kParts = 61;
     std::array<Part, kParts> parts_;
   };
   /// A subscriber of a message. If it subscribes to a pattern, pattern_and_end is that pattern followed by CRLF, else null.

@@ -86,7 +86,7 @@ class SharedBlocks {
   // The members below are guarded by mutex_.
   std::vector<char*> resident_;  // free blocks whose pages are in memory
   std::vector<char*> empty_;     // free blocks whose pages were returned to the system
-  std::size_t blocks_ = 0;       // the number of blocks in all slabs, which stay mapped
+  std::size_t blocks_ = 0;       // number of blocks in all slabs, which stay mapped
   std::size_t most_resident_ = kSharedBytes / kBlockBytes;
 };
 

@@ -125,8 +125,8 @@ class OutputBuffer {
  private:
   struct Chunk {
     char* data = nullptr;               ///< the first waiting byte
-    std::size_t size = 0;               ///< waiting bytes; for the last chunk, see cursor_
-    char* block = nullptr;              ///< own memory; null for a shared value
+    std::size_t size = 0;               ///< number of waiting bytes; for the last chunk, cursor_ implies it
+    char* block = nullptr;              ///< the chunk's own memory; null if the chunk refers to a shared value
     std::size_t capacity = 0;           ///< kChunkBytes, or the counted bytes of a shared value
     std::shared_ptr<const void> owner;  ///< owner of a shared value
     std::size_t shared_bytes = 0;       ///< bytes of the shared value in this chunk when it was appended

@@ -143,7 +143,7 @@ class RequestParser {
   std::shared_ptr<std::string> big_;
   /// Bytes of the current big bulk that were announced, and that were received (kept or dropped).
   std::size_t big_length_ = 0, big_received_ = 0;
-  std::size_t big_held_ = 0;  ///< bytes of all complete big bulks in shared_ from handed_ on
+  std::size_t big_held_ = 0;  ///< bytes of the complete big bulks that hand_over() has not given away
   std::uint32_t handed_ = 0;  ///< number of elements at the start of shared_ that have another owner
   bool refused_ = false;      ///< the command's big bulks are dropped
   /// Bytes of the incomplete command's complete big bulks: their sum, and the largest.

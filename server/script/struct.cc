@@ -113,7 +113,7 @@ class Format {
 
 bool is_integer_option(char option) { return std::strchr("bBhHlLTiI", option) != nullptr; }
 
-/// Converts as Redis does on x86-64, even where C++ leaves the result undefined.
+/// Converts a number as Redis does on x86-64, even where the result is undefined in C++.
 std::uint64_t integer_of(double number) {
   constexpr double kTwo63 = 9223372036854775808.0;
   constexpr std::uint64_t kTop = std::uint64_t{1} << 63;

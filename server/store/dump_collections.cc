@@ -143,8 +143,8 @@ constexpr std::uint64_t kItemMemory = 80;
 constexpr std::uint64_t kTextMemory = 2 * sizeof(std::string);
 /// Memory is reserved in steps of this many bytes.
 constexpr std::uint64_t kReserveStep = std::uint64_t{256} << 10;
-/// The most bytes of a collection's unpacked strings. Redis's packed forms take at most 10 bytes more for each item than a
-/// compact collection, and 11 for each part. So every collection within the size limits fits.
+/// The most bytes of a collection's unpacked strings. Redis's packed forms take at most 10 bytes more than a compact collection
+/// for each item, and 11 for each part. So every collection within the size limits fits.
 constexpr std::uint64_t kMaxUnpackedBytes = 2 * kMaxBuiltBytes;
 
 bool has_duplicates(std::vector<Bytes> names) {

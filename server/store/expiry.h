@@ -1,6 +1,6 @@
-// Converts the times to live in commands to absolute engine time, and back.
+// Converts the expiry in a command to absolute engine time, and back.
 //
-// Commands have a time in seconds or milliseconds, from now or since the epoch. Entries have absolute milliseconds; 0 means
+// A command gives a time in seconds or milliseconds, from now or since the epoch. Entries store absolute milliseconds; 0 means
 // never.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace ebbtide {
 
 enum class ExpiryUnit : std::uint8_t { kSeconds, kMilliseconds };
 
-/// The form of a time in a command. `relative`: the time counts from now, otherwise since the epoch.
+/// The form of a time in a command. `relative`: the time counts from now; otherwise from the epoch.
 struct ExpiryForm {
   ExpiryUnit unit = ExpiryUnit::kSeconds;
   bool relative = true;

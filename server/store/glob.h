@@ -17,8 +17,8 @@
 
 namespace ebbtide {
 
-/// Returns true if the whole `text` matches `pattern`, byte by byte. `ignore_case` folds ASCII letters. An unclosed bracket ends
-/// with the pattern, as in Redis; a backslash at the end stands for itself.
+/// Returns true if `pattern` matches the whole `text`, byte by byte. `ignore_case` applies to ASCII letters. As in Redis, an
+/// unclosed bracket ends with the pattern. A backslash at the end of the pattern stands for itself.
 bool glob_match(Bytes pattern, Bytes text, bool ignore_case = false);
 
 /// A match in slices. Pattern and text must outlive the object.
@@ -42,10 +42,11 @@ class GlobMatch {
 
   Bytes pattern_, text_;
   bool ignore_case_;
-  bool seeks_ = false;         ///< the text from star_text_ on is searched for the literal text after the latest star
+  bool seeks_ = false;         ///< searching the text, from star_text_ on, for the literal text after the latest star
   std::size_t p_ = 0, t_ = 0;  ///< indexes in pattern and text that are compared next
-  std::size_t star_ = Bytes::npos, star_text_ = 0;  ///< where to continue after the latest star, in pattern and text
-  std::size_t literal_end_ = 0;                     ///< end, in the pattern, of the literal text after the latest star
+  /// Indexes after the latest star at which to continue: in the pattern, and in the text.
+  std::size_t star_ = Bytes::npos, star_text_ = 0;
+  std::size_t literal_end_ = 0;  ///< index in the pattern after the literal text that follows the latest star
 };
 
 /// Returns the longest literal text that every match starts with, without quotes: "user:1" for "user:1*", "a*b" for "a\\*b[cd]".
@@ -71,7 +72,7 @@ struct GlobShape {
 /// Requires that the pattern has less than 4 GiB.
 GlobShape glob_shape(Bytes pattern);
 
-/// Returns true if the text contains `literal`, in a time that does not depend on the length of `literal`.
+/// Returns true if the text contains `literal`. The time does not depend on the length of `literal`.
 bool contains_literal(Bytes text, Bytes literal);
 
 }  // namespace ebbtide

@@ -14,7 +14,7 @@ constexpr unsigned kMaxRank = 64 - kIndexBits + 1;  // the largest rank that an 
 constexpr std::size_t kEncodingAt = 4, kCountAt = 8, kHeaderBytes = 16;
 constexpr std::size_t kDenseBytes = kHeaderBytes + kRegisters * kRegisterBits / 8;
 constexpr char kDense = 0, kSparse = 1;
-constexpr unsigned char kOutOfDate = 0x80;  // the flag in the last byte of the count
+constexpr unsigned char kOutOfDate = 0x80;  // flag in the last byte of the stored count
 
 unsigned char byte_of(Bytes value, std::size_t i) { return static_cast<unsigned char>(value[i]); }
 
@@ -44,7 +44,7 @@ std::uint64_t hash_element(Bytes element) {
 
 struct Observation {
   std::size_t index;  ///< index of the register
-  std::uint8_t rank;  ///< the register's minimum value after this element
+  std::uint8_t rank;  ///< the least value of the register after adding this element
 };
 
 Observation observe(Bytes element) {

@@ -37,7 +37,7 @@ std::string make_empty();
 
 /// Adds an element. Returns true if a register has changed.
 std::optional<bool> add(std::string* value, Bytes element);
-/// Raises the registers of `into` to those of `value`.
+/// Raises each register of `into` to the one of `value`, if that is higher.
 [[nodiscard]] bool merge_into(Bytes value, Registers* into);
 /// Raises the registers of `value` to `registers`. `dense`: also makes the value dense. Returns false if the value is corrupt.
 [[nodiscard]] bool raise(std::string* value, const Registers& registers, bool dense);

@@ -36,7 +36,7 @@ Result<Bytes> unescape_key(Bytes engine_key, std::string* buffer);
 /// Returns true for the engine key of a collection's element.
 bool is_element_key(Bytes engine_key);
 
-/// Returns the engine's range for the user keys `start` <= key < `end`; nullopt stands for an open end.
+/// Returns the engine's range for the user keys start <= key < end. nullopt: no bound.
 KeyRange engine_range(std::optional<Bytes> start, std::optional<Bytes> end);
 /// Returns the engine's range for the user keys that start with `prefix`.
 KeyRange engine_prefix_range(Bytes prefix);

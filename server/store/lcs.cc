@@ -25,7 +25,7 @@ std::uint32_t fill(Bytes a, Bytes b, Keep keep) {
   return above[b.size()];
 }
 
-/// The choices of all cells, one bit each.
+/// The choices made in all cells of the table, one bit each.
 class Choices {
  public:
   Choices(std::size_t rows, std::size_t columns) : columns_(columns), bits_((rows * columns + 63) / 64, 0) {}

@@ -27,7 +27,7 @@ struct ListSearch {
   std::uint64_t count = 1;     ///< number of matches to return; 0 = all
   std::uint64_t max_size = 0;  ///< number of elements to compare; 0 = all
 };
-/// Returns the places of the element, in the order of the search.
+/// Returns the indexes at which the element was found, in the order of the search.
 std::vector<std::size_t> find_elements(const List& list, Bytes element, const ListSearch& search);
 
 /// Removes elements that equal `element`: the first `count`; if `count` is negative, the last -count; 0: all. Returns how many it

@@ -297,8 +297,8 @@ class OverlayIterator final : public Iterator {
   const Millis now_;
   Position entry_;
   std::string resume_key_;    // the base's next key, if hiding_
-  std::uint64_t hidden_ = 0;  // hidden keys of the base skipped so far
-  bool hiding_ = false;       // the base is paused at a hidden key
+  std::uint64_t hidden_ = 0;  // number of hidden keys of the base that were skipped so far
+  bool hiding_ = false;       // the base has stopped at a hidden key
   bool forward_ = true, on_overlay_ = false, valid_ = false, paused_ = false;
 };
 

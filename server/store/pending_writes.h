@@ -21,8 +21,8 @@
 
 namespace ebbtide {
 
-/// The writes of one run of one transaction. Used on the thread that holds the run's PassGuard, or (read_through) on another. Not
-/// thread-safe.
+/// The writes of one run of one transaction. Used on the thread that holds the run's PassGuard, or, after read_through(), on
+/// another. Not thread-safe.
 class PendingWrites {
  public:
   /// `db` is null while the database is being opened; it then counts as empty. `now`, `mode` and `misses` are as in Db::view, for
@@ -59,7 +59,7 @@ class PendingWrites {
     bool leaves_elements =
         false;  ///< if deleted: it was the header of a large collection, whose elements were not deleted with it
     EntryKind kind = EntryKind::kValue;
-    std::size_t op = 0;  ///< unless deleted: the cursor of WriteBatch::next_op() for the operation with the value
+    std::size_t op = 0;  ///< unless `deleted`: cursor (WriteBatch::next_op) of the operation that has the value
     Millis expiry = 0;
     DeleteKey stamp = kNoStamp;
   };

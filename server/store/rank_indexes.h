@@ -69,13 +69,13 @@ class RankIndexes {
   /// A reader's walk over a segment.
   struct Walk {
     RankIndex::Boundary from;
-    std::uint64_t ticket = 0;  ///< for close(); 0: the walk splits nothing
+    std::uint64_t ticket = 0;  ///< argument of close(); 0: the walk does not split its segment
   };
   /// Returns where a walk to a name or rank begins; nullopt if there is no index of this state. If the collection has no index at
   /// all, makes one. `newest` must return the seq of the collection's newest header, or 0.
   std::optional<Walk> open_at_name(const State& state, Bytes name, const std::function<SeqNum()>& newest);
   std::optional<Walk> open_at_rank(const State& state, std::uint64_t rank, const std::function<SeqNum()>& newest);
-  /// Ends a walk that has a ticket.
+  /// Ends a walk. Called if its ticket is not 0. `points`: where to split the segment.
   void close(const State& state, const Walk& walk, std::span<const RankIndex::Point> points);
 
   /// The changes of indexed collections in one batch. Names point into the batch.

@@ -19,7 +19,7 @@ namespace ebbtide {
 
 /// Returns the error for a key of another type: a whole error reply with its code, which dispatch sends unchanged.
 Status wrong_type();
-/// The length of the longest value, and the error for a longer one.
+/// The length of the longest value, and the error for a longer value.
 inline constexpr std::size_t kMaxStringBytes = kMaxValueBytes;
 Status string_too_long();
 
@@ -35,9 +35,9 @@ Bytes string_encoding(const Found& found);
 
 /// Counts of the reads of one run.
 struct ReadCounts {
-  /// Keys that read-only commands have found and not found, as Redis counts keyspace hits and misses.
+  /// How many keys read-only commands have found and not found: Redis's keyspace hits and misses.
   std::uint64_t hits = 0, misses = 0;
-  /// The number of keys and versions that SCAN read; nullopt for other commands.
+  /// the number of keys and versions that SCAN has read; nullopt for other commands
   std::optional<std::uint64_t> scan_steps = std::nullopt;
 };
 

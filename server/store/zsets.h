@@ -16,7 +16,7 @@
 namespace ebbtide {
 
 struct RankedScore {
-  std::size_t rank = 0;  ///< the member's place in the sorted set; the lowest score has 0
+  std::size_t rank = 0;  ///< the member's index in the sorted set; 0 for the lowest score
   double score = 0;
 };
 /// Looks for a member in the bytes of a sorted set, without decoding them all. kCorruption if they are damaged before the member.

@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-/// Returns and clears the latest error of OpenSSL on this thread.
+/// Returns the latest OpenSSL error of this thread, and clears all of them.
 std::string openssl_error() {
   char text[256] = "unknown error";
   if (const unsigned long code = ERR_peek_last_error(); code != 0) ERR_error_string_n(code, text, sizeof(text));
@@ -87,7 +87,7 @@ std::string set_clients(SSL_CTX* context, const TlsSettings& settings) {
   return {};
 }
 
-/// Returns an error if one of the files is a pipe or a device: opening a named pipe without a writer would wait for one.
+/// Returns an error if one of the files is a pipe or a device, since opening a named pipe without a writer would block.
 std::string find_special_file(const TlsSettings& settings) {
   const std::pair<const char*, const std::string*> files[] = {{"cert_file", &settings.cert_file},
                                                               {"key_file", &settings.key_file},

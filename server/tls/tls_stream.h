@@ -42,7 +42,7 @@ class TlsStream {
   void close();
   /// Returns why the handshake failed, for the log.
   [[nodiscard]] const std::string& failure() const { return failure_; }
-  /// The memory of an idle stream in bytes: a thousand streams took 15 KiB each.
+  /// The memory of an idle stream in bytes: a thousand streams took 15 KiB each when measured.
   static constexpr std::size_t kMemoryBytes = 16 << 10;
   /// If the stream is empty, and read() has returned fewer bytes than this since it was last empty or waited, the socket is
   /// empty, too: the stream receives more than this at once whenever it can.

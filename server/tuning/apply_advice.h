@@ -12,7 +12,7 @@
 
 namespace ebbtide {
 
-/// The configuration of a running server. Both functions may be called on any thread that may block.
+/// Access to the configuration of the running server. Only threads that may block may call the two functions.
 struct ConfigAccess {
   /// Returns the value of a key, as CONFIG GET shows it; "" if the key is not set.
   std::function<std::string(const std::string& key)> get;

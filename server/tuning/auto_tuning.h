@@ -44,7 +44,7 @@ class AutoTuning {
   /// Returns true if a window has ended, so that run() must be called. Called several times a second.
   [[nodiscard]] bool due() const;
   /// Ends the window of every database. Takes up to a quarter of a second for each database whose mix has changed, and waits for
-  /// the configuration. Does nothing while another call runs.
+  /// other changes of the configuration. Does nothing while another call runs.
   void run();
 
  private:

@@ -304,7 +304,7 @@ ListDifference ListDifference::of(const List& before, const List& after) {
          before[before.size() - 1 - d.same_at_tail] == after[after.size() - 1 - d.same_at_tail]) {
     ++d.same_at_tail;
   }
-  // If the number of elements stays the same, both ends keep their positions.
+  // If the number of elements is equal, no element moves.
   d.moves_head = before.size() != after.size() && d.same_at_head < d.same_at_tail;
   return d;
 }

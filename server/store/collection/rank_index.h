@@ -29,7 +29,7 @@ class RankIndex {
   /// microseconds.
   static constexpr std::uint64_t kSegmentElements = 128;
 
-  /// A place from which a walk can begin.
+  /// A point from which a walk can begin.
   struct Boundary {
     std::string name;            ///< the segment has the elements from this name on; no element need have it
     std::uint64_t before = 0;    ///< number of elements with smaller names
@@ -38,7 +38,7 @@ class RankIndex {
   /// A boundary that a walk proposes for a split.
   struct Point {
     std::string name;
-    std::uint64_t elements = 0;  ///< number of elements from the previous point, or the walk's beginning, to this one
+    std::uint64_t elements = 0;  ///< number of elements since the previous point, or since the walk began
   };
 
   /// `count`: the number of elements.
