@@ -34,8 +34,8 @@ class ScriptCache {
 
   /// Returns the script, or null. `sha` is in lower case.
   std::shared_ptr<const Script> find(const std::string& sha);
-  /// Adds a script. `stays`: only clear() removes it, as after SCRIPT LOAD. Returns false if the memory budget has no room for the
-  /// script; EVAL runs it even then. A null account charges nothing.
+  /// Adds a script. `stays`: only clear() removes it, as after SCRIPT LOAD. Returns false if the memory budget has no room for
+  /// the script; EVAL runs it even then. A null account charges nothing.
   bool add(std::shared_ptr<const Script> script, bool stays, MemoryAccount* account);
   /// Removes all scripts.
   void clear();

@@ -300,7 +300,7 @@ void open_library(lua_State* lua, lua_CFunction open, const char* name) {
   lua_call(lua, 1, 0);
 }
 
-/// Replaces the function `name` of the table on top of the stack by `guard`. The replaced function becomes the upvalue of `guard`.
+/// Replaces the function `name` of the table on top of the stack by `guard`, whose upvalue is then the replaced function.
 void wrap(lua_State* lua, const char* name, lua_CFunction guard) {
   lua_getfield(lua, -1, name);
   lua_pushcclosure(lua, guard, 1);
