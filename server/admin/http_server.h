@@ -8,7 +8,7 @@
 //     waits only for requests of that class.
 //   - Requests for a `shared` route that wait for its worker all get one reply, which is computed once, after the last of them
 //     came. So clients that request /metrics and do not read the reply neither fill the worker's queue nor delay a scrape.
-//     Request bodies are not read: every route replies to GET and HEAD.
+// Request bodies are not read: every route replies to GET and HEAD only.
 //
 // Connections may be encrypted, and routes may require a user and a password (HttpAccess). A TLS handshake has the same deadline
 // as a header, and its connection counts as waiting for a request.

@@ -4,7 +4,7 @@
 // drawn at start, its lower bits a counter. So SCAN replies with an error to an evicted cursor, or one from before a restart, and
 // never continues another scan.
 //
-// A client uses a cursor again only if a reply was lost. So eviction takes the cursors that were used, the least recently used
+// A client uses a cursor twice only if a reply was lost. So eviction takes the cursors that were used, the least recently used
 // first, and then the others, oldest first. A fast scan cannot evict the cursor of a slow one.
 #pragma once
 

@@ -2,9 +2,9 @@
 //
 // A script runs as a command of a transaction (TransactionRun); outside MULTI the transaction has no other command. The handler
 // of EVAL runs the script, and the script calls commands through this interface. Each call writes into the transaction's batch,
-// and reads the writes of earlier commands. So all writes of a script are committed together, whatever it replies. As in Redis,
-// an error of the script undoes nothing. A run without a commit has no effect: pages are missing, or it takes too long for a
-// loop.
+// and reads the writes of earlier commands. So all writes of a script are committed together, whatever the script replies. As in
+// Redis, an error of the script undoes nothing. If a run cannot commit, because pages are missing or the run takes too long for a
+// loop, it has no effect.
 #pragma once
 
 #include <span>

@@ -7,8 +7,8 @@
 //   * A bulk of more than kBigBulk bytes is received into a string of its own, which the engine can share instead of copying. The
 //     largest such bulk of a command is free; the others count towards the limit of the query buffer. If there is no memory for
 //     them, the loop refuses a command's big bulks: they are skipped, and the command is handed out without them, as `refused`.
-//     Memory follows the received bytes, not the announced length. A string grows eightfold at a time. From 8 MiB on it gets its
-//     announced length, of which only the received part takes memory of the system.
+// Memory follows the received bytes, not the announced length. A string grows eightfold at a time. From 8 MiB on it gets its
+// announced length, of which only the received part takes memory of the system.
 //
 // Commands and errors are the same whether input comes at once or byte by byte.
 #pragma once
