@@ -72,8 +72,8 @@ class KeyWaiters {
     /// Called when the command has found no element in its keys. Returns true if the client was woken during this look, so that
     /// it must look again.
     [[nodiscard]] bool found_nothing();
-    /// Called when the command itself has committed a batch. It then need not pass on the batons of these keys: if they still
-    /// have elements, its commit wakes the next client.
+    /// Called when the command itself has committed a batch. The command then need not pass on the batons of these keys: if they
+    /// still have elements, its commit wakes the next client.
     void has_written(const std::vector<Written>& keys);
 
    private:

@@ -38,8 +38,8 @@ Status eval(Ctx& ctx) {
   TRY(ctx.reserve(ctx.arg(1).size()));
   script = std::make_shared<const Script>(Script{std::move(sha), std::string(ctx.arg(1))});
   TRY(interpreter().check(ctx, *script));
-  (void)env.scripts->add(script, false,
-                         env.memory);  // if the budget has no room for the script, EVALSHA will not find the script
+  // If the budget has no room for the script, EVALSHA will not find the script.
+  (void)env.scripts->add(script, false, env.memory);
   return run(ctx, *script);
 }
 

@@ -122,8 +122,8 @@ struct Ctx {
   /// Bytes of values that the run may still process on its thread. The commands of a transaction share this amount.
   std::uint64_t work_left = ~std::uint64_t{0};
   bool too_long = false;  ///< work() has failed, so dispatch runs the command again off its loop
-  /// For a kSliced command outside EXEC: the number of arguments that earlier runs have processed. Their replies and effects are
-  /// kept.
+  /// For a kSliced command outside EXEC: the number of arguments that earlier runs have processed. The replies and effects of
+  /// those runs are kept.
   std::size_t args_done = 0;
   bool unfinished = false;  ///< arguments are left, which the next run processes in the loop's next round
 

@@ -54,8 +54,8 @@ struct Invalidation {
 };
 
 /// From now on, keeps the client's invalidations until send_kept_invalidations(). Called on its loop. A command that reads off
-/// its loop may reply with values that are older than invalidations that come while it runs. If these were sent before the reply,
-/// the client would then cache the older values.
+/// its loop may reply with values that are older than invalidations that come while it runs. If the invalidations were sent
+/// before the reply, the client would then cache the older values.
 void keep_invalidations(Client& client);
 /// Sends the invalidations that keep_invalidations() has kept back; later ones are sent at once. Called after the reply is
 /// written.

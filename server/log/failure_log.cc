@@ -145,7 +145,7 @@ void log_uncaught(std::string_view what) {
   write_failure(text);
 }
 
-// A new thread needs memory for its stack. Under a small memory limit, starting a thread fails before any allocation does.
+// A new thread needs memory for its stack. Under a small memory limit, starting a thread fails before any allocation fails.
 void log_no_thread(std::string_view what) {
   const std::string_view text[] = {"out of memory or threads: the system refused to start a thread (", what,
                                    "): a limit of the process (ulimit -v, ulimit -u) or of the machine is too small"};

@@ -27,7 +27,8 @@ constexpr std::uint64_t kHighWaterParts = 1024;
 constexpr std::uint64_t kLeastHighWater = 64 << 10, kMostHighWater = 1 << 20;
 constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
-constexpr std::int64_t kGiveUpMs = 1'000;  // the wait after the log fails, since a sync may still succeed a moment later
+// How long replies wait after the log has failed, since a sync may still succeed a moment later.
+constexpr std::int64_t kGiveUpMs = 1'000;
 // How long a command may wait for the disk after its client has closed its sending side.
 constexpr std::int64_t kHalfClosedMs = 1'000;
 constexpr std::size_t kChargeStep = 1 << 20;  // each loop charges buffers to the budget in steps of this size

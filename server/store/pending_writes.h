@@ -75,7 +75,7 @@ class PendingWrites {
     [[nodiscard]] bool hides_stamp(DeleteKey stamp) const;        ///< the base's entries with that stamp are hidden
   };
   void apply(std::size_t at, const WriteBatch::Op& op);
-  /// Returns the operation of an entry that is not deleted. Its bytes are valid until the batch changes.
+  /// Returns the operation of an entry that is not deleted. The operation's bytes are valid until the batch changes.
   [[nodiscard]] WriteBatch::Op operation_of(const Entry& entry) const;
   [[nodiscard]] DeleteKey stamp_of(const Database& database, const WriteBatch::Op& op) const;
   Database& database_of(DatabaseId database);

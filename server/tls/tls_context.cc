@@ -121,7 +121,7 @@ std::shared_ptr<const TlsContext> TlsContext::make(const TlsSettings& settings, 
   if (context == nullptr || !set_protocols(context, settings.protocols)) return *error = "TLS: " + openssl_error(), nullptr;
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF |
                                    SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-  // A loop writes as many bytes as the socket takes. They are in an output buffer, and may move before the next attempt.
+  // A loop writes as many bytes as the socket takes. These bytes are in an output buffer, and may move before the next attempt.
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(context, 1);  // otherwise each record takes two receives
   static constexpr unsigned char kName[] = "ebbtide";
