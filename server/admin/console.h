@@ -57,8 +57,8 @@ std::string_view console_page();
 std::string_view console_policy();
 
 /// Returns true if a request with this Host header may read the console of a port that is bound to `bind`. If the port is on
-/// loopback, the Host must be a name of loopback. Otherwise a foreign page whose name resolves to 127.0.0.1 could read the console
-/// (DNS rebinding).
+/// loopback, the Host must be a name of loopback. Otherwise a foreign page whose name resolves to 127.0.0.1 could read the
+/// console (DNS rebinding).
 bool console_host_allowed(std::string_view host, std::string_view bind);
 
 }  // namespace ebbtide
