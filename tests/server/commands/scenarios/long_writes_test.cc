@@ -373,7 +373,7 @@ TEST_CASE("long write has conflicts with other writes at every run: the long wri
     ++runs;
   }
   CHECK(runs == LongWrite::kMaxRuns + 1);
-  CHECK(asked.reply().starts_with("(error) ERR busy: other clients wrote its keys"));
+  CHECK(asked.reply().starts_with("(error) ERR busy: other clients wrote the command's keys"));
   CHECK_FALSE(server.intents.any());
 }
 
