@@ -276,3 +276,48 @@ TEST_CASE("options of an index tree: the next tables have bounds, and other sett
   options.points_at = 65;
   CHECK(h.db->set_index_options(kIndex, options).code() == Code::kInvalidArgument);
 }
+
+TEST_CASE("places at the edge of a table's bounds are deleted: after the deadline no bounds reach to them") {
+  const Place far = *make_place(123.456789, -45.678901);
+  enum Way : std::uint8_t { kStamp, kExpiry, kOne, kRange };
+  for (std::uint64_t i = 0; i < 48; ++i) {
+    const PlaceOrder order = kOrders[i % 3];
+    const Way way = static_cast<Way>(i % 4);
+    CAPTURE(i);
+    Harness h(fleet_settings(2 * i, order));  // all policies, tiles of one page and of several
+    h.open();
+    Random random(i);
+    const auto put = [&](const Place& place, int record, DeleteKey stamp, Millis expiry) {
+      WriteBatch batch;
+      batch.put(kIndex, place_key(order, place, key_of(record)), "", {.stamp = stamp, .expiry = expiry});
+      h.write(batch);
+    };
+    for (int record = 0; record < 400; ++record) put({random.fraction() * 10, 50 + random.fraction() * 10}, record, 1, 0);
+    put(far, 1000, way == kStamp ? 7 : 1, way == kExpiry ? h.db->now() + 500 : 0);
+    demand_ok(h.db->flush(kIndex), "flush");
+    h.settle();
+    WriteBatch batch;
+    const std::string key = place_key(order, far, key_of(1000));
+    if (way == kStamp) batch.delete_stamps(kIndex, 7, 8);
+    if (way == kOne) batch.del(kIndex, key);
+    if (way == kRange) batch.delete_range(kIndex, key, key + "!");
+    if (!batch.empty()) h.write(batch);
+    for (int tick = 0; tick < 60; ++tick) {
+      h.advance(100);
+      h.settle();
+      h.db->write_log();
+      h.db->tick();
+      h.settle();
+    }
+    PointBounds edge;
+    edge.add(place_key(PlaceOrder::kSimple, far, ""), 0);
+    for (const std::string& path : h.paths(".meta")) {
+      const auto number = static_cast<FileNum>(std::stoull(path.substr(path.rfind('/') + 1)));
+      const auto metadata = TableMetadata::decode(read_file(*h.files, path).value(), number, path);
+      REQUIRE(metadata.is_ok());
+      CHECK(metadata->stats.points.max_x < edge.min_x);
+      CHECK(metadata->stats.points.min_y > edge.max_y);
+    }
+    CHECK(h.db->count(kIndex, {}).value() == 400);
+  }
+}
