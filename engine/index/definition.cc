@@ -1,11 +1,35 @@
 #include <engine/index.h>
 
+#include <bit>
+#include <utility>
+
 #include "base/coding.h"
 
 namespace ebbtide {
 namespace {
 
 constexpr std::uint8_t kVersion = 1;
+
+void put_policy(std::string* out, const PolicySettings& policy) {
+  put_bytes(out, policy.name);
+  put_varint(out, policy.parameters.size());
+  for (const auto& [name, value] : policy.parameters) {
+    put_bytes(out, name);
+    put_u64(out, std::bit_cast<std::uint64_t>(value));
+  }
+}
+
+bool get_policy(Bytes* in, PolicySettings* policy) {
+  std::uint64_t count = 0;
+  if (!get_string(in, &policy->name) || !get_varint(in, &count)) return false;
+  for (; count > 0; --count) {
+    std::string name;
+    std::uint64_t bits = 0;
+    if (!get_string(in, &name) || !get_u64(in, &bits)) return false;
+    policy->parameters[std::move(name)] = std::bit_cast<double>(bits);
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -16,7 +40,8 @@ KeyRange IndexDefinition::records() const {
   return {prefix, end};
 }
 
-// definition = version u8, index varint, kind u8, building u8, builds varint, skipped varint of each SkipReason; prefix, source: bytes
+// definition = version u8, index varint, kind u8, building u8, builds varint, skipped varint of each SkipReason; prefix, source: bytes;
+// has a policy u8, [its name bytes, parameters varint, of each its name bytes, and its value u64, the bits of a double]
 std::string IndexDefinition::encode() const {
   std::string out;
   put_u8(&out, kVersion);
@@ -27,6 +52,8 @@ std::string IndexDefinition::encode() const {
   for (const std::uint64_t records : skipped) put_varint(&out, records);
   put_bytes(&out, prefix);
   put_bytes(&out, source);
+  put_u8(&out, policy ? 1 : 0);
+  if (policy) put_policy(&out, *policy);
   return out;
 }
 
@@ -34,7 +61,7 @@ Result<IndexDefinition> IndexDefinition::decode(Bytes name, Bytes value) {
   const auto damaged = [&] { return Status::corruption("the definition of the index '" + std::string(name) + "' is damaged"); };
   IndexDefinition out;
   out.name = name;
-  std::uint8_t version = 0, kind = 0, building = 0;
+  std::uint8_t version = 0, kind = 0, building = 0, has_policy = 0;
   if (!get_u8(&value, &version)) return damaged();
   if (version > kVersion) {
     return Status::unsupported("the definition of the index '" + std::string(name) + "' has version " + std::to_string(version) +
@@ -43,7 +70,9 @@ Result<IndexDefinition> IndexDefinition::decode(Bytes name, Bytes value) {
   bool whole =
       get_varint32(&value, &out.index) && get_u8(&value, &kind) && get_u8(&value, &building) && get_varint(&value, &out.builds);
   for (std::uint64_t& records : out.skipped) whole = whole && get_varint(&value, &records);
-  whole = whole && get_string(&value, &out.prefix) && get_string(&value, &out.source) && value.empty();
+  whole = whole && get_string(&value, &out.prefix) && get_string(&value, &out.source) && get_u8(&value, &has_policy);
+  if (has_policy == 1) whole = whole && get_policy(&value, &out.policy.emplace());
+  whole = whole && has_policy <= 1 && value.empty();
   const bool valid = whole && version == kVersion && out.index >= 1 && out.index <= kMostIndexes && building <= 1 &&
                      kind <= static_cast<std::uint8_t>(kLastIndexKind);
   if (!valid) return damaged();

@@ -171,7 +171,8 @@ Status check_complete(const Ctx& ctx, const IndexDefinition& index) {
   TRY(status);
   TRY_ASSIGN(now, IndexDefinition::decode(index.name, found.value));
   if (!index.building_from && now == index) return Status::ok();
-  return reply_error("ERR the index '" + index.name + "' is being built: INDEX.INFO shows how far it is");
+  return reply_error("ERR the index '" + index.name + "' is being built: " + (place_order(index.kind) ? "SPATIAL" : "INDEX") +
+                     ".INFO shows how far it is");
 }
 
 namespace {

@@ -29,6 +29,8 @@ using Type = ArgDoc::Type;
 constexpr std::uint64_t kUsualCount = 1000;
 /// A search looks at so many entries between two checks whether it should end.
 constexpr std::uint64_t kStepsAtOnce = 10'000;
+/// Bytes of matches between two checks whether the memory budget has room for them.
+constexpr std::uint64_t kReservedAtOnce = 64 << 10;
 
 // --- definitions
 
@@ -57,12 +59,31 @@ Result<IndexDefinition> find_places(const Ctx& ctx, Bytes name) {
   return index;
 }
 
+constexpr Bytes kOptions[] = {"PREFIX", "LON", "LAT", "COMPARATOR", "POLICY"};
+
+/// Parses the parameters of a policy, which end at the next option.
+Result<PolicySettings> policy_argument(Bytes name, ArgCursor* cursor) {
+  PolicySettings policy{std::string(name), {}};
+  const auto is_option = [&] {
+    return std::any_of(std::begin(kOptions), std::end(kOptions),
+                       [&](Bytes word) { return equal_ignoring_case(cursor->peek(), word); });
+  };
+  while (cursor->left() >= 2 && !is_option()) {
+    const std::string parameter(cursor->take());
+    const auto value = parse_double(cursor->take());
+    if (!value) return reply_error("ERR value is not a valid float");
+    policy.parameters[parameter] = *value;
+  }
+  if (const Status valid = validate(policy); !valid.is_ok()) return reply_error("ERR " + std::string(valid.message()));
+  return policy;
+}
+
 Status create(Ctx& ctx) {
   IndexDefinition definition;
   TRY(check_index_name(ctx.arg(1)));
   definition.name = ctx.arg(1);
   definition.kind = IndexKind::kHilbertPlace;
-  std::optional<Bytes> prefix, lon, lat, comparator;
+  std::optional<Bytes> prefix, lon, lat, comparator, policy;
   ArgCursor cursor(ctx.args, 2);
   while (!cursor.done()) {
     Bytes value;
@@ -77,6 +98,10 @@ Status create(Ctx& ctx) {
       option = &comparator;
       TRY_ASSIGN(kind, kind_argument(value));
       definition.kind = kind;
+    } else if (cursor.take_option("POLICY", &value)) {
+      option = &policy;
+      TRY_ASSIGN(parsed, policy_argument(value, &cursor));
+      definition.policy = std::move(parsed);
     }
     if (option == nullptr || *option) return syntax_error();
     *option = value;
@@ -252,7 +277,7 @@ Status visit(const Ctx& ctx, const IndexDefinition& index, const ReadView& lease
   return walk.status();
 }
 
-Status find(const Ctx& ctx, const IndexDefinition& index, const ReadView& lease, const Search& search, Matches* out) {
+Status find(Ctx& ctx, const IndexDefinition& index, const ReadView& lease, const Search& search, Matches* out) {
   if (search.nearest) {
     PlaceSearchOptions options;
     options.order = *place_order(index.kind);
@@ -260,16 +285,25 @@ Status find(const Ctx& ctx, const IndexDefinition& index, const ReadView& lease,
     out->places = std::move(nearest);
     return Status::ok();
   }
-  return visit(ctx, index, lease, search, [&](const PlaceSearch& walk) {
+  std::uint64_t bytes = 0, reserved = 0;
+  Status room;
+  TRY(visit(ctx, index, lease, search, [&](const PlaceSearch& walk) {
     if (out->places.size() == search.count) {
       out->resume = walk.resume_key();
       return false;
+    }
+    bytes += sizeof(NearPlace) + walk.record().size();
+    if (bytes > reserved) {
+      reserved = bytes + kReservedAtOnce;
+      room = ctx.reserve(reserved);
+      if (!room.is_ok()) return false;
     }
     const auto& center = search.shape->center();
     const double meters = center ? place_distance(*center, walk.place()) : 0;
     out->places.push_back({meters, walk.place(), std::string(walk.record())});
     return true;
-  });
+  }));
+  return room;
 }
 
 Status reply_matches(Ctx& ctx, const Search& search, const Matches& matches) {
@@ -329,12 +363,21 @@ constexpr ArgDoc kComparators[] = {
     {.name = "zorder", .type = Type::kPureToken, .token = "zorder"},
     {.name = "simple", .type = Type::kPureToken, .token = "simple"},
 };
+constexpr ArgDoc kParameter[] = {
+    {.name = "parameter"},
+    {.name = "value", .type = Type::kDouble},
+};
+constexpr ArgDoc kPolicy[] = {
+    {.name = "policy", .token = "POLICY"},
+    {.name = "parameters", .type = Type::kBlock, .flags = ArgDoc::kOptional | ArgDoc::kMultiple, .arguments = kParameter},
+};
 constexpr ArgDoc kCreateArguments[] = {
     {.name = "name"},
     {.name = "prefix", .token = "PREFIX"},
     {.name = "lon-field", .token = "LON"},
     {.name = "lat-field", .token = "LAT"},
     {.name = "comparator", .type = Type::kOneOf, .token = "COMPARATOR", .flags = ArgDoc::kOptional, .arguments = kComparators},
+    {.name = "policy-block", .type = Type::kBlock, .flags = ArgDoc::kOptional, .arguments = kPolicy},
 };
 constexpr ArgDoc kBox[] = {
     {.name = "minlon", .type = Type::kDouble},

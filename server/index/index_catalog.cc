@@ -55,7 +55,8 @@ Status IndexCatalog::load(Db& db, DatabaseId databases, const Warn& warn) {
            status.to_string());
     }
     for (auto& [name, definition] : indexes) {
-      TRY(set_index_options(db, database, definition));
+      if (const Status set = set_index_options(db, database, definition); !set.is_ok())
+        warn("the index '" + name + "' has the merge policy of its database: " + set.to_string());
       const bool has_tree = db.lease(definition.tree(database)).has_tree();
       if (!has_tree && !definition.building_from) definition.building_from = "";
       if (has_tree && definition.building_from) read_position(db, database, &definition);
@@ -190,6 +191,7 @@ void put_definition(WriteBatch* batch, DatabaseId database, const IndexDefinitio
 Status set_index_options(Db& db, DatabaseId database, const IndexDefinition& definition) {
   IndexTreeOptions options;
   if (const auto order = place_order(definition.kind)) options.points_at = points_offset(*order);
+  options.policy = definition.policy;
   return db.set_index_options(definition.tree(database), options);
 }
 

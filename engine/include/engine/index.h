@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 
+#include <engine/options.h>
 #include <engine/result.h>
 #include <engine/types.h>
 #include <engine/write_batch.h>
@@ -57,6 +58,7 @@ struct IndexDefinition {
   std::string prefix;       ///< the engine keys of its records begin with it
   std::string source;       ///< what of a record is indexed; the engine does not look at it
   IndexKind kind = IndexKind::kText;
+  std::optional<PolicySettings> policy;  ///< merge policy of its tree; none: that of the database
   /// While the index is being built: records whose keys are not below this may lack entries. None: the index is complete. encode()
   /// keeps only whether there is one.
   std::optional<std::string> building_from;

@@ -25,6 +25,7 @@ TEST_CASE("definition is encoded: decoding returns it") {
   SECTION("while the index is built") {}
   SECTION("of a complete index") { definition.building_from = std::nullopt; }
   SECTION("of all records") { definition.prefix = ""; }
+  SECTION("with a policy") { definition.policy = PolicySettings{"binomial", {{"k", 4}, {"x", -0.5}}}; }
   const auto decoded = IndexDefinition::decode(definition.name, definition.encode());
   REQUIRE(decoded.is_ok());
   CHECK(*decoded == definition);

@@ -71,6 +71,9 @@ TEST_CASE("arguments are wrong: the command gives an error and changes nothing")
   CHECK(server("SPATIAL.CREATE places PREFIX city: LON lon LAT") ==
         "(error) ERR wrong number of arguments for 'spatial.create' command");
   CHECK(server("SPATIAL.CREATE places PREFIX city: LON lon LON lat") == "(error) ERR syntax error");
+  CHECK(server(kCreate + " POLICY peano").starts_with("(error) ERR "));
+  CHECK(server(kCreate + " POLICY binomial k 0").starts_with("(error) ERR "));
+  CHECK(server(kCreate + " POLICY binomial k x") == "(error) ERR value is not a valid float");
   CHECK(server(kCreate + " COMPARATOR peano") == "(error) ERR unknown comparator. It is hilbert, zorder or simple");
   CHECK(server("SPATIAL.SEARCH places BOX 0 0 1 1") == "(error) ERR there is no index 'places'");
   CHECK(server(kCreate) == "OK");
@@ -94,10 +97,11 @@ TEST_CASE("arguments are wrong: the command gives an error and changes nothing")
 
 TEST_CASE("server starts again: the index is there, and its next tables have bounds") {
   CommandHarness server(command_families());
-  server(kCreate + " COMPARATOR simple");
+  server(kCreate + " COMPARATOR simple POLICY binomial k 4");
   server.build_indexes();
   add_cities(server);
   server.reopen();
   CHECK(server("SPATIAL.COUNT places BOX 0 0 20 40") == "(integer) 2");
   CHECK(server("SPATIAL.INFO places").find("\"simple\"") != std::string::npos);
+  CHECK(server("SPATIAL.INFO places").find("binomial") != std::string::npos);
 }
