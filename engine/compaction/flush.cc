@@ -229,6 +229,7 @@ Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, con
   TRY(divide_flush(inputs, version, context.settings, &part, &key_space));
   part.compression = context.settings.compression;
   part.filter_slices = context.filter_slices(version.next_run);
+  part.points_at = context.settings.points_at;
   std::atomic<bool> failed{false};
   MergePartResult done = run_merge_part(std::move(part), {&env, &context.settings, &judgement, &finality, &all, &failed});
   const bool has_names = !done.outputs.empty() && !planted(PlantedBug::kSkipDirectorySync);

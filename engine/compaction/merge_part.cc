@@ -136,7 +136,7 @@ class PartMerger {
         tombstones_(std::move(tombstones.all)),
         source_(std::move(part_.sources), part_.shared_prefix),
         survivors_(*shared.judgement, shared.records),
-        writer_({shared.env, shared.settings, part_.compression, part_.applied_seq, part_.filter_slices},
+        writer_({shared.env, shared.settings, part_.compression, part_.applied_seq, part_.filter_slices, part_.points_at},
                 OutputSplitter(part_.limits, std::move(surviving_), std::move(part_.below), std::move(part_.partitions),
                                shared.names)) {}
 

@@ -40,8 +40,9 @@ struct MergePart {
   /// The oldest pending births of the keys at which range tombstones are clipped. Not set: MergeShared::names finds them.
   std::optional<Millis> pending_at_start{}, pending_at_end{};
   Compression compression = Compression::kLz4;
-  std::vector<double> filter_slices;  ///< bits per key of the output's filter slices
-  SeqNum applied_seq = 0;             ///< each record up to this seq is in MergeShared::records, or covers no entry of the input
+  std::vector<double> filter_slices;    ///< bits per key of the output's filter slices
+  std::uint32_t points_at = kNoPoints;  ///< of the output: TableBuilderOptions::points_at
+  SeqNum applied_seq = 0;  ///< each record up to this seq is in MergeShared::records, or covers no entry of the input
 };
 
 /// Data shared by all parts of a job.

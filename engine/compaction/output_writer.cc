@@ -34,7 +34,7 @@ void OutputWriter::open() {
   table.page_size = options_.settings->page_size;
   table.pages_per_tile = options_.settings->pages_per_tile;
   table.filter_slices = options_.filter_slices;
-  table.points_at = options_.settings->points_at;
+  table.points_at = options_.points_at;
   table.compression = options_.compression;
   table.applied_seq = options_.applied_seq;
   builder_ = std::make_unique<TableBuilder>(std::move(table));

@@ -17,7 +17,8 @@ struct OutputOptions {
   const TreeSettings* settings = nullptr;
   Compression compression = Compression::kLz4;
   SeqNum applied_seq = 0;
-  std::vector<double> filter_slices;  ///< bits per key of each slice; empty = no filter
+  std::vector<double> filter_slices;    ///< bits per key of each slice; empty = no filter
+  std::uint32_t points_at = kNoPoints;  ///< see TableBuilderOptions
 };
 
 /// Not thread-safe. If a writer is destroyed before finish(), its files stay on disk and the caller unlinks outputs().

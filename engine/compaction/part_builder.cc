@@ -60,6 +60,11 @@ MergePart PartBuilder::build(const MergeGroup& group, const KeyRange& range, Rea
   const bool last = group.finality->is_final(group.files.range);
   part.compression = last ? context_.settings.compression_last_level : context_.settings.compression;
   part.filter_slices = context_.filter_slices(group.run);
+  part.points_at = context_.settings.points_at;
+  // After a start, merges may begin before the options of an index tree are set. Its tables keep their bounds all the same.
+  for (const InputFile& file : group.files.files) {
+    if (part.points_at == kNoPoints) part.points_at = file.meta->stats.points_at;
+  }
   return part;
 }
 

@@ -242,8 +242,8 @@ TEST_CASE("options of an index tree: the next tables have bounds, and other sett
   options.points_at = points_offset(PlaceOrder::kHilbert);
   options.policy = PolicySettings{"tiering", {{"size_ratio", 3}}};
   demand_ok(h.db->set_index_options(kIndex, options), "options");
-  const auto put_places = [&] {
-    Random random(9);
+  auto put_places = [&, round = 0]() mutable {
+    Random random(static_cast<std::uint64_t>(++round));
     WriteBatch batch;
     for (int i = 0; i < 500; ++i) batch.put(kIndex, place_key(PlaceOrder::kHilbert, random_place(random), key_of(i)), "");
     h.write(batch);
@@ -271,6 +271,12 @@ TEST_CASE("options of an index tree: the next tables have bounds, and other sett
   h.write(batch);
   h.settle();
   put_places();
+  CHECK(has_bounds());
+  // A merge after a restart, before the options are set again.
+  h.reopen();
+  put_places();
+  demand_ok(h.db->compact(kIndex, {}), "compact");
+  h.settle();
   CHECK(has_bounds());
   CHECK(h.db->set_index_options(0, options).code() == Code::kInvalidArgument);
   options.points_at = 65;
