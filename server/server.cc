@@ -254,7 +254,8 @@ IndexBuilder::Env Server::index_builder_env() {
                 const KeyLocks::Guard guard(locks_);
                 work();
               },
-          .warn = [this](const std::string& text) { log_->write(ServerLog::Level::kWarning, text); }};
+          .warn = [this](const std::string& text) { log_->write(ServerLog::Level::kWarning, text); },
+          .use_settings = [this] { use_index_settings(); }};
 }
 
 CommandEnv Server::command_env(Db* db) {

@@ -136,8 +136,10 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void reload_admin_access();
   void report_start() const;
   /// Returns the environment of commands. `db` is null while the database is being opened.
-  [[nodiscard]] IndexBuilder::Env index_builder_env();
   CommandEnv command_env(Db* db);
+  [[nodiscard]] IndexBuilder::Env index_builder_env();
+  /// Gives the tree of each index the settings of its database, with the policy of its definition.
+  void use_index_settings();
   void open_database();
   void database_opened(Result<std::unique_ptr<Db>> db);
   /// Returns the resident bytes of the process. If they exceed the budget, makes threads return memory that other threads have

@@ -55,7 +55,21 @@ Config Server::effective(Config config) const {
 Settings Server::settings_of(const Config& config) const {
   Settings settings = resolved_settings(config, memory_.bytes);
   if (settings.max_open_files == 0) settings.max_open_files = share_files(file_limit_, config.max_clients).tables;
+  for (DatabaseId database = 0; indexes_.any() && database < settings.databases; ++database) {
+    for (const auto& [name, index] : *indexes_.of(database)) {
+      TreeSettings tree = settings.tree_for(database);
+      tree.filter_bits_per_key = 0;  // every read is a range
+      tree.filter_memory = 0;
+      if (index.policy) tree.policy = *index.policy;
+      settings.overrides[index.tree(database)] = tree;
+    }
+  }
   return settings;
+}
+
+void Server::use_index_settings() {
+  const Status status = config_.with([this](const Config& config) { return db_->reconfigure(settings_of(config)); });
+  if (!status.is_ok()) log_->write(ServerLog::Level::kWarning, "settings of indexes: " + status.to_string());
 }
 
 Status Server::apply_config(const Config& before, const Config& after) {

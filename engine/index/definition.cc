@@ -10,24 +10,17 @@ namespace {
 
 constexpr std::uint8_t kVersion = 1;
 
-void put_policy(std::string* out, const PolicySettings& policy) {
-  put_bytes(out, policy.name);
-  put_varint(out, policy.parameters.size());
-  for (const auto& [name, value] : policy.parameters) {
-    put_bytes(out, name);
-    put_u64(out, std::bit_cast<std::uint64_t>(value));
-  }
-}
-
-bool get_policy(Bytes* in, PolicySettings* policy) {
-  std::uint64_t count = 0;
-  if (!get_string(in, &policy->name) || !get_varint(in, &count)) return false;
-  for (; count > 0; --count) {
+bool get_policy(Bytes* in, std::optional<PolicySettings>* policy) {
+  PolicySettings read;
+  std::uint64_t parameters = 0;
+  if (!get_string(in, &read.name) || !get_varint(in, &parameters)) return false;
+  for (; parameters > 0; --parameters) {
     std::string name;
     std::uint64_t bits = 0;
     if (!get_string(in, &name) || !get_u64(in, &bits)) return false;
-    policy->parameters[std::move(name)] = std::bit_cast<double>(bits);
+    read.parameters.insert_or_assign(std::move(name), std::bit_cast<double>(bits));
   }
+  if (!read.name.empty()) *policy = std::move(read);
   return true;
 }
 
@@ -41,7 +34,7 @@ KeyRange IndexDefinition::records() const {
 }
 
 // definition = version u8, index varint, kind u8, building u8, builds varint, skipped varint of each SkipReason; prefix, source: bytes;
-// has a policy u8, [its name bytes, parameters varint, of each its name bytes, and its value u64, the bits of a double]
+//              policy: name bytes ("": none), count varint, of each parameter: name bytes, IEEE 754 bits u64
 std::string IndexDefinition::encode() const {
   std::string out;
   put_u8(&out, kVersion);
@@ -52,8 +45,13 @@ std::string IndexDefinition::encode() const {
   for (const std::uint64_t records : skipped) put_varint(&out, records);
   put_bytes(&out, prefix);
   put_bytes(&out, source);
-  put_u8(&out, policy ? 1 : 0);
-  if (policy) put_policy(&out, *policy);
+  put_bytes(&out, policy ? Bytes(policy->name) : Bytes());
+  put_varint(&out, policy ? policy->parameters.size() : 0);
+  if (!policy) return out;
+  for (const auto& [parameter, number] : policy->parameters) {
+    put_bytes(&out, parameter);
+    put_u64(&out, std::bit_cast<std::uint64_t>(number));
+  }
   return out;
 }
 
@@ -61,7 +59,7 @@ Result<IndexDefinition> IndexDefinition::decode(Bytes name, Bytes value) {
   const auto damaged = [&] { return Status::corruption("the definition of the index '" + std::string(name) + "' is damaged"); };
   IndexDefinition out;
   out.name = name;
-  std::uint8_t version = 0, kind = 0, building = 0, has_policy = 0;
+  std::uint8_t version = 0, kind = 0, building = 0;
   if (!get_u8(&value, &version)) return damaged();
   if (version > kVersion) {
     return Status::unsupported("the definition of the index '" + std::string(name) + "' has version " + std::to_string(version) +
@@ -70,9 +68,8 @@ Result<IndexDefinition> IndexDefinition::decode(Bytes name, Bytes value) {
   bool whole =
       get_varint32(&value, &out.index) && get_u8(&value, &kind) && get_u8(&value, &building) && get_varint(&value, &out.builds);
   for (std::uint64_t& records : out.skipped) whole = whole && get_varint(&value, &records);
-  whole = whole && get_string(&value, &out.prefix) && get_string(&value, &out.source) && get_u8(&value, &has_policy);
-  if (has_policy == 1) whole = whole && get_policy(&value, &out.policy.emplace());
-  whole = whole && has_policy <= 1 && value.empty();
+  whole = whole && get_string(&value, &out.prefix) && get_string(&value, &out.source) && get_policy(&value, &out.policy) &&
+          value.empty();
   const bool valid = whole && version == kVersion && out.index >= 1 && out.index <= kMostIndexes && building <= 1 &&
                      kind <= static_cast<std::uint8_t>(kLastIndexKind);
   if (!valid) return damaged();

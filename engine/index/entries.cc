@@ -97,10 +97,10 @@ Bytes build_position_of(Bytes key) { return key.substr(kMarkBytes); }
 
 // A put of the same key replaces the entry, so that it needs no tombstone.
 void change_index_entry(WriteBatch* batch, DatabaseId tree, const std::optional<IndexEntry>& before,
-                        const std::optional<IndexEntry>& after) {
+                        const std::optional<IndexEntry>& after, bool grows) {
   if (before && (!after || after->key != before->key)) batch->del(tree, before->key);
   if (!after) return;
-  const bool shrinks = !batch->adds_data();  // an HDEL must succeed on a full disk
+  const bool shrinks = !grows && !batch->adds_data();
   batch->put(tree, after->key, "", {.stamp = after->stamp, .expiry = after->expiry, .shrinks = shrinks});
 }
 

@@ -6,6 +6,7 @@
 
 #include <engine/index.h>
 
+#include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
 
 namespace ebbtide {
@@ -15,6 +16,8 @@ Result<IndexDefinition> find_index(const Ctx& ctx, Bytes name);
 /// Checks the name of an index, its prefix and its fields.
 Status check_index_name(Bytes name);
 Status check_index_text(Bytes prefix_or_field);
+/// Parses what follows POLICY: a name, and pairs of a parameter of that policy and its value.
+Result<PolicySettings> policy_argument(Bytes name, ArgCursor* cursor);
 /// Creates the index, whose definition has all but a number, and replies.
 Status create_index(Ctx& ctx, IndexDefinition definition);
 /// Removes the index whose name is the first argument, and replies.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <engine/index.h>
+#include <engine/policies.h>
 #include <engine/spatial.h>
 
 #include "commands/families.h"
@@ -69,6 +70,26 @@ Status check_index_name(Bytes name) {
 Status check_index_text(Bytes prefix_or_field) {
   if (prefix_or_field.size() <= kMostPrefixBytes) return Status::ok();
   return reply_error("ERR prefix and field of an index have at most " + std::to_string(kMostPrefixBytes) + " bytes each");
+}
+
+Result<PolicySettings> policy_argument(Bytes name, ArgCursor* cursor) {
+  PolicySettings out;
+  out.name = name;
+  out.parameters.clear();
+  const std::vector<PolicyParameterInfo> known = policy_parameters(name);
+  for (bool more = true; more;) {
+    more = false;
+    for (const PolicyParameterInfo& parameter : known) {
+      Bytes value;
+      if (!cursor->take_option(parameter.name, &value)) continue;
+      const auto number = parse_double(value);
+      if (!number) return reply_error("ERR value is not a valid float");
+      out.parameters[parameter.name] = *number;
+      more = true;
+    }
+  }
+  if (const Status status = validate(out); !status.is_ok()) return reply_error("ERR " + std::string(status.message()));
+  return out;
 }
 
 Result<std::string> user_key_of(Bytes engine_key) {
@@ -189,6 +210,9 @@ Result<IndexDefinition> parse_definition(const Ctx& ctx) {
       prefix = value;
     } else if (!field && cursor.take_option("FIELD", &value)) {
       field = value;
+    } else if (!out.policy && cursor.take_option("POLICY", &value)) {
+      TRY_ASSIGN(policy, policy_argument(value, &cursor));
+      out.policy = std::move(policy);
     } else if (cursor.take_word("NUMBER")) {
       out.kind = IndexKind::kNumber;
     } else {
@@ -317,11 +341,23 @@ Status range(Ctx& ctx) {
 }
 
 constexpr ArgDoc kName[] = {{.name = "name"}};
+constexpr ArgDoc kParameterArguments[] = {
+    {.name = "parameter"},
+    {.name = "value", .type = Type::kDouble},
+};
+constexpr ArgDoc kPolicyArguments[] = {
+    {.name = "policy"},
+    {.name = "parameters",
+     .type = Type::kBlock,
+     .flags = ArgDoc::kOptional | ArgDoc::kMultiple,
+     .arguments = kParameterArguments},
+};
 constexpr ArgDoc kCreateArguments[] = {
     {.name = "name"},
     {.name = "prefix", .token = "PREFIX"},
     {.name = "field", .token = "FIELD"},
     {.name = "number", .type = Type::kPureToken, .token = "NUMBER", .flags = ArgDoc::kOptional},
+    {.name = "policy", .type = Type::kBlock, .token = "POLICY", .flags = ArgDoc::kOptional, .arguments = kPolicyArguments},
 };
 constexpr ArgDoc kLimit[] = {
     {.name = "offset", .type = Type::kInteger},

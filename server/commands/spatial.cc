@@ -59,25 +59,6 @@ Result<IndexDefinition> find_places(const Ctx& ctx, Bytes name) {
   return index;
 }
 
-constexpr Bytes kOptions[] = {"PREFIX", "LON", "LAT", "COMPARATOR", "POLICY"};
-
-/// Parses the parameters of a policy, which end at the next option.
-Result<PolicySettings> policy_argument(Bytes name, ArgCursor* cursor) {
-  PolicySettings policy{std::string(name), {}};
-  const auto is_option = [&] {
-    return std::any_of(std::begin(kOptions), std::end(kOptions),
-                       [&](Bytes word) { return equal_ignoring_case(cursor->peek(), word); });
-  };
-  while (cursor->left() >= 2 && !is_option()) {
-    const std::string parameter(cursor->take());
-    const auto value = parse_double(cursor->take());
-    if (!value) return reply_error("ERR value is not a valid float");
-    policy.parameters[parameter] = *value;
-  }
-  if (const Status valid = validate(policy); !valid.is_ok()) return reply_error("ERR " + std::string(valid.message()));
-  return policy;
-}
-
 Status create(Ctx& ctx) {
   IndexDefinition definition;
   TRY(check_index_name(ctx.arg(1)));
@@ -368,7 +349,7 @@ constexpr ArgDoc kParameter[] = {
     {.name = "value", .type = Type::kDouble},
 };
 constexpr ArgDoc kPolicy[] = {
-    {.name = "policy", .token = "POLICY"},
+    {.name = "policy"},
     {.name = "parameters", .type = Type::kBlock, .flags = ArgDoc::kOptional | ArgDoc::kMultiple, .arguments = kParameter},
 };
 constexpr ArgDoc kCreateArguments[] = {
@@ -377,7 +358,7 @@ constexpr ArgDoc kCreateArguments[] = {
     {.name = "lon-field", .token = "LON"},
     {.name = "lat-field", .token = "LAT"},
     {.name = "comparator", .type = Type::kOneOf, .token = "COMPARATOR", .flags = ArgDoc::kOptional, .arguments = kComparators},
-    {.name = "policy-block", .type = Type::kBlock, .flags = ArgDoc::kOptional, .arguments = kPolicy},
+    {.name = "policy", .type = Type::kBlock, .token = "POLICY", .flags = ArgDoc::kOptional, .arguments = kPolicy},
 };
 constexpr ArgDoc kBox[] = {
     {.name = "minlon", .type = Type::kDouble},

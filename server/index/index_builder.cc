@@ -51,7 +51,7 @@ Status add_entries(Db& db, const ReadView& view, IndexDefinition* definition, Wr
     TRY(record.find());
     TRY_ASSIGN(entry, entry_of_record(*definition, record));
     if (entry.skipped) ++definition->skipped[static_cast<std::size_t>(*entry.skipped)];
-    change_index_entry(batch, tree, std::nullopt, entry.entry);
+    change_index_entry(batch, tree, std::nullopt, entry.entry, true);
     set_position(key, walk->expiry(), walk->stamp(), position);
   }
   TRY(walk->status());
@@ -81,7 +81,7 @@ Status build_step(Db& db, IndexCatalog& catalog, DatabaseId database, const std:
   if (position.record != definition.position) {
     const DatabaseId tree = definition.tree(database);
     if (!definition.position.empty()) batch.del(tree, build_position_key(definition.position).value_or(""));
-    if (!position.record.empty()) change_index_entry(&batch, tree, std::nullopt, position.entry);
+    if (!position.record.empty()) change_index_entry(&batch, tree, std::nullopt, position.entry, true);
     definition.position = std::move(position.record);
   }
   put_definition(&batch, database, definition);
@@ -150,6 +150,10 @@ std::optional<std::uint32_t> IndexBuilder::step() {
     Status repaired;
     env_.locked([&] { repaired = env_.catalog->repair(*env_.db); });
     if (!repaired.is_ok()) return kErrorPauseMs;
+  }
+  if (const std::uint64_t version = env_.catalog->version(); version != version_) {
+    env_.use_settings();
+    version_ = version;
   }
   auto index = unfinished_index(*env_.catalog, env_.databases, last_, failing_);
   if (!index) {

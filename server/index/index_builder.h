@@ -45,6 +45,8 @@ class IndexBuilder {
     /// Calls `work` on this thread while no other thread is between a read and the commit of a write that depends on it.
     std::function<void(const std::function<void()>& work)> locked;
     std::function<void(const std::string& text)> warn;
+    /// Called after definitions have changed, and once at the begin: gives the trees of indexes their settings.
+    std::function<void()> use_settings = [] {};
   };
 
   explicit IndexBuilder(Env env);
@@ -71,6 +73,7 @@ class IndexBuilder {
   std::condition_variable changed_;
   bool woken_ = true, stop_ = false;  // guarded by mutex_
   // Used by the thread only.
+  std::uint64_t version_ = 0;    // of the definitions whose settings are in use
   IndexName last_;               // the index of the latest step
   std::set<IndexName> failing_;  // these wait until the others are complete, or fail, too
   MissSet misses_;

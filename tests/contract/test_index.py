@@ -1,6 +1,7 @@
 """Tests of indexes on a real server: after any commands, kills and restarts an index has exactly the records that it should."""
 
 import json
+import os
 import random
 import subprocess
 import threading
@@ -42,10 +43,13 @@ def in_index(client, name="towns", low="-", high="+"):
     return client.execute_command("INDEX.RANGE", name, low, high)
 
 
-def state(client, name):
+def info(client, name):
     about = client.execute_command("INDEX.INFO", name)
-    about = about if isinstance(about, dict) else dict(zip(about[::2], about[1::2]))
-    return about[b"state"]
+    return about if isinstance(about, dict) else dict(zip(about[::2], about[1::2]))
+
+
+def state(client, name):
+    return info(client, name)[b"state"]
 
 
 def built(client, name="towns"):
@@ -270,6 +274,55 @@ def test_index_is_shown_as_a_tree_of_its_own(tmp_path):
         assert verified[b"files"] >= 3 and verified[b"errors"] == []
 
 
+def policy(client, name="towns"):
+    return info(client, name)[b"policy"]
+
+
+def test_build_waits_while_the_disk_is_full(tmp_path):
+    with Server({**INDEXED, "storage.max_disk_bytes": "32MiB"}, tmp_path, config=None) as server:
+        client, filler = server.client(), server.client(db=1)
+        for i in range(3000):
+            client.hset(f"car:{i}", "town", os.urandom(900))
+        with pytest.raises(Exception, match="full"):
+            while True:
+                filler.set(os.urandom(8), os.urandom(100_000))
+        client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+        wait_until(lambda: b"full" in info(client, "towns").get(b"error", b""))
+        assert state(client, "towns").startswith(b"building")
+        assert client.hdel("car:5", "town") == 1
+        assert server.log().count("cannot be built") == 1
+        filler.flushdb()
+        assert built(client) == expected(client)
+        assert b"error" not in info(client, "towns")
+
+
+def test_index_has_a_merge_policy_of_its_own(indexed):
+    client = indexed.client()
+    create = ["INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town", "POLICY"]
+    for wrong in (["none"], ["klsm", "size_ratio", "0"], ["klsm", "size_ratio", "x"], ["klsm", "unknown", "1"], []):
+        with pytest.raises(Exception):
+            client.execute_command(*create, *wrong)
+    before = None
+    for round in range(2):
+        client.execute_command(*create, "tiering", "size_ratio", "5")
+        client.execute_command("INDEX.CREATE", "other", "PREFIX", "car:", "FIELD", "x")
+        wait_until(lambda: policy(client) == b"tiering")
+        before = policy(client, "other")
+        assert before != b"tiering"
+        client.config_set("tree.policy.name", "lazy_leveling")
+        wait_until(lambda: policy(client, "other") == b"lazy_leveling")
+        assert policy(client) == b"tiering"
+        indexed.kill()
+        indexed.start()
+        client = indexed.client()
+        wait_until(lambda: policy(client) == b"tiering")
+        assert policy(client, "other") == before
+        client.execute_command("INDEX.DROP", "towns")
+        client.execute_command("INDEX.DROP", "other")
+    client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+    wait_until(lambda: policy(client) == before)
+
+
 WAYS = {
     "DEL": lambda client, key: client.delete(key),
     "HDEL": lambda client, key: client.hdel(key, "town"),
@@ -279,6 +332,7 @@ WAYS = {
     "PEXPIRE": lambda client, key: client.pexpire(key, 50),
     "HPEXPIRE": lambda client, key: client.execute_command("HPEXPIRE", key, 50, "FIELDS", 1, "town"),
     "DELPREFIX": lambda client, key: client.execute_command("DELPREFIX", key),
+    "many": lambda client, key: client.execute_command("DELPREFIX", "car:many:"),
     "EXEC": lambda client, key: client.pipeline(transaction=True).delete(key).hset(key, "x", "1").execute(),
 }
 
@@ -291,6 +345,8 @@ def test_values_of_deleted_records_leave_all_files_by_the_deadline(tmp_path):
         client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
         for way in WAYS:
             client.hset(f"car:{way}:1", mapping={"town": f"secret-{way}-town", "y": "1"})
+        for i in range(10, 1210):
+            client.hset(f"car:many:{i}", "town", "of many")
         client.hset("car:kept", "town", "kept-town")
         client.execute_command("TREE.FLUSH")
 

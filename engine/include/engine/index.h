@@ -58,7 +58,6 @@ struct IndexDefinition {
   std::string prefix;       ///< the engine keys of its records begin with it
   std::string source;       ///< what of a record is indexed; the engine does not look at it
   IndexKind kind = IndexKind::kText;
-  std::optional<PolicySettings> policy;  ///< merge policy of its tree; none: that of the database
   /// While the index is being built: records whose keys are not below this may lack entries. None: the index is complete. encode()
   /// keeps only whether there is one.
   std::optional<std::string> building_from;
@@ -66,7 +65,8 @@ struct IndexDefinition {
   std::string position;
   /// Grows with each build: a reader that sees the same number before and after it has read entries has read those of one build.
   std::uint64_t builds = 0;
-  SkippedRecords skipped{};  ///< by the latest build so far
+  SkippedRecords skipped{};              ///< by the latest build so far
+  std::optional<PolicySettings> policy;  ///< the merge policy of its tree; none: that of the database
 
   /// Returns the range that has the keys of all records, and of their elements.
   [[nodiscard]] KeyRange records() const;
@@ -110,8 +110,9 @@ KeyRange build_positions();
 /// Returns the record's key. `key` is one of build_position_key().
 Bytes build_position_of(Bytes key);
 
-/// Adds the operations that turn a record's entry `before` into `after`. Both may be absent.
+/// Adds the operations that turn a record's entry `before` into `after`. Both may be absent. If the batch only deletes, it still does: an
+/// HDEL must succeed on a full disk. `grows`: the entry is new data, which a full disk refuses.
 void change_index_entry(WriteBatch* batch, DatabaseId tree, const std::optional<IndexEntry>& before,
-                        const std::optional<IndexEntry>& after);
+                        const std::optional<IndexEntry>& after, bool grows = false);
 
 }  // namespace ebbtide

@@ -15,7 +15,8 @@ IndexDefinition place() {
           .kind = IndexKind::kNumber,
           .building_from = "",
           .builds = 300,
-          .skipped = {1, 2, 300, 1ULL << 40}};
+          .skipped = {1, 2, 300, 1ULL << 40},
+          .policy = PolicySettings{"binomial", {{"k", 4}, {"x", -0.5}}}};
 }
 
 }  // namespace
@@ -24,8 +25,8 @@ TEST_CASE("definition is encoded: decoding returns it") {
   IndexDefinition definition = place();
   SECTION("while the index is built") {}
   SECTION("of a complete index") { definition.building_from = std::nullopt; }
+  SECTION("with the policy of the database") { definition.policy = std::nullopt; }
   SECTION("of all records") { definition.prefix = ""; }
-  SECTION("with a policy") { definition.policy = PolicySettings{"binomial", {{"k", 4}, {"x", -0.5}}}; }
   const auto decoded = IndexDefinition::decode(definition.name, definition.encode());
   REQUIRE(decoded.is_ok());
   CHECK(*decoded == definition);

@@ -140,6 +140,10 @@ TEST_CASE("entry of a record changes: another key needs a tombstone, the same ke
     REQUIRE(ops.size() == 1);
     CHECK((ops[0].kind == OpKind::kPut && ops[0].stamp == 8 && ops[0].expiry == 0));
   }
+  SECTION("it is new data in a batch of nothing else: a full disk refuses the batch") {
+    change_index_entry(&batch, tree, std::nullopt, a, true);
+    CHECK(batch.adds_data());
+  }
   SECTION("the record loses a part in a batch that only deletes: the batch still only deletes") {
     batch.put(2, "record", "", {.shrinks = true});
     change_index_entry(&batch, tree, a, a);
