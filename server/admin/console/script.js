@@ -64,7 +64,7 @@
       text("gauge-left", left || NBSP); text("gauge-right", right || NBSP);
     };
     if (!tree) { say("idle", "Not open yet", "The database is being opened. Its pending deletes are shown after that.", 0); return; }
-    const { oldest, tombstones } = owed(), deadline = tree.deadline_ms, f = oldest ? worn(oldest) : null, name = nameOf((last.databases || []).find((d) => d.db === tree.db) || tree);
+    const { oldest, tombstones } = owed(), deadline = tree.deadline_ms, f = oldest ? worn(oldest) : null, name = treeName((last.databases || []).find((d) => d.db === tree.db) || tree);
     const old = oldest ? age(oldest.o) : 0, left = oldest ? dueOf(oldest) - last.now_ms : 0, missed = last.missed;
     text("fact-tombstones", count(tombstones));
     text("fact-deadline", deadline ? span(deadline) : "none");
@@ -350,11 +350,11 @@
     text("memory-about", bytes(used) + " of " + bytes(m.budget));
     text("disk-about", "On disk: tables " + bytes(last.disk.tables) + ", log " + bytes(last.disk.wal) + ". Process: " + bytes(m.resident) + ".");
   }
-  function nameOf(d) { return d.index ? "database " + d.owner + ", index " + d.index : "database " + d.db; }
+  function treeName(d) { return d.index ? "database " + d.owner + ", index " + d.index : "database " + d.db; }
   function drawDatabases() {
     const pick = $("database"), known = new Map((last.databases || []).map((d) => [d.db, d]));
     if (!known.has(database)) known.set(database, null);
-    const owner = ([db, d]) => (d && d.index ? d.owner : db), title = (db, d) => (d ? nameOf(d) : "database " + db + " (empty)");
+    const owner = ([db, d]) => (d && d.index ? d.owner : db), title = (db, d) => (d ? treeName(d) : "database " + db + " (empty)");
     const options = [...known].sort((a, b) => owner(a) - owner(b) || a[0] - b[0]).map(([db, d]) => [db, title(db, d).replace(/^./, (c) => c.toUpperCase())]);
     if (document.activeElement !== pick && options.map((o) => o.join()).join("|") !== [...pick.options].map((o) => o.value + "," + o.text).join("|"))
       pick.replaceChildren(...options.map(([db, name]) => new Option(name, db, false, db === database)));
