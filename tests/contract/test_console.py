@@ -273,6 +273,18 @@ def test_console_shows_that_a_database_is_empty_and_that_the_server_is_lost_or_b
     page.close()
 
 
+def test_index_is_chosen_and_drawn_like_a_database(fresh, browser):
+    fresh.start()
+    client = fresh.client()
+    client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+    client.hset("car:1", "town", "Ulm")
+    page = open_console(browser, fresh)
+    page.wait("[...document.querySelector('#database').options].map((o) => o.text).join() === 'Database 0,Database 0, index towns'")
+    page.evaluate("(() => { const pick = document.querySelector('#database'); pick.value = '1024'; pick.dispatchEvent(new Event('change')); })()")
+    page.wait("location.hash === '#db=1024' && document.querySelectorAll('.cell.mem').length === 1")
+    page.close()
+
+
 def test_console_shows_html_in_the_texts_of_a_server_as_text(server, browser):
     """No text of a server may become a tag in the page."""
     head, body = ask(server, "/")
