@@ -118,7 +118,10 @@ Elements changed(const Elements& all, const Elements& before, const Elements& af
 /// Loads all elements as they are before the change. Returns false if they have too many bytes. `header`: as after the change;
 /// its count of dead elements is set to 0 in both cases.
 Result<bool> load_all(Ctx& ctx, const Found& old, LargeHeader* header, Found* all) {
-  if (ctx.off_loop == nullptr && header->count > kMostRewrittenOnLoop) return leave_loop(ctx);
+  if (ctx.off_loop == nullptr && header->count > kMostRewrittenOnLoop) {
+    ctx.firm_marks = true;  // it was removed from often, so other clients would break the marks of each run
+    return leave_loop(ctx);
+  }
   header->dead = header->dead_below = header->dead_above = 0;
   TRY_ASSIGN(before, LargeHeader::decode(old.header.empty() ? old.value : old.header));
   LargePart part(ctx, old, before);

@@ -628,6 +628,7 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
       return RunEnd::kSliced;
     }
     too_long = ctx.too_long;
+    firm_marks_ = ctx.firm_marks;
     if (status->code() != Code::kRetry) break;
     reply.rollback(mark);
     misses.pages.clear();

@@ -334,6 +334,7 @@ class Dispatcher final : public CommandSink {
   RecentCommands recent_;
   std::uint64_t random_state_;
   std::uint64_t random_ = 0;  // random_of() the command that runs
+  bool firm_marks_ = false;   // Ctx::firm_marks of the run that leaves its loop
 
   // Data of the current window.
   std::span<PendingCommand> window_;

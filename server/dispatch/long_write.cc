@@ -323,6 +323,7 @@ void LongWrite::add_effects() {
 void Dispatcher::start_long_write(PendingCommand& pending, const Prepared& prepared) {
   auto work = std::make_shared<LongWrite>();
   send_off_loop(pending, prepared, *work);
+  work->firm_marks = std::exchange(firm_marks_, false);
   if (prepared.command->spec->has(kRunsQueue)) {
     work->transaction = std::move(state_of(*pending.client).transaction);
   } else if (prepared.command->spec->has(kRunsScript)) {
@@ -405,7 +406,7 @@ void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
   {
     const KeyLocks::Guard guard = work.locks_all ? KeyLocks::Guard(*env_.locks) : KeyLocks::Guard(*env_.locks, work.stripes);
-    const bool firm = work.conflicts >= LongWrite::kSoftRuns;
+    const bool firm = work.firm_marks || work.conflicts >= LongWrite::kSoftRuns;
     if (!env_.intents->mark(work.marks, firm, {work.loop, work.client_id})) return leave_waiting(pending);
   }
   work.step = LongWrite::Step::kRun;
