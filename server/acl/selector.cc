@@ -173,7 +173,7 @@ void AclSelector::note_rule(Bytes name, bool allow) {
 }
 
 std::uint64_t AclSelector::memory_bytes() const {
-  constexpr std::uint64_t kNodeBytes = 96;  // of a node of the map
+  constexpr std::uint64_t kNodeBytes = 96;  // estimated memory of a node of the map
   std::uint64_t bytes = sizeof(*this) + exceptions_.capacity() * sizeof(exceptions_[0]);
   const auto of_texts = [](const std::vector<std::string>& texts) {
     std::uint64_t sum = texts.capacity() * sizeof(std::string);

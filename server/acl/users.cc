@@ -180,7 +180,7 @@ std::string User::text() const {
 }
 
 std::uint64_t User::memory_bytes() const {
-  constexpr std::uint64_t kNodeBytes = 128;  // of the map of users, and of the shared pointer
+  constexpr std::uint64_t kNodeBytes = 128;  // estimated memory of a node of the map of users, and of the shared pointer
   std::uint64_t bytes = kNodeBytes + sizeof(*this) + 2 * name.size() + passwords.capacity() * sizeof(Sha256);
   for (const AclSelector& selector : selectors) bytes += selector.memory_bytes();
   return bytes;

@@ -68,7 +68,8 @@ struct HttpLimits {
   std::int64_t idle_ms = 75'000;  ///< between requests; longer than the usual scrape interval of a minute
   std::int64_t send_ms = 10'000;  ///< time limit for sending a whole reply
   std::size_t header_bytes = 8'192;
-  std::size_t queued_jobs = 16;  ///< of each worker; beyond it the reply is 503; a shared route has at most two jobs
+  /// The most jobs queued for each worker; further requests get 503. A shared route has at most two jobs.
+  std::size_t queued_jobs = 16;
 };
 
 class HttpServer {

@@ -1,9 +1,9 @@
 // The clients that wait for an element of a key, by BLPOP, BZPOPMIN and the other commands that block on lists and sorted sets.
 //
 // Each key has a queue of waiting clients. A write of the key wakes the first client: its command runs again. That client then
-// has the key's baton. It passes the baton on, which wakes the next client, if its command ends without looking at this key: its
-// timeout has passed, the command failed, the client disconnected, or another of its keys had an element. If its command pops an
-// element and others remain, its own commit wakes the next client, like any other write.
+// has the key's baton. It passes the baton on, which wakes the next client, if its command ends without looking at this key. This
+// happens if its timeout has passed, the command failed, the client disconnected, or another of its keys had an element. If its
+// command pops an element and others remain, its own commit wakes the next client, like any other write.
 //
 // No wake-up is lost. A waiting client enters the queues before it looks at the keys. It looks under the locks of the keys
 // (dispatch/key_locks.h), and a writer checks the queues and commits under these locks, too. So if the look is first, the writer
@@ -67,10 +67,10 @@ class KeyWaiters {
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
-    /// Called when a waiting command begins to look at its keys again.
+    /// Called when a waiting command begins to look at its keys again. A write during the look wakes the client again.
     void begin_look();
-    /// Called when the command has found no element in its keys. Returns true if the client was woken during this look, so that
-    /// it must look again.
+    /// Called when the command has found no element in its keys. Drops the batons with which the look began, since they have no
+    /// element to announce. Returns true if the client was woken during the look, so that it must look again.
     [[nodiscard]] bool found_nothing();
     /// Called when the command itself has committed a batch. The command then need not pass on the batons of these keys: if they
     /// still have elements, its commit wakes the next client.

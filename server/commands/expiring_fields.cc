@@ -68,11 +68,10 @@ class OtherFields {
   ElementWalk walk_;
 };
 
-/// Raises `*latest` to the last expiry of a field that is not in `before`; leaves it unchanged if there is none. `was`: the last
-/// expiry of all fields, if the header has it. `others`: the number of fields with an expiry that are not in `before`, if it is
-/// known.
-/// If `others` is small, visits the fields from the earliest expiry on. Otherwise begins at the latest expiry, where it has to
-/// skip tombstones of removed fields.
+/// Considers the fields with an expiry that are not in `before`. If one of them expires after `*latest`, sets `*latest` to their
+/// last expiry. `was`: the last expiry of all fields, if the header has it. `others`: the number of fields with an expiry that
+/// are not in `before`, if it is known. If `others` is small, visits the fields from the earliest expiry on. Otherwise begins at
+/// the latest expiry, where it has to skip tombstones of removed fields.
 Status find_latest(Ctx& ctx, const Found& old, const Hash& before, const LargeHeader& header, Millis was,
                    std::optional<std::uint64_t> others, Millis* latest) {
   if (was != 0 && *latest >= was) return Status::ok();

@@ -33,7 +33,8 @@ Result<LargeHeader> open_header(const Found& found, CollectionType type) {
 
 Status miscounted() { return Status::corruption("the header of a collection counts another number of elements"); }
 
-/// Called before a walk over this many elements. A long walk leaves its event loop, or a thread for short work.
+/// Called before a walk over this many elements. If the walk is long, returns kNotResident, so that dispatch runs the command
+/// again: off its event loop, or on a thread for long work.
 Status prepare_walk(Ctx& ctx, std::uint64_t elements) {
   if (elements <= kMostWalked) return Status::ok();
   return ctx.off_loop == nullptr ? leave_loop(ctx) : ctx.go_on_for_long();

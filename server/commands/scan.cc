@@ -1,9 +1,9 @@
 // Walks over the key space: SCAN, KEYS, RANDOMKEY, DBSIZE.
 //
 // These commands may read for long, so they run on an offload thread with a leased view. SCAN returns every key that exists from
-// its first call to its last, in key order: each call continues at the first key that the call before it did not look at. One
-// call is limited to COUNT keys, kMaxSteps skipped versions per key, and kMaxScanBytes of reply. A MATCH that begins with literal
-// text reads only the range of that prefix.
+// its first call to its last, in key order. Each call continues at the first key that the previous call has not visited. One call
+// is limited to COUNT keys, kMaxSteps skipped versions per key, and kMaxScanBytes of reply. A MATCH that begins with literal text
+// reads only the range of that prefix.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -177,8 +177,8 @@ Status keys(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Returns a random position between two keys: their common prefix, then random bytes, the first of which lies between those of
-/// the keys. nullopt: the position before both keys, as likely as each value of that byte.
+/// Returns a random position between two keys: their common prefix, then random bytes. The first random byte lies between the
+/// keys' bytes at that place. nullopt: the position before both keys, which is as likely as each value of that byte.
 std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t random) {
   std::size_t common = 0;
   while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;

@@ -17,7 +17,7 @@ struct StartFacts {
   unsigned port = 0, tls_port = 0, admin_port = 0;  ///< 0: the server does not listen on this port
   int pid = 0;
   std::size_t loops = 0;           ///< event loops
-  std::uint64_t memory_bytes = 0;  ///< of the machine or the control group
+  std::uint64_t memory_bytes = 0;  ///< memory of the machine or the control group
   std::string memory_source;       ///< where memory_bytes comes from, for people
   std::string cores_source;        ///< what determines the number of processors, for people
   bool password_required = false;

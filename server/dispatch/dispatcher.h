@@ -152,7 +152,7 @@ class Dispatcher final : public CommandSink {
   bool run_group(std::size_t first, std::size_t* end);
   /// Runs a command of a group, without its commit. Returns false if the command cannot be in a group.
   bool run_in_group(PendingCommand& pending, const Prepared& prepared, const ReadView& view, Reply::Mark* mark);
-  /// Completes the commands of a committed group.
+  /// Ends the commands of a committed group: counts them, and completes their replies.
   void finish_group(std::size_t first, std::size_t end);
   /// Like run(), for use while there are observers (observers.h) or the session has a mode (Session::Modes).
   void run_in_mode(PendingCommand& pending, const Prepared& prepared);
@@ -171,7 +171,7 @@ class Dispatcher final : public CommandSink {
   bool resume(PendingCommand& pending, const Prepared& prepared);
   /// Like run_admitted(), for use while there are observers or the connection is in a mode other than kChecked.
   void run_observed(PendingCommand& pending, Prepared prepared);
-  /// Returns true if CLIENT PAUSE delays the command.
+  /// Returns true if CLIENT PAUSE delays the command. The command then waits, and is handed in again later.
   bool hold_back(PendingCommand& pending, const CommandSpec& spec);
   /// Reads the monotonic clock. Returns true if it also read engine time, about once a millisecond.
   bool refresh_time();
@@ -181,7 +181,8 @@ class Dispatcher final : public CommandSink {
   /// slow log's entry in `unlogged` instead, even below the threshold.
   void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits,
                  Unlogged* unlogged = nullptr);
-  /// Completes finished fetches: their commands run again. Starts the reads that commands have requested.
+  /// Resumes the commands whose missing pages have been read, and starts the reads that commands have requested. Also calls
+  /// settle_unlogged() and dispose_finished().
   void look_around();
   /// For each command whose batch has reached the log since the last call: counts the command, and adds it to the slow log.
   void settle_unlogged();
@@ -204,7 +205,8 @@ class Dispatcher final : public CommandSink {
   Status commit_batch(Client& client, bool waited, KeyWaiters::Wait* own);
   /// Completes the batch by operations on index trees; `view`: the run's.
   Status maintain(const ReadView& view);
-  /// Called after a commit of more than kMeasuredCommitBytes. `logged`: the batch is already in the log.
+  /// Called after a commit of more than kMeasuredCommitBytes. Sets large_commit_, and ends the pass after kPassBytes. `logged`:
+  /// the batch is already in the log, so it does not count towards kPassBytes.
   void note_large_commit(const WriteBatch& batch, bool logged);
   /// Like commit(), while long writes have marked keys, or clients wait for elements of keys.
   Status commit_beside_others(Client& client, bool waited, KeyWaiters::Wait* own);
@@ -212,7 +214,8 @@ class Dispatcher final : public CommandSink {
   RunEnd run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
   /// Like run_once(), and repeats it while the missing pages can be had without a wait. kMissesPages: the pages are being read.
   RunEnd run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// Returns how a run has ended whose handler or commit returned this error.
+  /// Returns how a run ends whose handler or commit has failed with `status`. `too_long`: Ctx::work() has failed, so the command
+  /// leaves its loop.
   RunEnd end_of_failed(PendingCommand& pending, const Status& status, bool too_long);
   /// Returns true if the command's reply waits for the log's sync.
   [[nodiscard]] static bool replies_synced(Client& client, const CommandSpec& spec);
@@ -260,8 +263,8 @@ class Dispatcher final : public CommandSink {
   // element_wait.cc
   /// Returns the state of the command's wait for an element, as input of its next run.
   [[nodiscard]] ElementWait element_wait_of(const Waiting& waiting) const;
-  /// Called after the commit of a batch that has written keys for whose elements clients wait. `own`: the command's own wait, or
-  /// null.
+  /// Called after the commit of a batch that has written keys for whose elements clients wait. Adds the keys to waited_for_,
+  /// whose clients are woken after the pass. `own`: the command's own wait, or null.
   void note_waited_for(std::vector<KeyWaiters::Written> keys, KeyWaiters::Wait* own);
   /// Handles kWaitsForElement. `keys`: the command's keys.
   void wait_for_element(PendingCommand& pending, const Prepared& prepared, std::span<const LookupKey> keys,
@@ -350,7 +353,7 @@ class Dispatcher final : public CommandSink {
   bool failed_ = false;                             ///< a command has finished with an error since this was last cleared
   std::shared_ptr<LongWrite> finished_;             ///< set if the current command was a long write that is done
   bool reported_ = false;                           ///< the current command has reported its keys to the observers itself
-  IndexChanges index_changes_;                      ///< of batch_, after maintain()
+  IndexChanges index_changes_;                      ///< the changes that batch_ makes to the index catalog; set by maintain()
   /// Commands whose effects are being delivered. They take turns, one slice each.
   std::deque<std::shared_ptr<OffLoopWork>> deliveries_;
   MemoryCharge pass_charge_;  ///< charges the replies of a pass, until the connections charge their output buffers after it

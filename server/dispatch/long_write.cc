@@ -129,7 +129,7 @@ Status LongWrite::collect() {
   }
   reads_patterns = !patterned.empty();
   if (reads_patterns) known = marks->keys;
-  if (is_script()) {  // here only the keys that the script declares; learn_keys() adds those that it has used
+  if (is_script()) {  // marks only the keys that the script declares; learn_keys() adds the keys that it has used
     marks->keys.seal();
     marks_are_exact = true;
     whole = marks->keys;
@@ -225,7 +225,7 @@ Status LongWrite::stage() {
   auto made = env->db->stage(std::move(batch), &client_gone);
   if (made.is_ok()) {
     staged = std::move(made).value();
-    // KUnsupported: StagedBatch does not take this batch, so it is committed as it is.
+    // kUnsupported: StagedBatch does not accept this batch, so it is committed without staging.
   } else if (made.status().code() != Code::kUnsupported) {
     return made.status();
   }
@@ -414,8 +414,8 @@ void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
   submit_long_write(pending, waiting);
 }
 
-// Returns true if the batch of a long write does not fit the indexes any more: definitions have changed, or a build has since reached a
-// record that the batch writes.
+// Returns true if the batch of a long write is outdated because of indexes, so that the command must run again. Either a
+// definition has changed since the run, or the position of a build is now at a record that the batch writes.
 bool Dispatcher::indexes_have_changed(const LongWrite& work) const {
   if (env_.indexes->version() != work.catalog_version) return true;
   if (!env_.indexes->any()) return false;

@@ -1,8 +1,9 @@
 // Long writes: commands that write, and EXEC, which run off their loop because they have many keys or large values.
 //
-// A thread runs the handler against a leased view into a batch of its own, while the command's keys are marked (intents.h). The
-// command's loop marks, commits and replies. So everything that other clients can see happens on the loop, in one short step,
-// under the key locks.
+// A thread runs the handler against a leased view into a batch of its own, while the command's keys are marked (intents.h). Each
+// such execution of the handler is a run of the command. If another write breaks the marks, the command runs again. The command's
+// loop marks, commits and replies. So everything that other clients can see happens on the loop, in one short step, under the key
+// locks.
 //
 //   loop    start            mark                commit, or mark again
 //              \             /  \                /
@@ -40,7 +41,7 @@ struct LongWrite final : OffLoopWork {
   };
   Step step = Step::kMark;
   bool collected = false;  ///< the command's keys are collected
-  int runs = 0;            ///< number of runs begun
+  int runs = 0;            ///< number of runs that have begun
   int conflicts = 0;       ///< number of runs whose marks another write broke
 
   // --- results
@@ -51,7 +52,7 @@ struct LongWrite final : OffLoopWork {
   bool reads_patterns = false;         ///< the command reads keys that are known only after it has run (Ctx::note_also_read)
   bool one_view = true;  ///< all reads are from one view, so if the command writes nothing, broken marks do not matter
   WriteBatch batch;
-  MemoryCharge batch_charge;            ///< for the memory that the batch copied; held until all effects are delivered
+  MemoryCharge batch_charge;            ///< charges the memory that the batch has copied; held until all effects are delivered
   std::unique_ptr<StagedBatch> staged;  ///< set if the batch is large: then it has the operations, and `batch` is empty
   KeySet written;                       ///< the keys that the batch writes
   ElementWait element_wait;             ///< the wait for an element, as the latest run has requested it
@@ -61,7 +62,7 @@ struct LongWrite final : OffLoopWork {
   bool marks_cover_reads = true;  ///< false: the latest run has read keys that were not marked, so its result is dropped
 
   std::uint64_t catalog_version = 0;  ///< IndexCatalog::version() with which the run has maintained indexes
-  IndexChanges index_changes;         ///< of the batch
+  IndexChanges index_changes;         ///< the changes that the batch makes to the index catalog
 
   /// Returns true if a thread prepares the commit of `batch`, because the commit takes long: many operations to sort, or large
   /// values to log.

@@ -45,7 +45,8 @@ class Observers {
 
   /// Replaces the client's settings of CLIENT TRACKING. Called on the client's loop.
   void set_tracking(Client& client, const Tracking& wanted);
-  /// Called on the client's loop once a command's writes are committed.
+  /// Sends the invalidations and keyspace notifications of a committed command, and updates the expiry watch. Called on the
+  /// client's loop.
   void committed(const CommittedCommand& commit, const Client& client);
   /// The first part of committed(): sends the invalidations of a batch, of one command or of a whole transaction.
   void invalidate(const WriteBatch& batch, const Origin& origin, SeqNum seq) {

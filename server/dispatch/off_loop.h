@@ -73,7 +73,8 @@ struct OffLoopWork : OffloadWork {
   Status collect_reads();
   /// Charges the memory of `count` keys to the budget, and allocates room for them.
   Status charge_keys(std::size_t count);
-  /// Called by the command's thread before and after the handler, with the handler's view: they report the keys to the observers.
+  /// The command's thread calls these before and after the handler, with the handler's view. If reports_keys is set, they report
+  /// expired keys, keys that were read, and key misses to the observers. look_before() also fills in `had`.
   Status look_before(const ReadView& view);
   void look_after(const ReadView& view);
 

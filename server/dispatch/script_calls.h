@@ -29,7 +29,7 @@ class ScriptCalls {
   [[nodiscard]] virtual Status call(std::span<const Bytes> arguments, const ScriptCall& options, OutputBuffer* out) = 0;
   /// Sets `*allowed` to true if the user may run the command. kInvalidArgument: there is no such command.
   [[nodiscard]] virtual Status may_run(std::span<const Bytes> arguments, bool* allowed) = 0;
-  /// Called by the handler when the script replies with an error.
+  /// Called by the handler when the script replies with an error: the error is then counted for the script's command.
   virtual void note_error(Bytes text) = 0;
   /// Called when SCRIPT KILL has ended the script. Its run then fails, and writes nothing.
   virtual void note_killed() = 0;

@@ -139,7 +139,7 @@ class TrackingTable {
   void take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out);
   /// Like take_notes(), and stores the key for the next broadcast of its prefixes. The caller holds the lock.
   void invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out);
-  /// Adds the clients that must hear of an operation to `out`. The caller holds the lock.
+  /// Adds the clients that need an invalidation because of an operation to `out`. The caller holds the lock.
   void invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void invalidate_range(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void forget_notes();

@@ -18,8 +18,8 @@ constexpr std::uint64_t kChargeStep = std::uint64_t{1} << 20;
 constexpr std::uint64_t kCopies = 2;
 /// Estimated memory of an operation in PendingWrites, and of a command's Outcome, without their bytes.
 constexpr std::uint64_t kOperationBytes = 256;
-/// Work (Ctx::work) on a loop: of a walk, which may visit kLeastExecKeys in any case; and of each byte in the reply of a command
-/// that describes the server, such as INFO.
+/// Work (Ctx::work) on a loop. kWalkBytes: of a walk, which may visit kLeastExecKeys in any case. kDescribedByteWork: of each
+/// byte in the reply of a command that describes the server, such as INFO.
 constexpr std::uint64_t kWalkBytes = 16 << 10, kDescribedByteWork = 16;
 
 /// Appends the operations of `from` to a batch.

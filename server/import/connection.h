@@ -29,7 +29,7 @@ struct Endpoint {
 struct ServerReply {
   enum class Kind : std::uint8_t { kText, kError, kInteger, kNull, kArray };
   Kind kind = Kind::kNull;
-  std::string text;  ///< of texts and errors
+  std::string text;  ///< the text, if the reply is a text or an error
   std::int64_t integer = 0;
   std::vector<ServerReply> array;
 

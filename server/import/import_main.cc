@@ -296,7 +296,7 @@ Result<int> import_from_server(const Options& options) {
   const std::string hashes = options.resume.empty() ? "" : options.resume + ".keys";
   TRY_ASSIGN(known, progress.resumed ? KnownKeys::resume(hashes, state.known_from, state.known_to) : KnownKeys::create(hashes));
   if (progress.resumed)
-    std::fprintf(stderr, "continues pass %llu: keys that were copied are compared\n",
+    std::fprintf(stderr, "continues pass %llu: keys that were already copied are only compared\n",
                  static_cast<unsigned long long>(state.pass));
   const auto passes = static_cast<std::uint64_t>(options.passes);
   while (state.pass <= passes) {

@@ -18,7 +18,7 @@
 
 namespace ebbtide {
 
-/// Not thread-safe.
+/// The known keys, and the notes of the current pass: the keys that the source has. Not thread-safe.
 class KnownKeys {
  public:
   /// Hashes of a key's name and value.
@@ -27,7 +27,7 @@ class KnownKeys {
   };
   static constexpr std::uint64_t kUnknown = 0;  ///< value hash of a key whose value is unknown
 
-  /// Keeps the notes in memory, and, if `path` is not empty, also in a new file.
+  /// Begins without known keys. Keeps the notes in memory, and, if `path` is not empty, also in a new file.
   static Result<KnownKeys> create(const std::string& path);
   /// Continues with the notes in a file from byte `from` on. Values from byte `to` on are unknown. kCorruption: the file is
   /// shorter.
@@ -35,9 +35,9 @@ class KnownKeys {
 
   /// Returns true if the target is known to have this key with this value.
   [[nodiscard]] bool has(const Hashes& key) const;
-  /// Notes keys of the source. Call it before the keys are sent. kIoError: the file cannot be written.
+  /// Adds keys of the source to the notes. Call it before the keys are sent. kIoError: the file cannot be written.
   Status note(std::span<const Hashes> keys);
-  /// Call when the pass has noted all keys of the source.
+  /// Sorts the notes, for is_gone(). Call it when the pass has noted all keys of the source.
   void end_notes();
   /// Returns true if this key was known and is not noted: the source does not have it any more. Requires end_notes().
   [[nodiscard]] bool is_gone(std::uint64_t name) const;

@@ -26,8 +26,8 @@ spdlog::level::level_enum level_of(const std::string& name) {
   return name == "error" ? spdlog::level::err : spdlog::level::info;
 }
 
-// Returns true for a character that is invisible, ends a line, or changes the order in which a terminal shows text: zero-width
-// spaces and marks of direction, line and paragraph separators, embeddings, overrides, isolates, annotations and tags.
+// Returns true for a character that is invisible, ends a line, or changes the order in which a terminal shows text. These are
+// zero-width spaces, marks of direction, line and paragraph separators, embeddings, overrides, isolates, annotations and tags.
 bool misleads(std::uint32_t c) {
   return c == 0x61c || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
          c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);

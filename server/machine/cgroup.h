@@ -3,7 +3,7 @@
 // A service manager or container runtime puts the process into a group. This group and each of its ancestors may set a limit; the
 // smallest one applies. /proc/self/cgroup names the group of each hierarchy. /proc/self/mountinfo says where a hierarchy is
 // mounted and which of its groups the mount point shows. Version 1 has a hierarchy for each controller, version 2 has one
-// hierarchy, and hybrid systems have both. A container often sees only its own group, mounted as if it were the root: then the
+// hierarchy, and hybrid systems have both. A container often sees only its own group, mounted as if it were the root. Then the
 // path in /proc/self/cgroup does not exist below the mount point, and the files of the mount point itself apply.
 //
 // memory.high counts like memory.max: above it the kernel throttles the process, and a larger memory budget would keep the server

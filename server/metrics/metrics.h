@@ -18,7 +18,7 @@ namespace ebbtide {
 /// The values of all metrics at one moment.
 /// The tree of an index.
 struct IndexTree {
-  std::string name;  ///< the index's
+  std::string name;  ///< the index's name
   bool building = false;
   TreeInfo info;
 };

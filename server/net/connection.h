@@ -130,9 +130,9 @@ class Connection final : public Client {
   bool resumed = false;  ///< the waiting command is handed in with the next pass
   /// The last round had no time to send this connection's replies, so no command of it runs until they are sent.
   bool send_first = false;
-  /// The connection's order in the next pass, after a pass that had no time for all commands. 0: it has little input, and has not
-  /// waited. 1: it has much input, or the pass had no time for its commands. 2: the pass ran some of its commands, or a slice of
-  /// one.
+  /// After a pass that had no time for all commands: the connection's place in the next pass. 0: little input, and it has not
+  /// waited. 1: much input, or the last pass had no time for its commands. 2: the last pass ran some of its commands, or a slice
+  /// of one.
   std::uint8_t rank = 0;
   bool counted_stranger = false;
   bool limited_as_subscriber = false;  ///< the output limits of subscribers are in effect for this connection

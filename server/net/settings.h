@@ -32,7 +32,7 @@ struct NetSettings {
   OutputLimits output = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
   /// Limits of subscribers, and of clients in MONITOR.
   OutputLimits subscriber_output = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};
-  std::uint64_t memory_budget = 0;  ///< of the whole server; the output of one client may have half of it; 0: no limit
+  std::uint64_t memory_budget = 0;  ///< budget of the whole server; the output of one client may take half of it; 0: no limit
   bool password_required = false;   ///< new connections must authenticate
   bool protected_mode = true;       ///< without a password, clients of other machines are refused
   int tcp_backlog = 511;

@@ -36,8 +36,8 @@ class ClientLoop {
   virtual void resume(std::uint64_t client_id) = 0;
   /// Returns the client with this id if it belongs to this loop, else null. Loop thread only.
   virtual Client* find(std::uint64_t client_id) = 0;
-  /// Called after output was appended to client->out outside a pass (a pushed message), or after a flag to close was set. Loop
-  /// thread only.
+  /// Makes the loop send the client's output, or close the client, in its next round. Called after output was appended to
+  /// client->out outside a pass (a pushed message), or after a flag to close was set. Loop thread only.
   virtual void touch(Client* client) = 0;
   /// Returns the number of this loop, from 0.
   [[nodiscard]] virtual int index() const = 0;
@@ -149,8 +149,8 @@ class CommandSink {
   /// charged twice when the loop looks for clients to close.
   [[nodiscard]] virtual bool charges_replies() const { return false; }
   virtual void buffers_charged() {}
-  /// Called with the time from the end of a pass's commands until the log had their writes, as durable as their replies require.
-  /// If several passes wait at the same time, only one of them is measured.
+  /// Reports how long a pass waited for the log: from the end of its commands until their writes were as durable as their replies
+  /// require. If several passes wait at the same time, only one of them is measured.
   virtual void logged(std::uint64_t /*nanos*/) {}
   /// Lets the sink check operations for which it waits; it may call resume(). Called once per round, before the pass. Never
   /// blocks.

@@ -86,7 +86,8 @@ class Interpreter {
  private:
   static void* allocate(void* self, void* block, std::size_t old_bytes, std::size_t new_bytes);
   static void on_count(lua_State* lua, lua_Debug*);
-  /// Called before an allocation. Returns false if the allocation must fail, because the run has to leave its loop.
+  /// Called before an allocation: counts its bytes as work if they are many. Returns false if the allocation must fail, because
+  /// the run has to leave its loop.
   bool count_allocation(std::size_t bytes);
   /// Charges the memory of the Lua state. Returns false if the budget has no room.
   bool charge_up_to(std::size_t bytes);

@@ -242,7 +242,7 @@ Status Loader::add_score(std::optional<double> score) {
 }
 
 Status Loader::add_expiry(std::optional<std::uint64_t> expiry) {
-  constexpr Millis kLatest = (Millis{1} << 48) - 1;  // as in Redis
+  constexpr Millis kLatest = (Millis{1} << 48) - 1;  // the latest expiry that Redis accepts
   if (!expiry || *expiry > kLatest) return bad_format();
   TRY(grow(3 * sizeof(Millis)));  // while the vector grows, both its buffers exist
   expiries_.push_back(*expiry);

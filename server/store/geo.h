@@ -50,8 +50,8 @@ struct GeoArea {
   GeoPoint center;
   double unit = 1;
   bool is_box = false;
-  double radius = 0;             ///< of a circle
-  double width = 0, height = 0;  ///< of a box
+  double radius = 0;             ///< radius of a circle
+  double width = 0, height = 0;  ///< sides of a box
 
   /// Returns the distance from the center in meters if the point is inside the area, else nullopt.
   [[nodiscard]] std::optional<double> distance_inside(const GeoPoint& point) const;

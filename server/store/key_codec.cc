@@ -64,7 +64,7 @@ KeyRange engine_range(std::optional<Bytes> start, std::optional<Bytes> end) {
   if (start) range.start = escaped_key(*start);
   if (end) {
     range.end = escaped_key(*end);
-    // A prefix of no key: no key is below "", and an empty `end` would mean no upper bound.
+    // No key is below "", so the range is empty. An empty `range.end` would mean no upper bound.
     if (range.end.empty()) range.start = range.end = std::string(1, '\0');
   }
   return range;

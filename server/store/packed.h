@@ -54,7 +54,7 @@ class PackedReader {
   bool next_of_intset(PackedItem* item);
   bool take_string(std::optional<std::uint64_t> length, PackedItem* item);
   bool take_integer(std::size_t bytes, PackedItem* item);
-  /// Called once no bytes are left: sets sound_.
+  /// Called once no bytes are left: checks the counts, and sets sound_ if they are right. Returns false.
   bool end();
 
   const PackedForm form_;

@@ -61,7 +61,7 @@ class RankIndexes {
   struct State {
     DatabaseId database = 0;
     Bytes key;       ///< engine key
-    SeqNum seq = 0;  ///< of the header's entry
+    SeqNum seq = 0;  ///< seq of the header's entry
     Generation generation = 0;
     ElementClass which{};  ///< the class whose elements are ranked
     std::uint64_t count = 0;

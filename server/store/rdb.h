@@ -2,9 +2,9 @@
 //
 // A length takes 1, 2, 5 or 9 bytes: 00xxxxxx, 01xxxxxx + 1 byte, 0x80 + 4 bytes, 0x81 + 8 bytes, big endian.
 //
-// A string has one of three forms: its length and its bytes; or a byte 11xxxxxx and a signed integer of 1, 2 or 4 bytes, little
-// endian, whose decimal text is the string; or 11000011, the length of its LZF-compressed form, the length of the string, and the
-// compressed form. All forms are read; LZF is never written.
+// A string has one of three forms. The first is its length and its bytes. The second is a byte 11xxxxxx and a signed integer of
+// 1, 2 or 4 bytes, little endian, whose decimal text is the string. The third is 11000011, the length of the LZF-compressed form,
+// the length of the string, and the compressed form. All forms are read; LZF is never written.
 #pragma once
 
 #include <cstdint>

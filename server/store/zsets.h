@@ -73,8 +73,9 @@ struct LexRange {
 /// Parses "-", "+", "[a" or "(a". nullopt: the text has another form.
 std::optional<LexBound> parse_lex_bound(Bytes text);
 /// Returns the indexes of the members in the range, without the first `skipped` of them, or, if `backward`, without the last
-/// `skipped`. All members should have one score. If they do not, the result is Redis's: a walk begins at the first member above
-/// the lower bound (`backward`: at the last member below the upper bound), skips `skipped` members, and ends at the other bound.
+/// `skipped`. All members should have one score. If they do not, the result is Redis's. A walk begins at the first member above
+/// the lower bound, or, if `backward`, at the last member below the upper bound. It skips `skipped` members, and ends at the
+/// other bound.
 Places places_in(const SortedSet& members, const LexRange& range, std::size_t skipped = 0, bool backward = false);
 
 enum class Aggregate : std::uint8_t { kSum, kMin, kMax };

@@ -18,7 +18,7 @@ std::string openssl_error() {
   char text[256] = "unknown error";
   if (const unsigned long code = ERR_peek_last_error(); code != 0) ERR_error_string_n(code, text, sizeof(text));
   ERR_clear_error();
-  // Of "error:0A00018F:SSL routines::ee key too small", people need only the last part.
+  // The text is like "error:0A00018F:SSL routines::ee key too small". Only its last part helps people.
   const char* last = std::strrchr(text, ':');
   return last == nullptr || last[1] == '\0' ? text : last + 1;
 }

@@ -140,7 +140,8 @@ Result<LargeHeader> LargeHeader::decode(Bytes value) {
     if (value.size() < 2 * kPositionBytes) return damaged("the positions are damaged");
     header.first = read_big_endian(value);
     header.last = read_big_endian(value.substr(kPositionBytes));
-    if (header.last - header.first != (header.count - 1) * kPositionStep) return damaged("the positions do not fit the number");
+    if (header.last - header.first != (header.count - 1) * kPositionStep)
+      return damaged("the positions of its first and last element do not match its number of elements");
     value.remove_prefix(2 * kPositionBytes);
   }
   if ((flags & kCountsDead) != 0) {
@@ -309,8 +310,8 @@ ListDifference ListDifference::of(const List& before, const List& after) {
   return d;
 }
 
-// Writing another element at a position counts as a delete: the older version may be the only other copy of an element that is
-// deleted later, and would then stay without an obligation.
+// Writing another element at a position counts as a delete, with a delete debt. The old element may have moved to another
+// position, and be deleted there later. Without the debt, no deadline would apply to its old version at this position.
 void write_changes(ElementWriter& to, const List& before, const List& after, const ListDifference& difference,
                    LargeHeader* header) {
   const std::uint64_t old_first = header->first, old_last = header->last;

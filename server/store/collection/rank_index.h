@@ -25,8 +25,8 @@ namespace ebbtide {
 /// The rank index of one collection. Not thread-safe.
 class RankIndex {
  public:
-  /// A walk over a longer segment should propose a split after every so many elements. Walking over them takes about ten
-  /// microseconds.
+  /// A walk over a longer segment should propose a split after each kSegmentElements elements. Walking over that many takes about
+  /// ten microseconds.
   static constexpr std::uint64_t kSegmentElements = 128;
 
   /// A point from which a walk can begin.
@@ -53,8 +53,8 @@ class RankIndex {
   [[nodiscard]] std::size_t memory_bytes() const { return memory_; }
 
   void add(Bytes name);
-  /// Counts an element less. Returns false if the index counts no element where the name belongs: then it does not describe the
-  /// collection.
+  /// Subtracts a removed element from its segment's number. Returns false if that number is 0: then the index does not describe
+  /// the collection.
   [[nodiscard]] bool remove(Bytes name);
 
   /// A change of the collection that happened after the walk that found the points.
