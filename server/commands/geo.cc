@@ -229,7 +229,7 @@ struct Search {
   }
 };
 
-/// How the search commands differ.
+/// The properties in which the search commands differ.
 struct SearchKind {
   bool is_search = false;      ///< GEOSEARCH, GEOSEARCHSTORE: center and shape are options
   bool by_member = false;      ///< GEORADIUSBYMEMBER

@@ -48,8 +48,8 @@ inline bool is_mostly_dead(const LargeHeader& header) {
   const std::uint64_t dead_per_live = header.count <= kMostRewrittenOnLoop ? 1 : kDeadPerLive;
   return header.count <= kMostRewritten && header.dead > dead_per_live * header.count + kFewDead;
 }
-/// Returns true if this command should rewrite such a collection. False: it would leave its loop, and a long write is under way,
-/// which may be the rewrite.
+/// Returns true if this command should rewrite such a collection. Returns false if the command would have to leave its loop while
+/// a long write is under way, which may already be the rewrite.
 bool may_rewrite(const Ctx& ctx, const LargeHeader& header);
 /// Rewrites all elements, with the change, under the expiry and stamp of `old`. `header`: as after the change. Returns false, and
 /// writes nothing, if the elements have too many bytes; then `header->dead` is 0, so that the next try is long after. Errors as

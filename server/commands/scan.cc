@@ -29,8 +29,8 @@ constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
 constexpr std::size_t kLargeKeyBytes = 1024;  // longer keys are freed one by one, as soon as the reply has a copy
 /// DBSIZE counts the keys of a database of up to this many entries. For a larger database it estimates from a sample.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
-/// It also counts one with up to this many keys and deleted entries, whose other entries are elements of large collections. It
-/// passes over each collection in one step, which takes some microseconds.
+/// DBSIZE also counts a larger database if it has up to this many keys and deleted entries: then the others are elements of large
+/// collections. The walk passes over each collection in one step, which takes some microseconds.
 constexpr std::uint64_t kMaxCountedKeys = 50'000;
 /// The number of random places that RANDOMKEY tries. After each place it skips kMaxSteps versions at most.
 constexpr int kRandomPlaces = 8;

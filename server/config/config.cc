@@ -215,8 +215,8 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
     }
   }
   Status status = validate(config);
-  // Not in validate(): CONFIG SET may replace a password that comes from a file until the next start; CONFIG REWRITE is refused
-  // then.
+  // validate() does not check this, since CONFIG SET may replace a password that comes from a file until the next start. CONFIG
+  // REWRITE is refused then.
   if (status.is_ok() && !config.password.empty() && !config.password_file.empty()) {
     status = Status::invalid_argument("server.password and server.password_file are both set; only one of them is allowed");
   }
@@ -258,7 +258,7 @@ Status read_passwords(Config* config) {
     config->file_password = std::move(secret).value();
   }
   if (config->metrics_password_file.empty()) return Status::ok();
-  // Only checked here: the server reads the file again when it opens the HTTP port.
+  // The content is only checked here, since the server reads the file again when it opens the HTTP port.
   return read_secret(config->metrics_password_file).status().with_context("metrics.password_file");
 }
 

@@ -279,7 +279,7 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
   const std::size_t states = std::min(keys_.size(), kStates);
   if (states_.size() < states) states_.resize(states);
   for (std::size_t k = 0; k < states; ++k) {
-    states_[k].tables = nullptr;  // results of an earlier window: their guard is gone
+    states_[k].tables = nullptr;  // clears results of an earlier window, since its PassGuard has ended
     keys_[k].state = &states_[k];
   }
   // Each sequence of commands in one database is a step of this loop. Nearly always there is only one.

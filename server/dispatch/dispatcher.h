@@ -115,7 +115,7 @@ class Dispatcher final : public CommandSink {
   };
   struct Fetched;
   struct Waiting;
-  /// How a run of a command has ended. Replies and effects of the run are valid only after kDone, kSliced and kWaitsForSync.
+  /// The result of one run of a command. Replies and effects of the run are valid only after kDone, kSliced and kWaitsForSync.
   enum class RunEnd : std::uint8_t {
     kDone,             ///< the command is done: it has its reply, or an error
     kSliced,           ///< a kSliced command has processed some of its arguments
@@ -225,7 +225,8 @@ class Dispatcher final : public CommandSink {
   bool admit(PendingCommand& pending, const Prepared& prepared);
   void queue(PendingCommand& pending, const Prepared& prepared);
   RunEnd run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply, Status* status);
-  /// If the run takes too long for a loop, sets `too_long`.
+  /// Runs the queued commands of EXEC once, and commits their writes (commit_run). If the run takes too long for a loop, sets
+  /// `*too_long`.
   Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply, bool* too_long);
   static Status transaction_discarded(const Status& error);
   /// Fills in a transaction whose only command is this script command.
@@ -236,7 +237,7 @@ class Dispatcher final : public CommandSink {
   Status attempt_script(Client& client, bool waited, const ReadView& view, TransactionRun& run, Reply& reply);
   /// Counts the error that a script has replied with.
   void count_script_error(const Command& command, const std::string& error);
-  /// Fills in the inputs of a run of this client's transaction.
+  /// Sets the members of `run` that come from the client and the current command, such as client id, protocol and random number.
   void prepare_run(Client& client, TransactionRun* run);
   /// Counts the commands of a committed run. Returns false if CLIENT REPLY suppresses the run's replies. The run's effects may
   /// write pushes even then.

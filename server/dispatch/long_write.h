@@ -30,9 +30,9 @@
 namespace ebbtide {
 
 struct LongWrite final : OffLoopWork {
-  /// The number of conflicts after which the marks become firm (dispatch/intents.h).
+  /// After this many conflicts with other writes, the marks become firm (dispatch/intents.h).
   static constexpr int kSoftRuns = 2;
-  /// The number of runs after which the command fails: range deletes and expirations can break even firm marks.
+  /// The command fails if it has not committed after this many runs: range deletes and expirations can break even firm marks.
   static constexpr int kMaxRuns = 16;
 
   enum class Step : std::uint8_t {

@@ -38,7 +38,8 @@ class OffloadWork {
   /// Does the work. Called at most once, and not after wanted() has returned false.
   virtual void run() = 0;
   [[nodiscard]] virtual bool wanted() const { return true; }
-  /// Returns whose work this is. Owners of queued work take turns, whatever their numbers of pieces. Constant.
+  /// Returns a number that identifies the owner of this work. Owners take turns in the queue, however many pieces each of them
+  /// has. Never changes.
   [[nodiscard]] virtual std::uint64_t owner() const { return 0; }
 };
 

@@ -1,4 +1,4 @@
-// Which observers of commands are in use, as the bits of one word.
+// The observers of commands that are in use, as the bits of one word.
 //
 // Dispatch loads the word once for each command. While it is 0, dispatch skips all observers (observers.h).
 #pragma once

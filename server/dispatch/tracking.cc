@@ -360,7 +360,7 @@ TrackingTable::Counts TrackingTable::counts() {
 
 void TrackingTable::invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out) {
   switch (op.kind) {
-    // Which keys a delete by stamp deletes is unknown here, so it invalidates all keys, as FLUSHDB does.
+    // The keys that a delete by stamp deletes are unknown here, so it invalidates all keys, as FLUSHDB does.
     case OpKind::kFlushDatabase:
     case OpKind::kSwapDatabases:
     case OpKind::kSecondaryDelete:
@@ -447,7 +447,8 @@ void TrackingTable::send_to(std::uint64_t id, const EncodedKeys& keys, ClientLoo
   }
   const auto deliver = [redirected = redirect != 0, keys, seq](Client& client) {
     if (client.protocol == 2 && !(redirected && client.subscriber)) return;
-    // Not kept for a client that receives the invalidations of another client: it has to expect them at any time.
+    // Invalidations are kept only for the client's own reads. A client that receives the invalidations of another client has to
+    // expect them at any time, so it gets them at once.
     if (auto& kept = state_of(client).kept_invalidations; kept && !redirected) {
       if (kept->size() < kMostKept) return kept->push_back({keys, seq});
       kept->assign(1, {nullptr, std::max(kept->back().seq, seq)});

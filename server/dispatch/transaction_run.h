@@ -92,8 +92,8 @@ class TransactionRun final : private ScriptCalls {
   ReadCounts called_counts;                            ///< reads of all commands that scripts have called
   std::map<std::string, std::uint64_t> called_errors;  ///< errors of the commands that scripts called
 
-  /// To be called once the run has ended. Returns the part of `charge` for the batch's bytes, and releases the charge for their
-  /// second copy.
+  /// Returns the part of `charge` for the batch's bytes, and releases the charge for their second copy, which a growing batch
+  /// needs. Call it once the run has ended.
   [[nodiscard]] MemoryCharge take_batch_charge();
 
   /// Off the loop: returns true if the run has read more than one database, so that its views are not all of one moment.

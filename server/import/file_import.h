@@ -22,7 +22,7 @@ struct FileImport {
   std::vector<std::uint64_t> databases;  ///< import only these databases; empty: all; if not empty, append-only files are refused
 };
 
-/// Where to continue an import, and functions that record its progress.
+/// The place at which an import continues, and functions that record its progress.
 struct ImportSteps {
   std::uint64_t skipped = 0;  ///< number of entries at the start of the RDB files that are neither sent nor reported
   /// Called when the replies to the first `entries` entries have arrived. An error ends the import.

@@ -181,7 +181,7 @@ void install_failure_log(const std::string& file, bool json) {
   if (::localtime_r(&now, &local) != nullptr) utc_offset_seconds = local.tm_gmtoff;
   struct sigaction action {};
   action.sa_handler = aborted;
-  // Not SA_RESETHAND: a second aborting thread would end the process while the first one still writes its line.
+  // SA_RESETHAND is not set: with it, a second aborting thread would end the process while the first one still writes its line.
   (void)::sigaction(SIGABRT, &action, nullptr);
   std::set_new_handler(allocation_failed);
   std::set_terminate(terminated);

@@ -55,7 +55,8 @@ CpuTimes cpu_times();
 /// limits to `wanted`. Returns the new limit.
 std::uint64_t raise_file_limit(std::uint64_t wanted);
 
-/// How many files clients and tables may open. The other files are logs, outputs of merges, event loops and the metrics port.
+/// The numbers of files that clients and tables may open. The other files are logs, outputs of merges, event loops and the
+/// metrics port.
 struct FileShares {
   std::uint64_t clients = 0, tables = 0;
 };

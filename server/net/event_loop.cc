@@ -27,9 +27,9 @@ constexpr std::uint64_t kHighWaterParts = 1024;
 constexpr std::uint64_t kLeastHighWater = 64 << 10, kMostHighWater = 1 << 20;
 constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
-// How long replies wait after the log has failed, since a sync may still succeed a moment later.
+// Replies wait for this time after the log has failed, since a sync may still succeed a moment later.
 constexpr std::int64_t kGiveUpMs = 1'000;
-// How long a command may wait for the disk after its client has closed its sending side.
+// A command may wait for the disk for this time after its client has closed its sending side.
 constexpr std::int64_t kHalfClosedMs = 1'000;
 constexpr std::size_t kChargeStep = 1 << 20;  // each loop charges buffers to the budget in steps of this size
 // The most connections without commands that a round serves. Sending to such a connection, or closing it, takes about 10 us,

@@ -89,7 +89,7 @@ struct NetShared {
   Strangers unauthenticated;                            ///< unauthenticated clients that a loop has taken
   std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0},
       evicted_strangers{0}, accept_errors{0};
-  /// When an HTTP request (POST or Host:) was last logged, which happens at most once a minute; 0: never.
+  /// The time at which an HTTP request (POST or Host:) was last logged, in ms; this is logged at most once a minute. 0: never.
   std::atomic<std::int64_t> attack_told_ms{0};
 };
 
@@ -128,7 +128,7 @@ struct NetEnv {
   ClientMemory* memory = nullptr;                       ///< null: no memory is charged
 };
 
-/// How far the log has advanced, for replies that wait for it. Any thread may call this.
+/// Shows how far the log has advanced, for replies that wait for it. Any thread may call this.
 class ReplyGate {
  public:
   virtual ~ReplyGate() = default;

@@ -43,7 +43,7 @@ class PackedReader {
 
   /// Returns false at the end, and where the form is damaged (is_sound()).
   bool next(PackedItem* item);
-  /// After next() has returned false: true if the whole form was well-formed. It may have no items.
+  /// Call it after next() has returned false. Returns true if the whole form was well-formed, even if it had no items.
   [[nodiscard]] bool is_sound() const { return sound_; }
 
  private:

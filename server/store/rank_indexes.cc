@@ -7,8 +7,8 @@
 namespace ebbtide {
 namespace {
 
-/// After this many successive readers that found a header other than the index's, a change was missed, and the index is made
-/// again. Fewer readers may only have read between a commit and its apply().
+/// If this many successive readers have found a header other than the index's, the index has missed a change, and is made again.
+/// A single reader may only have read between a commit and its apply().
 constexpr std::uint32_t kMostMismatches = 8;
 /// Memory of an entry, without its index and its changes.
 constexpr std::size_t kEntryBytes = 256;

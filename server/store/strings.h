@@ -35,7 +35,7 @@ Bytes string_encoding(const Found& found);
 
 /// Counts of the reads of one run.
 struct ReadCounts {
-  /// How many keys read-only commands have found and not found: Redis's keyspace hits and misses.
+  /// The numbers of keys that read-only commands have found and not found: Redis's keyspace hits and misses.
   std::uint64_t hits = 0, misses = 0;
   /// the number of keys and versions that SCAN has read; nullopt for other commands
   std::optional<std::uint64_t> scan_steps = std::nullopt;
@@ -49,8 +49,8 @@ class Strings {
       : view_(view), batch_(batch), counts_(counts), pending_(pending) {}
 
   /// For commands that only read: reads the string at `key`; nullopt if the key is absent. Fails with WRONGTYPE, kNotResident, or
-  /// an error of the engine. The value is valid as long as the view, and, if it is set, Found::pin. Notes no expiry; counts hits
-  /// and misses.
+  /// an error of the engine. The value is valid as long as the view, and, if it is set, Found::pin. The batch does not note the
+  /// entry's expiry. Counts hits and misses.
   Status get(const LookupKey& key, std::optional<Found>* found);
   /// Like get(), for any type of entry.
   Status get_any(const LookupKey& key, std::optional<Found>* found);

@@ -12,7 +12,7 @@ struct ssl_ctx_st;
 
 namespace ebbtide {
 
-/// Whether clients need not (kNo), may (kOptional) or must (kYes) show a certificate.
+/// kNo: clients need no certificate; kOptional: they may show one; kYes: they must show one.
 enum class TlsClients : std::uint8_t { kNo, kOptional, kYes };
 
 /// The files are in PEM form; "" = none.

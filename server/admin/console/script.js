@@ -137,7 +137,7 @@
       text("tree-about", plural(files, "file") + DOT + plural(tree.runs.length, "run") + DOT + bytes(size) + DOT + tree.policy + (drawn < files ? DOT + "neighbours share a cell" : ""));
     }
     // The height of a row grows with the size of its run, on a scale on which a small run is visible beside a large one. The rows
-    // fill the room that there is, up to a limit.
+    // fill the available height, up to a limit.
     const room = plot.clientHeight || 360, gap = list.length > 14 ? 2 : 6;
     const weights = list.map((r) => 1 + NAME_LOG(r.bytes) / 6), sum = weights.reduce((a, b) => a + b, 0) || 1;
     let top = 0;
