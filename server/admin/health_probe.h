@@ -6,7 +6,7 @@
 
 namespace ebbtide {
 
-/// The addresses at which the configuration says that the server on this machine listens.
+/// The addresses of the server on this machine, according to its configuration.
 struct HealthTarget {
   std::string metrics_bind = "127.0.0.1";
   std::uint16_t metrics_port = 0;  ///< 0 = off: the probe sends PING to the server's port

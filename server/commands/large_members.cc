@@ -29,7 +29,8 @@ ElementRange range_of(const ScoreRange& range, const MemberLimit& limit = {}) {
           .limit = limit.limit};
 }
 
-/// Returns the name at which the members of this score begin that the bound allows; with `behind`, the name at which they end.
+/// For a lower bound: returns the name of the first member of this score that the bound allows. With `behind`, for an upper
+/// bound: returns the name after the last one.
 std::string name_of(const LexBound& bound, double score, bool behind) {
   switch (bound.kind) {
     case LexBound::Kind::kLowest:

@@ -423,7 +423,7 @@ bool Dispatcher::resume(PendingCommand& pending, const Prepared& prepared) {
   if (waiting.job != nullptr) return finish_job(pending, prepared), false;
   if (waiting.long_write != nullptr) return continue_long_write(pending, prepared), false;
   if (waiting.fetched != nullptr && waiting.fetched->busy.load(std::memory_order_acquire)) {
-    return leave_waiting(pending), false;  // another cause has resumed the command, so it waits on
+    return leave_waiting(pending), false;  // the command was resumed for another reason, so it continues to wait
   }
   if (waiting.blocked && waiting.blocked->end() == BlockedClients::End::kError) {
     Reply reply(&pending.client->out, pending.client->protocol);
@@ -777,7 +777,7 @@ void Dispatcher::reject(PendingCommand& pending, const Command* command, const S
   const bool in_transaction = (session_of(client).modes & Session::kInTransaction) != 0;
   if (command != nullptr && command->spec->has(kRunsQueue)) {
     send_error(reply, transaction_discarded(error));
-    end_transaction(client);  // also for a client without MULTI, whose watched keys are freed
+    end_transaction(client);  // called also without MULTI, since it frees watched keys, too
   } else {
     send_error(reply, error);
     if (in_transaction) transaction_of(client)->failed = true;

@@ -194,7 +194,7 @@ class Dispatcher final : public CommandSink {
   [[nodiscard]] bool is_long(const Transaction* transaction) const;
   /// Handles kSliced: the loop runs other commands before the next slice.
   void continue_later(PendingCommand& pending);
-  /// Handles kLeavesLoop.
+  /// Handles kLeavesLoop: continues the command on another thread, as a long write if it may write.
   void leave_loop(PendingCommand& pending, const Prepared& prepared);
   /// Completes batch_, the writes of a command of this client, by operations on indexes, and commits it, while its locks are held.
   /// `view`: the run's. `own`: the command's wait for an element, or null. kBusy: the command waits, for stall_ms_ or (if marked_

@@ -34,7 +34,7 @@ class Swaps {
     sources_[first] = source(second);
     sources_[second] = source_of_first;
   }
-  /// Returns the database that had, before the queue, the data that a read of `database` would find.
+  /// Returns the database that had, before the queue began, the data that a read of `database` finds after these swaps.
   [[nodiscard]] DatabaseId source(DatabaseId database) const {
     const auto it = sources_.find(database);
     return it == sources_.end() ? database : it->second;
@@ -353,7 +353,7 @@ void Dispatcher::submit_long_write(PendingCommand& pending, Waiting& waiting) {
 void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& prepared) {
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
   LongWrite& work = *waiting.long_write;
-  // Another cause has resumed the command, so it waits on.
+  // The thread is not done: the command was resumed for another reason, so it continues to wait.
   if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);
   if (work.status.is_ok() && work.delivery == OffLoopWork::Delivery::kNotBegun) {
     if (!work.collected) return submit_long_write(pending, waiting);  // the thread had to wait for memory

@@ -39,7 +39,7 @@
 
 namespace ebbtide {
 
-/// What a header stores about fields of a hash that expire. A hash without such fields has no FieldExpiries.
+/// The facts that a header stores about fields of a hash that expire. A hash without such fields has no FieldExpiries.
 struct FieldExpiries {
   std::uint64_t persistent = 0;  ///< number of fields that never expire
   Millis soonest = 0;            ///< no field expires before this time, so the header's count is exact until then
