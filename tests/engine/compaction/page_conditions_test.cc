@@ -118,7 +118,7 @@ bool all_covered_by(const std::vector<Record>& deletes, const PageFence& page, S
 
 }  // namespace
 
-TEST_CASE("page meets any combination of conditions: the verdict (drop, in part, keep) is that of the truth table", "[drops]") {
+TEST_CASE("page meets any combination of conditions: may_go_whole() decides as the truth table says", "[drops]") {
   const std::vector<Row> table = rows();
   const std::vector<Values> combinations = all_combinations();
   REQUIRE(combinations.size() == 192);
@@ -139,7 +139,7 @@ TEST_CASE("page meets any combination of conditions: the verdict (drop, in part,
   }
 }
 
-TEST_CASE("page meets exactly some conditions: conditions_of() finds them from the page's fence", "[drops]") {
+TEST_CASE("page meets any combination of conditions: conditions_of() finds exactly these from the page's fence", "[drops]") {
   for (const Values& values : all_combinations()) {
     const Setting setting(values);
     const RecordSet records(setting.deletes);
@@ -175,7 +175,7 @@ TEST_CASE("last expiry has not passed, or an entry has none: the page is not exp
   CHECK_FALSE(some_expired(page, 899));
 }
 
-TEST_CASE("deletes by stamp cover all stamps of a page: it counts as covered if readers see them and its entries are older",
+TEST_CASE("deletes by stamp cover all stamps of a page: the page is covered only if readers see them and its entries are older",
           "[drops]") {
   PageFence page = stamped_page();
   CHECK(all_covered_by({{100, 121, 21, 5}}, page));
@@ -196,9 +196,8 @@ TEST_CASE("stamps of older entries are unknown: deletes by stamp do not count as
   CHECK_FALSE(may_go_whole(conditions_of(page, {false, std::nullopt}, judge)));
 }
 
-TEST_CASE(
-    "page with older versions stays in its tile: pages that hide these versions stay, and pages that hide versions in those",
-    "[drops]") {
+TEST_CASE("page is kept: pages of its tile that may have newer versions of its keys are kept, too, and so on from these",
+          "[drops]") {
   const auto page = [](SeqNum min_seq, SeqNum max_seq, bool goes, std::uint32_t flags = 0) {
     TilePage page;
     page.fence.min_seq = min_seq, page.fence.max_seq = max_seq;

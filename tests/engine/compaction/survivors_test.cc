@@ -206,7 +206,7 @@ TEST_CASE("key has any short history: survivors keep what every reader sees, and
   REQUIRE(cases == 7776u * 4 * (kFirstSeq + kSlots - kBelowSeq + 1));
 }
 
-TEST_CASE("deletes by stamp cover versions: of versions that no view separates, the newest is kept, unless covered itself") {
+TEST_CASE("several versions have no view between them: only the newest survives, and not if a delete by stamp covers it") {
   constexpr int kUsed = 4, kHistories = kAllSlotKinds * kAllSlotKinds * kAllSlotKinds * kAllSlotKinds;
   for (int history = 0; history < kHistories; ++history) {
     int slots[kSlots] = {};
@@ -242,7 +242,7 @@ TEST_CASE(
   CHECK(survivors.applied_seq() == 19);
 }
 
-TEST_CASE("value hides a tombstone: the delete debt stays through merges until no older version is below") {
+TEST_CASE("put replaces a tombstone: merges keep the put's delete debt until no older version is below") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   // After DEL k; SET k: the new value hides the tombstone, and takes over its birth.
   History h;
@@ -271,7 +271,7 @@ TEST_CASE("value hides a tombstone: the delete debt stays through merges until n
   REQUIRE(out.covers.empty());
 }
 
-TEST_CASE("put has a debt of its own: newer puts and deletes take over the debt, until no older version is below") {
+TEST_CASE("put has a delete debt: newer puts and deletes take over the debt, until no older version is below") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   const Owned owing{.key = "key", .seq = 7, .kind = EntryKind::kCompact, .value = "v7", .debt = 107};
   History h;

@@ -147,7 +147,7 @@ TEST_CASE("log is replayed: trees have the operations of the log, and each datab
   CHECK((db.total > 0 && db.done > 0 && db.done <= db.total));
 }
 
-TEST_CASE("log has a put with a debt, in a short or long record: after the replay, memtable and segment have the debt's birth") {
+TEST_CASE("log has a put with a delete debt, in any record: after replay, memtable and segment have the debt's birth") {
   const std::size_t bytes = GENERATE(std::size_t{10}, kLongRecordBytes + 1);
   CommitBed bed;
   put(bed, 0, "a", "old");

@@ -32,14 +32,14 @@ TEST_CASE("definition is encoded: decoding returns it") {
   CHECK(*decoded == definition);
 }
 
-TEST_CASE("definition is encoded during a build: its bytes have no key of a record") {
+TEST_CASE("definition of an index that is being built is encoded: its bytes contain no key of a record") {
   IndexDefinition definition = place();
   const std::string begun = definition.encode();
   definition.building_from = definition.position = "car:secret";
   CHECK(definition.encode() == begun);
 }
 
-TEST_CASE("bytes of a definition are cut or changed: decoding fails or returns a definition of valid values") {
+TEST_CASE("bytes of a definition are cut or changed: decoding fails or returns a definition with valid values") {
   const std::string bytes = place().encode();
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     CHECK(IndexDefinition::decode("place", Bytes(bytes).substr(0, length)).status().code() == Code::kCorruption);
@@ -55,7 +55,7 @@ TEST_CASE("bytes of a definition are cut or changed: decoding fails or returns a
   }
 }
 
-TEST_CASE("definition of a newer version: decoding refuses it and names both versions") {
+TEST_CASE("definition has a newer version: decoding refuses it, and the error names the version") {
   std::string bytes = place().encode();
   bytes[0] = 2;
   const auto decoded = IndexDefinition::decode("place", bytes);
@@ -63,7 +63,7 @@ TEST_CASE("definition of a newer version: decoding refuses it and names both ver
   CHECK(decoded.status().to_string().find("version 2") != std::string::npos);
 }
 
-TEST_CASE("prefix of an index: the range of its records has the keys that begin with it, and no others") {
+TEST_CASE("index has a prefix: the range of its records contains exactly the keys that begin with the prefix") {
   IndexDefinition definition;
   for (const std::string& prefix : {std::string("a"), std::string("a\xff"), std::string("\xff\xff"), std::string()}) {
     definition.prefix = prefix;

@@ -44,7 +44,7 @@ std::vector<WriteBatch::Op> operations(const WriteBatch& batch) {
 
 }  // namespace
 
-TEST_CASE("keys of entries: their order is that of value, then record; splitting returns both; none looks like an element's") {
+TEST_CASE("index entry is made of value and record: its key sorts by value, then record, and splits into both") {
   Random random(first_seed() + 1);
   std::vector<std::pair<std::string, std::string>> pairs;
   for (int i = 0; i < 2000; ++i) pairs.emplace_back(random_bytes(random, 6), engine_key(random_bytes(random, 6)));
@@ -62,7 +62,7 @@ TEST_CASE("keys of entries: their order is that of value, then record; splitting
   }
 }
 
-TEST_CASE("range of values: has exactly the entries whose values are in it") {
+TEST_CASE("range of values has inclusive or exclusive bounds: it contains exactly the entries with values in it") {
   Random random(first_seed() + 2);
   for (int i = 0; i < 20'000; ++i) {
     const std::string value = random_bytes(random, 3), low = random_bytes(random, 3), high = random_bytes(random, 3);
@@ -74,7 +74,7 @@ TEST_CASE("range of values: has exactly the entries whose values are in it") {
   CHECK(index_range(std::nullopt, std::nullopt) == KeyRange{});
 }
 
-TEST_CASE("numbers: the order of their bytes is that of the numbers, and -0 is 0") {
+TEST_CASE("numbers are encoded for an index: the bytes sort like the numbers, and -0 is encoded like 0") {
   const double infinity = std::numeric_limits<double>::infinity();
   std::vector<double> numbers = {-infinity, -1e300, -2.5, -1, -1e-320, 0, 5e-324, 1e-10, 1, 2, 255, 256, 1e18, infinity};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -84,14 +84,14 @@ TEST_CASE("numbers: the order of their bytes is that of the numbers, and -0 is 0
   CHECK(ordered_number(-0.0) == ordered_number(0.0));
 }
 
-TEST_CASE("value or key is too long: there is no entry") {
+TEST_CASE("value or record key is too long for an index entry: index_entry_key() returns nothing") {
   CHECK(index_entry_key(std::string(kMostIndexedBytes, 'v'), "k"));
   CHECK_FALSE(index_entry_key(std::string(kMostIndexedBytes + 1, 'v'), "k"));
   CHECK(index_entry_key("v", std::string(kMaxKeyBytes - 3, 'k')));
   CHECK_FALSE(index_entry_key("v", std::string(kMaxKeyBytes - 2, 'k')));
 }
 
-TEST_CASE("position of a build: its entry has the key of a record, is no entry of a value, and is no element") {
+TEST_CASE("build position is stored: its key differs from every entry of a value, and returns the record's key") {
   Random random(first_seed() + 3);
   std::string value;
   Bytes split;
@@ -107,7 +107,7 @@ TEST_CASE("position of a build: its entry has the key of a record, is no entry o
   CHECK_FALSE(build_position_key(std::string(kMaxKeyBytes - 1, 'k')));
 }
 
-TEST_CASE("entry of a record changes: another key needs a tombstone, the same key does not") {
+TEST_CASE("index entry of a record changes: the old key gets a tombstone only if the new key differs") {
   const DatabaseId tree = index_tree(2, 5);
   const IndexEntry a{.key = "a", .expiry = 70, .stamp = 7}, b{.key = "b"};
   WriteBatch batch;

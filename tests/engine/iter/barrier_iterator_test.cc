@@ -82,7 +82,7 @@ TEST_CASE("newer range tombstone covers an unreadable table: the iterator skips 
   CHECK(walk.forward() == "a " + kError);  // the table may have entries newer than the tombstone
 }
 
-TEST_CASE("iterator pauses at each key: in the unreadable table it still ends with the table's error") {
+TEST_CASE("iterator has max_steps 1 and reaches an unreadable table: it still ends with the table's error") {
   Walk walk{{value("a", 90)}, {value("b", 10)}, {{"d", "dd", 95, 1}}};
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(std::make_unique<VectorIterator>(&walk.newer));

@@ -289,7 +289,7 @@ TEST_CASE("memtable has a compact entry or a header: has_collections() is true")
   CHECK(table.has_collections() == is_collection(kind));
 }
 
-TEST_CASE("put has a debt: the memtable's oldest birth falls to the debt, which reads back with the put") {
+TEST_CASE("put has a delete debt: the memtable's oldest birth becomes the debt's birth, which reads back with the put") {
   MemTable table(1 << 20);
   Entry e = make_entry(1, "v");
   e.kind = EntryKind::kCompact;
@@ -350,7 +350,7 @@ TEST_CASE("value is over 64 KiB: the memtable shares its memory; value is smalle
   CHECK(large.use_count() == 1);
 }
 
-TEST_CASE("entry has an expiry, a debt, the flag `first` and kind header: all of them read back") {
+TEST_CASE("entry has an expiry, a delete debt, the flag `first` and kind header: all of them read back") {
   MemTable table(1 << 20);
   Entry e = make_entry(9, "value");
   e.kind = EntryKind::kHeader;
@@ -537,7 +537,7 @@ TEST_CASE("memtable of a large batch is adopted by a tree: its entries get seqs,
   CHECK(seen == "506 505 504 503 501 500 502 ");
 }
 
-TEST_CASE("put of a large batch has a debt: the debt is born at the commit, also if the batch deletes nothing else") {
+TEST_CASE("put of a large batch has a delete debt: the debt is born at the commit, also if the batch deletes nothing else") {
   constexpr Millis kTime = 10'000;
   const bool expired = GENERATE(false, true);
   MemTable m(4096);

@@ -232,7 +232,7 @@ TEST_CASE("edit moves a file of a large tree: each of two runs gets one new chun
   CHECK(shared + 2 >= before.runs[2].files.chunks());
 }
 
-TEST_CASE("delete by stamp is added, then removed: shapes of files in its range have its birth only in between") {
+TEST_CASE("delete by stamp is added, then removed: files in its range have its birth only until it is removed") {
   FileMeta file;
   file.data_file = 1;
   file.metadata_file = 2;

@@ -279,7 +279,7 @@ TEST_CASE("sync of the old segment fails after the log has restarted: writes to 
   CHECK(log.log->status().is_ok());
 }
 
-TEST_CASE("batch is queued but not written: the current segment's notes have its deletes", "[staged]") {
+TEST_CASE("batch is queued but not written: notes of the current segment list the batch's deletes already", "[staged]") {
   Log log(FsyncMode::kEverySecond, 1 << 20, 0, false);
   log.start();
   const auto tombstone = [&] {

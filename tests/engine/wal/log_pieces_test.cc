@@ -129,7 +129,7 @@ TEST_CASE("pieces of a batch lie between groups, in two segments: the batch is r
   CHECK(pieces.notes(9).empty());
 }
 
-TEST_CASE("pieces have no commit record: the reader returns only their notes", "[pieces]") {
+TEST_CASE("pieces have no commit record: the reader returns only the notes of their deletes", "[pieces]") {
   Segments log;
   const Large large(2, {7, 1});
   log.write(7, {large.piece(0), large.piece(1), group_of(small_batch(2)), large.piece(2)});

@@ -129,7 +129,7 @@ std::string change(Random& random, Millis now) {
 
 }  // namespace
 
-TEST_CASE("record is written and deleted: the index follows in the same commit") {
+TEST_CASE("record is written or deleted: its index entry changes in the same commit") {
   CommandHarness server(command_families());
   CHECK(server("HSET car:1 town Ulm") == "(integer) 1");
   CHECK(server(town()) == "OK");
@@ -145,7 +145,7 @@ TEST_CASE("record is written and deleted: the index follows in the same commit")
   CHECK(server("INDEX.RANGE towns - +") == "[]");
 }
 
-TEST_CASE("name, prefix, field or range is wrong: the command gives an error and changes nothing") {
+TEST_CASE("INDEX command has a wrong name, prefix, field or range: it replies with an error and changes nothing") {
   CommandHarness server(command_families());
   CHECK(server("INDEX.CREATE towns PREFIX car:") == "(error) ERR wrong number of arguments for 'index.create' command");
   CHECK(server("INDEX.CREATE towns PREFIX car: PREFIX x") == "(error) ERR syntax error");
@@ -173,7 +173,7 @@ TEST_CASE("name, prefix, field or range is wrong: the command gives an error and
           std::string::npos);
 }
 
-TEST_CASE("index of numbers: ranges are those of scores, and other values are left out") {
+TEST_CASE("index is of numbers: ranges have bounds like scores, and values that are no numbers have no entries") {
   CommandHarness server(command_families());
   CHECK(server("INDEX.CREATE speeds PREFIX car: FIELD speed NUMBER") == "OK");
   server.build_indexes();
@@ -186,7 +186,7 @@ TEST_CASE("index of numbers: ranges are those of scores, and other values are le
   CHECK(server("INDEX.RANGE speeds x 10") == "(error) ERR min or max is not a float");
 }
 
-TEST_CASE("random commands, transactions, scripts and restarts: the index has the records that it should") {
+TEST_CASE("random commands, transactions, scripts and restarts change records: the index equals a scan of all records") {
   const std::uint64_t runs = number_from_env("EBBTIDE_INDEX_RUNS", 12);
   for (std::uint64_t run = 0; run < runs; ++run) {
     Random random(first_seed() + run);
@@ -229,7 +229,7 @@ TEST_CASE("random commands, transactions, scripts and restarts: the index has th
   }
 }
 
-TEST_CASE("many records exist: they are indexed step by step, and a restart continues the build") {
+TEST_CASE("index is created over many records: it is built step by step, and a restart continues the build") {
   CommandHarness server(command_families());
   for (int i = 0; i < 1000; ++i) server("HSET car:" + std::to_string(i) + " town t" + std::to_string(i % 7));
   CHECK(server(town()) == "OK");
@@ -247,7 +247,7 @@ TEST_CASE("many records exist: they are indexed step by step, and a restart cont
   CHECK(server("INDEX.RANGE towns - +") == expected(server, "car:", "town"));
 }
 
-TEST_CASE("SETs over indexed hashes commit as one batch: the index loses the records") {
+TEST_CASE("SETs replace indexed hashes in one batch: the index loses the entries of these records") {
   CommandHarness server(command_families());
   server(town());
   server.build_indexes();
@@ -257,7 +257,7 @@ TEST_CASE("SETs over indexed hashes commit as one batch: the index loses the rec
   CHECK(server("GET car:0") == "\"b\"");
 }
 
-TEST_CASE("few records of the prefix are deleted as a range: the index stays complete; many: it is built again") {
+TEST_CASE("DELPREFIX deletes few indexed records: their entries are deleted; it deletes many: the index is built again") {
   CommandHarness server(command_families());
   server(town());
   server.build_indexes();
@@ -314,7 +314,7 @@ TEST_CASE("records have no value for an index: INDEX.INFO counts them by reason"
       std::string::npos);
 }
 
-TEST_CASE("index is empty: a restart does not build it again") {
+TEST_CASE("index without entries is opened by a restart: it is not built again") {
   CommandHarness server(command_families());
   server("HSET car:1 x 1");
   server(town());
@@ -334,7 +334,7 @@ TEST_CASE("index is empty: a restart does not build it again") {
   CHECK(server("INDEX.RANGE towns - +") == "[]");
 }
 
-TEST_CASE("catalog is damaged: the database opens, lost indexes are removed and reported, and they can be created again") {
+TEST_CASE("catalog is damaged: the database opens, a warning is logged, and its indexes can be created again") {
   CommandHarness server(command_families());
   server("HSET car:1 town Ulm");
   server(town());
@@ -365,7 +365,7 @@ TEST_CASE("catalog is damaged: the database opens, lost indexes are removed and 
   CHECK(server("INDEX.RANGE towns - + WITHVALUES") == "[\"car:1\", \"Bonn\"]");
 }
 
-TEST_CASE("build stands still: the key at its position leaves the files with its record") {
+TEST_CASE("record at the position of an unfinished build is deleted: the position's key is in no file after the deadline") {
   Settings settings = CommandHarness::small();
   settings.tree.delete_deadline = 3'600'000;
   CommandHarness server(command_families(), settings);
@@ -404,7 +404,7 @@ TEST_CASE("build stands still: the key at its position leaves the files with its
   CHECK(server("INDEX.RANGE towns - +") == expected(server, "car:", "town"));
 }
 
-TEST_CASE("build of one index fails: the others are built") {
+TEST_CASE("build of one index fails: the other indexes are built next") {
   CommandHarness server(command_families());
   server(town());
   server("INDEX.CREATE a PREFIX x FIELD y");
@@ -435,7 +435,7 @@ TEST_CASE("index is created, written and dropped: no client gets an event or an 
   CHECK(events.size() == known);
 }
 
-TEST_CASE("database has an index: its trees are in no walk and no count of keys") {
+TEST_CASE("database has an index: SCAN, KEYS and DBSIZE return none of its entries") {
   CommandHarness server(command_families());
   CHECK(server(town()) == "OK");
   server.build_indexes();
@@ -445,7 +445,7 @@ TEST_CASE("database has an index: its trees are in no walk and no count of keys"
   CHECK(server("KEYS *") == "[\"car:1\"]");
 }
 
-TEST_CASE("records are deleted by stamp: whole pages of the index are dropped without being read") {
+TEST_CASE("records are deleted by stamp: whole pages of the index are dropped unread") {
   Settings settings = CommandHarness::small();
   settings.tree.stamp = StampMode::kWriteTime;
   CommandHarness server(command_families(), settings);

@@ -22,7 +22,7 @@ void add_cities(CommandHarness& server) {
 
 }  // namespace
 
-TEST_CASE("records with places are written, moved and deleted: searches find those that are there") {
+TEST_CASE("records with places are written, moved and deleted: searches find the records that exist, at their present places") {
   for (const char* comparator : {"", " COMPARATOR hilbert", " COMPARATOR zorder", " COMPARATOR simple"}) {
     CommandHarness server(command_families());
     server("HSET city:palermo lon 13.361389 lat 38.115556");
@@ -49,7 +49,7 @@ TEST_CASE("records with places are written, moved and deleted: searches find tho
   }
 }
 
-TEST_CASE("search in parts: cursors continue it until all records were returned once") {
+TEST_CASE("search is limited by COUNT: calls with the returned cursors return each record once") {
   CommandHarness server(command_families());
   server(kCreate);
   server.build_indexes();
@@ -66,7 +66,7 @@ TEST_CASE("search in parts: cursors continue it until all records were returned 
   for (const char* city : {"palermo", "catania", "suva", "apia"}) CHECK(all.find(city) != std::string::npos);
 }
 
-TEST_CASE("arguments are wrong: the command gives an error and changes nothing") {
+TEST_CASE("SPATIAL command has wrong arguments: it replies with an error and changes nothing") {
   CommandHarness server(command_families());
   CHECK(server("SPATIAL.CREATE places PREFIX city: LON lon LAT") ==
         "(error) ERR wrong number of arguments for 'spatial.create' command");
@@ -95,7 +95,7 @@ TEST_CASE("arguments are wrong: the command gives an error and changes nothing")
   CHECK(server("SPATIAL.LIST") == "[\"places\"]");
 }
 
-TEST_CASE("server starts again: the index is there, and its next tables have bounds") {
+TEST_CASE("server is restarted: the spatial index has its records and its comparator") {
   CommandHarness server(command_families());
   server(kCreate + " COMPARATOR simple POLICY binomial k 4");
   server.build_indexes();

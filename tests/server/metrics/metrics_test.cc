@@ -197,7 +197,7 @@ TEST_CASE("database has a workload: metrics give its operations, mix, divergence
   CHECK(text.find("ebbtide_operation_cost_pages{db=\"5\"") == std::string::npos);
 }
 
-TEST_CASE("database has an index: its tree has figures of its own, and adds no keys to the database") {
+TEST_CASE("database has an index: metrics list the index's tree apart, and do not count its entries as keys") {
   MetricsSnapshot s = sample();
   s.engine.emplace();
   TreeInfo tree;

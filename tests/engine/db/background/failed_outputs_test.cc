@@ -69,7 +69,7 @@ TEST_CASE("edit of a job failed: the job's outputs stay until the manifest is ro
   CHECK((!bed.exists(data_file_name(1)) && !bed.exists(metadata_file_name(2))));
 }
 
-TEST_CASE("job failed: the ledger lists its outputs as one item, and names each file that could not be unlinked") {
+TEST_CASE("job failed: the purge ledger lists its outputs as one item, and names each file that could not be unlinked") {
   Bed bed;
   bed.fs.inject({.ops = ops_of(FileOp::kUnlink)});
   CHECK_FALSE(bed.removals.unlink("db/" + data_file_name(1)).is_ok());

@@ -160,7 +160,7 @@ TEST_CASE("flush ends: a flush of the remaining memtables is queued, and merges 
   CHECK(bed.plans_asked == 2);
 }
 
-TEST_CASE("database has an error, or memtables wait for later ones: no flush is queued") {
+TEST_CASE("database has an error, or the tree's memtables may wait for later ones: no flush is queued") {
   Bed bed;
   const TreePtr tree = bed.tree();
   bed.healthy = false;

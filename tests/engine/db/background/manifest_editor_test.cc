@@ -170,7 +170,7 @@ TEST_CASE("log cannot make a new mapping of databases to trees durable: the mani
   CHECK(bed.failures.size() == 1);
 }
 
-TEST_CASE("tree is dropped: after the edit, and once readers see the successor, the tree is forgotten") {
+TEST_CASE("tree is dropped: its state is removed after the edit, once readers see its successor") {
   Bed bed;
   const TreePtr tree = bed.make();
   MutexLock lock(bed.editor.mutex);
@@ -185,7 +185,7 @@ TEST_CASE("tree is dropped: after the edit, and once readers see the successor, 
   CHECK((superseded.at(tree->id).floor == 3000 && superseded.at(tree->id).since == 6000));
 }
 
-TEST_CASE("log segments are not needed any more: they are unlinked after a durable edit, and the ledger has their deletes") {
+TEST_CASE("log segments are not needed any more: they are unlinked after a durable edit, and the purge ledger lists them") {
   Bed bed;
   bed.last_seq = 25;
   REQUIRE(bed.editor.shorten(false).is_ok());
@@ -237,7 +237,7 @@ TEST_CASE("edit is written: it names the oldest log segment that is still needed
   CHECK((next.oldest_log == FileNum{503} && next.complete_seq == SeqNum{12}));
 }
 
-TEST_CASE("manifest is rolled: the ledger has no more edits that named deleted keys") {
+TEST_CASE("manifest is rolled: the purge ledger lists no more deleted keys of old edits") {
   Bed bed;
   const TreePtr tree = bed.make();
   MutexLock lock(bed.editor.mutex);

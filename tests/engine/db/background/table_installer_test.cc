@@ -110,7 +110,7 @@ TEST_CASE("level 0 is empty: the view counts 0 runs of level 0, although level 1
   CHECK(bed.view()->level0_runs == 1);
 }
 
-TEST_CASE("tables are removed: the ledger has the oldest birth in them, and their files go when the last view of them ends") {
+TEST_CASE("merge replaces tables: the purge ledger lists their files with the oldest birth until the last view ends") {
   Bed bed;
   auto before = bed.view();
   const FileNum data_file = table(*before, 0).meta->data_file;
@@ -170,7 +170,7 @@ TEST_CASE("tables are installed: in one step readers get the new tables and lose
   CHECK(bed.fit_later == std::vector<TreeId>{1});
 }
 
-TEST_CASE("tables are installed during log replay: no wait for visible deletes, and filters are not fitted yet") {
+TEST_CASE("tables are installed during log replay: the installer does not wait for a fence, and does not size filters") {
   Bed bed;
   bed.show(bed.view(), 3);
   bed.flush();
@@ -185,7 +185,7 @@ TEST_CASE("tree was dropped: installing tables returns kAborted") {
   CHECK(bed.installer.install(bed.tree, {}, 0).status().code() == Code::kAborted);
 }
 
-TEST_CASE("tree is dropped: all its tables go to the ledger, and are removed when its last view ends") {
+TEST_CASE("tree is dropped: the purge ledger lists the files of its tables, and they are removed when its last view ends") {
   Bed bed;
   auto view = bed.view();
   bed.installer.retire(*view, 3000);

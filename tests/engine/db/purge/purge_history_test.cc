@@ -23,7 +23,7 @@ TEST_CASE("history of purges is shortened: its purge times may be too late, but 
 }
 
 TEST_CASE(
-    "history is too long: it becomes coarser, with later purge times and earlier times of the last survey with the delete") {
+    "history is too long: steps are merged to the later purge time and the earlier time of the last survey with the delete") {
   PurgeHistory history;
   CHECK(history.left_at(0) == 0);
   const Millis steps = 5 * PurgeHistory::kMaxSteps;

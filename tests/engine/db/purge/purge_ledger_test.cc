@@ -38,7 +38,7 @@ TEST_CASE("file is closed and unlinked: it counts as removed after a later sync 
   CHECK(left() == 0);
 }
 
-TEST_CASE("edits remove files of a tree: until the manifest is rolled, the ledger has the oldest birth in these files",
+TEST_CASE("edits remove files of a tree: the purge ledger keeps the oldest birth in these files until the manifest is rolled",
           "[purge]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");

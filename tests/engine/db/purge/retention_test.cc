@@ -28,7 +28,7 @@ std::string planned(const RetentionInput& input) {
 
 }  // namespace
 
-TEST_CASE("memtable, log segment or old view has deleted data: it is due at 1/4, 1/4 or 7/8 of the delete's time") {
+TEST_CASE("memtable or log segment has deleted data: it is due at 1/4 of the delete's time; old view: it is due at 7/8") {
   struct Row {
     PurgeHolder holder;
     unsigned eighths;
@@ -58,7 +58,7 @@ TEST_CASE("only pins keep a log segment: they are revoked at 7/8 of its oldest d
   CHECK(planned({.survey = early, .log_begins = 4}) == "retire up to 3, clean up");
 }
 
-TEST_CASE("edit has removed files: the manifest is rolled 1/4 of the deadline later, or at 3/4 of the delete's time") {
+TEST_CASE("edit removes files: the manifest is rolled after 1/4 of the deadline, or at 3/4 of the delete's time if earlier") {
   const auto at = [](Millis now, Millis since) {
     return planned({.survey = survey_at(now), .superseded = {{1, {kBirth, since}}}});
   };
@@ -76,7 +76,7 @@ TEST_CASE("removed files of more than 2,000 trees are in old edits: the manifest
   CHECK(planned(input) == "clean up and roll");
 }
 
-TEST_CASE("PURGE.NOW is called: it acts on memtables, log and views at once, on the manifest once tables have no due delete") {
+TEST_CASE("PURGE.NOW is called: memtables, log and views are due at once, and the manifest once no table has a due delete") {
   const std::map<TreeId, PurgeLedger::Superseded> named = {{1, {kBirth, kBirth}}};
   const auto asked = [&](std::vector<PurgeHolder> holders) { return survey_at(kBirth + 1, std::move(holders), kBirth); };
   const PurgeSurvey all = asked({holder(PurgePlace::kMemTable, kNoFile, true), holder(PurgePlace::kLog, 3),

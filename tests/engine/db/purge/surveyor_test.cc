@@ -120,7 +120,7 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("surveyor makes a fence: it waits until every earlier operation is visible, and no later birth precedes its time") {
+TEST_CASE("surveyor begins a survey: it waits until earlier operations are visible, and later deletes are born after its time") {
   Bed bed;
   SeqNum up_to = 0;
   CHECK(bed.surveyor.fence(&up_to) == kNow);
@@ -148,7 +148,7 @@ TEST_CASE("memtables and tables have pending deletes: the survey lists each of t
   CHECK(bed.surveyor.floor_of(tree) == 600);
 }
 
-TEST_CASE("delete was born in the millisecond of the survey: it counts; an entry expires later: it does not") {
+TEST_CASE("entry expires in the survey's millisecond: the survey lists its table; it expires later: the survey does not") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow));
@@ -199,7 +199,7 @@ TEST_CASE("manifest and replaced files have deleted data: the survey lists them 
   CHECK(bed.holders() == Texts{"manifest 1 300"});
 }
 
-TEST_CASE("tree is dropped: its deadline stays; dropped before the start: it is due at once, late after the longest deadline") {
+TEST_CASE("tree is dropped: it keeps its deadline; dropped before the start: due at once, late after the longest deadline") {
   Bed bed;
   const bool none = GENERATE(false, true);  // true: a database has no deadline
   if (!none) {

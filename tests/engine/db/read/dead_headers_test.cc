@@ -67,7 +67,7 @@ TEST_CASE("header died before the progress of the last search: the search does n
   CHECK((found.dead.empty() && !found.any));
 }
 
-TEST_CASE("header was overwritten or deleted, or has a new generation: it is only a candidate, not found dead") {
+TEST_CASE("header was overwritten or deleted, or has a new generation: the search does not report it as dead") {
   ReadFixture tree;
   tree.put_header("c1", 11, {.expiry = 900'000});
   tree.put_header("c2", 12, {.expiry = 900'000});

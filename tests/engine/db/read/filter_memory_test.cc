@@ -89,7 +89,7 @@ TEST_CASE("plan merges all runs on their level: the output's filters are compute
   CHECK(slices_after_merge_to(0, f) == filters_after_flush(*empty.tree()->tables, 4100, f.needs).at(1));
 }
 
-TEST_CASE("levels are merged into the next: its filters leave bits for the levels above, which fill again") {
+TEST_CASE("levels are merged into the next one: its filters leave memory for filters of the emptied levels, which fill again") {
   TwoRuns f;
   const std::vector<double> alone = slices_after_merge_to(0, f), full = slices_after_merge_to(2, f);
   CHECK(full.front() < alone.front() - 0.1);

@@ -135,7 +135,7 @@ TEST_CASE("tables change after a prefetch: add_expected_miss() adds no page") {
   CHECK(misses.pages.size() == 1);
 }
 
-TEST_CASE("key missed a prefetch stage, or its state is of other tables: later stages do nothing") {
+TEST_CASE("prefetch of a key skips a stage, or changes to a view with other tables: later stages do nothing") {
   ReadFixture f;
   f.put("k", "value");
   f.flush();

@@ -152,7 +152,7 @@ TEST_CASE("table that open does not read is damaged: it is quarantined when it i
   CHECK(h.db->stats().quarantined_files == 1);
 }
 
-TEST_CASE("table that open does not read is missing: open notices this, and the table is quarantined") {
+TEST_CASE("file of a table is missing that open does not read: open finds this, and quarantines the table") {
   Harness h;
   const std::vector<FileMeta> files = write_many_tables(*h.files, "data", kTables);
   const bool data = GENERATE(true, false);

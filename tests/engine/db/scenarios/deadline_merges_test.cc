@@ -146,7 +146,7 @@ TEST_CASE("deadline comes nearer during the merge for it: the merge is not cance
   CHECK(h.db->now() < birth + kDeadline);
 }
 
-TEST_CASE("deadline is shorter than merges can keep at their rate: this is logged once") {
+TEST_CASE("deadline is below the least feasible one at the measured merge rate: this is logged once") {
   constexpr std::uint64_t kBytesPerMs = 32;
   Settings settings = Harness::small();
   settings.tree.memtable_size = 8 * kMiB;

@@ -994,8 +994,9 @@ TEST_CASE("planted bug makes a restart forget births of deletes: the search of f
   });
 }
 
-TEST_CASE("planted bug drops debts of puts in flushes and merges: the search of files after the deadline finds deleted data",
-          "[planted]") {
+TEST_CASE(
+    "planted bug drops delete debts of puts in flushes and merges: the search of files after the deadline finds deleted data",
+    "[planted]") {
   must_catch(PlantedBug::kDropDebt, [] {
     for (const PolicySettings& policy : small_policies()) drop_items({policy, 1, Compression::kNone});
   });

@@ -147,7 +147,7 @@ TEST_CASE("schedule is static: a flush waits for the previous merge, unless more
   CHECK(after.compactions == before.compactions + (waiting > 4 ? 0 : 1));
 }
 
-TEST_CASE("schedule is static: a small flush joins the newest run uncounted; after a merge of large deletes the count restarts",
+TEST_CASE("schedule is static: small flushes join the newest run uncounted; a merge that leaves little data resets the count",
           "[policies]") {
   Harness h(with_schedule("min_latency"));
   h.open();

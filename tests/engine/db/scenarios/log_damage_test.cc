@@ -169,7 +169,7 @@ TEST_CASE("tables have the operations in several damaged places of a log: open s
   CHECK(h.events.heard("not needed"));
 }
 
-TEST_CASE("log with a clean end is damaged where tables have all: open skips the damage, also at the next start") {
+TEST_CASE("damaged part of a cleanly closed log has only operations that tables have: open skips it, also at the next start") {
   Harness h;
   h.open();
   for (int i = 0; i < 5; ++i) put_synced(h, 0, "key" + std::to_string(i));

@@ -227,7 +227,7 @@ TEST_CASE("batch has puts and deletes by stamp: they take effect in their order"
   }
 }
 
-TEST_CASE("last entry that a delete by stamp covers is purged: the delete's record is removed") {
+TEST_CASE("last entry that a delete by stamp covers is purged: the delete by stamp is removed, too") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "covered", 50);
@@ -252,7 +252,7 @@ TEST_CASE("last entry that a delete by stamp covers is purged: the delete's reco
   CHECK(h.db->tree_info(0)->records == 0);
 }
 
-TEST_CASE("each delete by stamp contains the one before: one record with the oldest birth is left of them") {
+TEST_CASE("each delete by stamp contains the range of the one before: only one remains, with the oldest birth") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(i));

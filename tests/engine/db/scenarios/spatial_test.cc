@@ -160,7 +160,7 @@ struct Fleet {
 
 }  // namespace
 
-TEST_CASE("places are moved and deleted in every way, and power is lost: searches find what a look at each record finds") {
+TEST_CASE("places are moved and deleted in every way, and power is lost: searches find what a scan of all records finds") {
   const std::uint64_t turns = number_from_env("EBBTIDE_SPATIAL_CRASHES", 48);
   for (std::uint64_t turn = 0; turn < turns; ++turn) {
     const PlaceOrder order = kOrders[turn % 3];
@@ -191,7 +191,7 @@ TEST_CASE("places are moved and deleted in every way, and power is lost: searche
   }
 }
 
-TEST_CASE("small search in a large index: it reads few pages, and passes over whole tables") {
+TEST_CASE("small box is searched in a large index: the search reads few pages, and skips whole tables") {
   for (const PlaceOrder order : kOrders) {
     CAPTURE(static_cast<int>(order));
     Settings settings = fleet_settings(0, order);
@@ -235,7 +235,7 @@ TEST_CASE("small search in a large index: it reads few pages, and passes over wh
   }
 }
 
-TEST_CASE("options of an index tree: the next tables have bounds, and other settings stay those of the database") {
+TEST_CASE("options of an index tree are set: its next tables have bounds of points, and other settings are the database's") {
   Harness h;
   h.open();
   IndexTreeOptions options;

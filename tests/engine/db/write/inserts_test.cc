@@ -8,7 +8,8 @@
 
 using namespace ebbtide;
 
-TEST_CASE("batch has a delete, an expired value or a put with a debt: the segment's note has a delete of the batch's time") {
+TEST_CASE(
+    "batch has a delete, an expired value or a put with a delete debt: the segment's note has a delete at the batch's time") {
   constexpr Millis kNow = 1000, kLater = 5000;
   WriteBatch batch;
   batch.put(0, "a", "v");

@@ -152,7 +152,7 @@ TEST_CASE("charges since the last division exceed 1/32 of the budget: the cache 
   CHECK(f.cache == 155 * kMiB - 1);
 }
 
-TEST_CASE("room for a charge is requested: the answer is now, after a flush, or none") {
+TEST_CASE("room for a charge is requested: the answer is that there is room now, after a flush, or never") {
   Fixture f;
   f.budget.divide({.memtables = 100 * kMiB, .uncharged = 100 * kMiB, .kept = 10 * kMiB});
   CHECK(f.budget.room(42 * kMiB) == BudgetRoom::kNow);  // 10 MiB stay reserved

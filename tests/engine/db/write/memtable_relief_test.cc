@@ -72,7 +72,7 @@ TEST_CASE("log exceeds its limit: all memtables that keep its oldest segment are
   CHECK(bed.given_up == std::vector<SeqNum>{11});  // batches that began before all memtables
 }
 
-TEST_CASE("only pieces of staged batches make the log exceed its limit: they are not given up") {
+TEST_CASE("only pieces of staged batches make the log exceed its limit: no staged batch loses its pieces in the log") {
   Bed bed;
   bed.log_bytes = 1500;
   bed.piece_bytes = 600;

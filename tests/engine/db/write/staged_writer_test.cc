@@ -98,7 +98,7 @@ TEST_CASE("database has no tree when its batch is staged: staging makes one") {
   CHECK((bed.get(0, "k0") == "v" && bed.get(3, "k0") == "third"));
 }
 
-TEST_CASE("staged batch has deletes: they cover older entries, and its segment's notes have the time of the deletes") {
+TEST_CASE("staged batch has deletes: they cover older entries, and the log segment's notes list deletes of that time") {
   CommitBed bed;
   write(bed, 0, "k1", "old");
   WriteBatch batch = puts(0, 1);
@@ -114,7 +114,8 @@ TEST_CASE("staged batch has deletes: they cover older entries, and its segment's
   CHECK(bed.log.segments().back().notes.front().oldest_delete == CommitBed::kNow);
 }
 
-TEST_CASE("staged batch has a put with a debt: its segment's notes have a delete, even if the commit inserts the put") {
+TEST_CASE(
+    "staged batch has a put with a delete debt: its log segment's notes list a delete, even if the commit inserts the put") {
   const std::size_t bytes = GENERATE(10, 100'000);  // a few large values are inserted by the commit
   CommitBed bed;
   write(bed, 0, "k0", "old");
@@ -130,7 +131,7 @@ TEST_CASE("staged batch has a put with a debt: its segment's notes have a delete
   CHECK(oldest == CommitBed::kNow);
 }
 
-TEST_CASE("staged value expires before its commit: its segment's notes have a delete, born at the commit") {
+TEST_CASE("staged value expires before its commit: its log segment's notes list a delete, born at the commit") {
   CommitBed bed;
   WriteBatch batch = puts(0, 3);
   batch.put(0, "k3", "v", {.expiry = CommitBed::kNow - 5});

@@ -110,7 +110,7 @@ TEST_CASE("memory of a batch is estimated: the estimate is an upper bound, and l
   CHECK(staged_bytes_expected(large) < staged_bytes_expected(small) + 1000);
 }
 
-TEST_CASE("entry is made of an operation: a tombstone has no birth, and a debt is unborn, until the commit") {
+TEST_CASE("entry is made of a staged operation: its tombstone or delete debt has no birth until the commit") {
   WriteBatch batch;
   batch.put(0, "a", "v", {.stamp = 7, .expiry = 900, .kind = EntryKind::kCompact, .debt = true});
   batch.del(0, "b");

@@ -147,7 +147,7 @@ TEST_CASE("batch has a SWAPDB and the first write of a database: the new tree is
   CHECK(bed.created.back() == std::pair<DatabaseId, TreeId>{1, 11});
 }
 
-TEST_CASE("delete by stamp is placed: its tree is marked as having records, before the delete is visible") {
+TEST_CASE("delete by stamp is placed: its tree is marked as having deletes by stamp before the delete is visible") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");

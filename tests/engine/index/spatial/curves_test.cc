@@ -34,7 +34,7 @@ std::uint64_t apart(std::uint64_t a, std::uint64_t b) { return std::max(a, b) - 
 
 }  // namespace
 
-TEST_CASE("place on the earth: column, row and codes are the golden ones") {
+TEST_CASE("place on the earth is encoded: column, row and codes on both curves are the recorded ones") {
   struct Golden {
     double lon, lat;
     std::uint32_t column, row;
@@ -59,7 +59,7 @@ TEST_CASE("place on the earth: column, row and codes are the golden ones") {
   }
 }
 
-TEST_CASE("Hilbert curve: codes are those of the cells' positions, and cells of neighbouring codes touch") {
+TEST_CASE("code of a Hilbert curve is decoded: encoding the cell returns the code, and the next code is a neighbouring cell") {
   Random random(1);
   for (int i = 0; i < 10'000; ++i) {
     const std::uint64_t code = random.next() >> 1;
@@ -70,7 +70,7 @@ TEST_CASE("Hilbert curve: codes are those of the cells' positions, and cells of 
   }
 }
 
-TEST_CASE("aligned square of cells: its codes are one aligned range on both curves") {
+TEST_CASE("cells form an aligned square: their codes are one aligned range, on both curves") {
   Random random(2);
   for (int i = 0; i < 2000; ++i) {
     const std::uint32_t side = 1u << random.uniform(4);

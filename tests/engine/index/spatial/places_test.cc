@@ -32,7 +32,7 @@ PointBounds bounds_of(const Place& place) {
 
 }  // namespace
 
-TEST_CASE("numbers out of range, infinite or NaN: they are no place") {
+TEST_CASE("longitude or latitude is out of range, infinite or NaN: make_place() returns nothing") {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
   for (const double bad : {kNaN, kInfinity, -kInfinity, 181.0, -180.00000000000003, 1e300}) {
     CHECK(!make_place(bad, 0));
@@ -42,14 +42,14 @@ TEST_CASE("numbers out of range, infinite or NaN: they are no place") {
   CHECK(make_place(-180, 90));
 }
 
-TEST_CASE("one place written in two ways: it is the same place, byte by byte") {
+TEST_CASE("place can be written in two ways, such as 180 and -180: both have the same key") {
   for (const PlaceOrder order : kOrders) {
     CHECK(place_key(order, *make_place(180, 1), "r") == place_key(order, *make_place(-180, 1), "r"));
     CHECK(place_key(order, *make_place(-0.0, -0.0), "r") == place_key(order, *make_place(0, 0), "r"));
   }
 }
 
-TEST_CASE("key of a place: its bytes are the golden ones, and splitting returns place and record") {
+TEST_CASE("key of a place is encoded: its bytes are the recorded ones, and splitting it returns place and record") {
   const Place palermo = *make_place(13.361389, 38.115556);
   const std::string point = "c02ab907faa044afc0430eca89fc6da4", record_r = "72";
   CHECK(hex(place_key(PlaceOrder::kSimple, palermo, "r")) == point + record_r);
@@ -71,7 +71,7 @@ TEST_CASE("key of a place: its bytes are the golden ones, and splitting returns 
   }
 }
 
-TEST_CASE("bounds of points: they enclose each point, and are at most 40 meters wider") {
+TEST_CASE("bounds of a point are decoded to a box: the box contains the place, and is at most 40 meters wide") {
   Random random(2);
   for (int i = 0; i < 20'000; ++i) {
     const Place place = random_place(random);
@@ -83,7 +83,7 @@ TEST_CASE("bounds of points: they enclose each point, and are at most 40 meters 
   }
 }
 
-TEST_CASE("bytes that are no places: their bounds are still boxes of degrees") {
+TEST_CASE("bounds of points have any bytes: the decoded box has valid degrees") {
   for (const PointBounds& bounds : {PointBounds::everything(), PointBounds{0, 0, 0, 0}, PointBounds{~0u, ~0u, ~0u, ~0u}}) {
     const PlaceBox box = box_of(bounds);
     CHECK((box.west >= -180 && box.west <= box.east && box.east <= 180));
@@ -91,13 +91,13 @@ TEST_CASE("bytes that are no places: their bounds are still boxes of degrees") {
   }
 }
 
-TEST_CASE("key that is too short for a point: bounds with it enclose everything") {
+TEST_CASE("key too short for a point is added to bounds: the bounds contain every point") {
   PointBounds bounds = bounds_of({1, 1});
   bounds.add("short", 0);
   CHECK(bounds == PointBounds::everything());
 }
 
-TEST_CASE("distance to a box: never more than the distance to a place in it, and not much less than to the nearest") {
+TEST_CASE("least distance to a box is computed: it is at most the distance to any place in it, and close to the nearest") {
   Random random(3);
   for (int i = 0; i < 20'000; ++i) {
     const Place from = random_place(random), corner = random_place(random), other = nearby(random, corner);

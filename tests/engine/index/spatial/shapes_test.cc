@@ -33,7 +33,7 @@ bool has(const PlaceShape& shape, double lon, double lat) { return shape.contain
 
 }  // namespace
 
-TEST_CASE("box: it has its edges, the antimeridian under both names, and nothing outside") {
+TEST_CASE("box is made of its bounds: it contains its edges, and may cross the antimeridian, which is 180 and -180") {
   const PlaceShape plain = *PlaceShape::box(10, -5, 20, 5);
   CHECK((has(plain, 10, -5) && has(plain, 20, 5) && !has(plain, 20.000001, 0) && !has(plain, 15, 5.000001)));
   const PlaceShape eastern = *PlaceShape::box(170, 0, 180, 1);
@@ -46,7 +46,7 @@ TEST_CASE("box: it has its edges, the antimeridian under both names, and nothing
   CHECK((has(all, 180, 90) && has(all, -180, -90) && has(all, 0, 0)));
 }
 
-TEST_CASE("numbers that make no shape: they are refused") {
+TEST_CASE("bounds of a box or a radius are invalid: no shape is made") {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   CHECK(!PlaceShape::box(0, 2, 1, 1));
   CHECK(!PlaceShape::box(kNaN, 0, 1, 1));
@@ -56,7 +56,7 @@ TEST_CASE("numbers that make no shape: they are refused") {
   CHECK(!PlaceShape::circle({0, 0}, kNaN));
 }
 
-TEST_CASE("place in a shape: its key is in the key ranges, and the shape meets each box with it") {
+TEST_CASE("shape contains a place: the place's key is in the shape's key ranges, and bounds with the place meet the shape") {
   Random random(1);
   std::uint64_t inside = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -85,7 +85,7 @@ TEST_CASE("place in a shape: its key is in the key ranges, and the shape meets e
   CHECK(inside > 20'000);
 }
 
-TEST_CASE("small shape: the key ranges of curves have few other places") {
+TEST_CASE("circle is small: its key ranges on the Hilbert and Z-order curves contain few places outside the circle") {
   Random random(2);
   std::uint64_t matches = 0, candidates[3] = {};
   for (int i = 0; i < 200; ++i) {
@@ -106,7 +106,7 @@ TEST_CASE("small shape: the key ranges of curves have few other places") {
   CHECK(candidates[2] > matches * 5);  // a strip from pole to pole: the bounds of tiles must do the rest
 }
 
-TEST_CASE("circle becomes smaller: it has fewer places, and never grows") {
+TEST_CASE("circle is shrunk to a smaller or larger radius: a smaller radius applies, and a larger one changes nothing") {
   PlaceShape shape = PlaceShape::around({0, 0});
   CHECK(has(shape, -180, 0));
   shape.shrink(1000);

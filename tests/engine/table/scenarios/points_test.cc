@@ -92,7 +92,7 @@ PointBounds random_rectangle(Random& random, std::uint32_t side) {
 
 }  // namespace
 
-TEST_CASE("search for points in a table: it finds them all, and reads few other pages", "[table]") {
+TEST_CASE("table is searched for points in a rectangle: the search finds all of them, and reads few other pages", "[table]") {
   for (const std::uint32_t h : {1u, 4u}) {
     Bench bench;
     Random random(h);
@@ -113,7 +113,7 @@ TEST_CASE("search for points in a table: it finds them all, and reads few other 
   }
 }
 
-TEST_CASE("table without bounds, or with those of another offset: a search passes over nothing", "[table]") {
+TEST_CASE("table has no bounds of points, or bounds for another offset: a search for points reads every page", "[table]") {
   Bench bench;
   Random random(5);
   const std::vector<Owned> entries = grid(random, 20);
@@ -126,7 +126,7 @@ TEST_CASE("table without bounds, or with those of another offset: a search passe
   }
 }
 
-TEST_CASE("iterator that never reads: it lacks only pages that the filter meets", "[table]") {
+TEST_CASE("search for points may not read: it requests only pages whose bounds meet the rectangle", "[table]") {
   Bench bench;
   Random random(6);
   const std::vector<Owned> entries = grid(random, 64);
@@ -142,7 +142,7 @@ TEST_CASE("iterator that never reads: it lacks only pages that the filter meets"
   CHECK(misses.pages.size() <= 3 * 41);
 }
 
-TEST_CASE("pages of points are dropped: the bounds are those of the entries that are left", "[table][drops]") {
+TEST_CASE("pages of points are dropped: the new bounds of the table contain only the points that are left", "[table][drops]") {
   for (const std::uint32_t h : {1u, 4u}) {
     Bench bench;
     Random random(h + 10);
@@ -180,7 +180,7 @@ TEST_CASE("pages of points are dropped: the bounds are those of the entries that
   }
 }
 
-TEST_CASE("keys too short for points: their table is never passed over", "[table]") {
+TEST_CASE("table has keys that are too short for points: its bounds contain every point, so each search reads it", "[table]") {
   Bench bench;
   std::vector<Owned> entries(3);
   entries[0].key = "a";
@@ -194,7 +194,7 @@ TEST_CASE("keys too short for points: their table is never passed over", "[table
   CHECK(table->stats().points == PointBounds::everything());
 }
 
-TEST_CASE("statistics of a table with points: their bytes are decoded, also by programs that do not know points") {
+TEST_CASE("statistics of a table with points are encoded: they decode to the same, and so do those without points") {
   TableStats stats;
   stats.entries = 3;
   stats.points_at = 8;

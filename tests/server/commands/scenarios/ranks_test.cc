@@ -198,8 +198,7 @@ TEST_CASE("random members of a large sorted set: every member can be returned, a
   CHECK(server("SCARD s") == "(integer) 1000");
 }
 
-TEST_CASE(
-    "ranks in transactions and scripts: a key that they have not changed is read by its index, and their own writes count") {
+TEST_CASE("transaction or script reads ranks: unchanged sets are read by their rank index, and its own writes are seen") {
   Ranked z(6);
   std::string command;
   for (std::uint64_t i = 0; i < 20'000; ++i) {
