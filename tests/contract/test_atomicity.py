@@ -161,7 +161,7 @@ def cycle(edges):
     return sorted(waiting)[:10] or None
 
 
-def test_cycle_returns_the_nodes_of_a_cycle_and_no_others():
+def test_cycle_function_returns_exactly_the_nodes_of_a_cycle():
     assert cycle({"a": {"b"}, "b": {"c"}}) is None
     assert cycle({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == ["a", "b"]
 

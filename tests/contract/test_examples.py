@@ -32,7 +32,7 @@ def test_rate_limiter_example_refuses_requests_over_the_limit(server):
     assert [line.split(": ")[1] for line in lines] == ["allowed"] * 3 + ["refused"] * 2
 
 
-def test_cache_example_computes_once_and_invalidates(server):
+def test_cache_example_computes_a_value_once_and_deletes_it_when_invalidated(server):
     assert python_example(server, "cache").splitlines()[2] == "after the invalidation: deleted"
 
 
@@ -44,7 +44,7 @@ def test_erasure_example_removes_the_user_from_all_files_and_prints_a_certificat
     assert server.client().get("user:7:name") == b"other"
 
 
-def test_fleet_finds_vehicles_by_place_and_forgets_them(server):
+def test_fleet_example_finds_vehicles_by_place_and_removes_them(server):
     printed = python_example(server, "fleet", "--vehicles", "2000", "--seconds", "2").splitlines()
     assert int(printed[0].split(": ")[1]) > 0
     assert len(printed) == 4

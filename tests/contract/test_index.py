@@ -58,7 +58,7 @@ def built(client, name="towns"):
     return in_index(client, name)
 
 
-def test_records_before_and_after_creation_are_found_in_the_order_of_their_values(indexed):
+def test_index_returns_records_written_before_and_after_its_creation_sorted_by_value(indexed):
     client = indexed.client()
     for i in range(3000):
         client.hset(f"car:{i}", mapping={"town": f"t{i % 7}", "x": "y" * 20})
@@ -77,7 +77,7 @@ def test_records_before_and_after_creation_are_found_in_the_order_of_their_value
     assert client.execute_command("INDEX.LIST") == [b"towns"]
 
 
-def test_numbers_are_ordered_as_numbers(indexed):
+def test_index_of_numbers_is_sorted_by_number_and_has_no_other_values(indexed):
     client = indexed.client()
     client.execute_command("INDEX.CREATE", "speeds", "PREFIX", "car:", "FIELD", "speed", "NUMBER")
     for i, speed in enumerate(["10", "9", "-3.5", "1e3", "inf", "fast", "", "-0", "0"]):
@@ -136,7 +136,7 @@ def run(client, command):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_commands_transactions_kills_and_restarts_leave_the_index_right(indexed, seed):
+def test_index_equals_a_scan_of_records_after_random_commands_transactions_kills_and_restarts(indexed, seed):
     choose = random.Random(seed)
     client = indexed.client()
     client.sadd("car:set", "a")
@@ -170,7 +170,7 @@ def test_random_commands_transactions_kills_and_restarts_leave_the_index_right(i
         assert built(client, "all") == expected(client, b"", b"x"), f"step {step}"
 
 
-def test_clients_that_wait_for_elements_of_indexed_keys_leave_the_index_right(indexed):
+def test_index_equals_a_scan_of_records_while_clients_wait_for_elements_of_indexed_keys(indexed):
     client = indexed.client()
     client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
     built(client)
@@ -222,7 +222,7 @@ def test_index_is_dropped_and_created_again(indexed):
         client.execute_command("INDEX.CREATE", "i15", "PREFIX", "car:", "FIELD", "town")
 
 
-def test_deletes_by_stamp_and_of_the_whole_prefix_reach_the_index(indexed):
+def test_deletes_of_records_by_stamp_or_by_prefix_remove_their_index_entries(indexed):
     client = indexed.client()
     client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
     for i in range(50):
@@ -242,7 +242,7 @@ def test_deletes_by_stamp_and_of_the_whole_prefix_reach_the_index(indexed):
     assert in_index(client) == [b"car:1"]
 
 
-def test_index_is_shown_as_a_tree_of_its_own(tmp_path):
+def test_tree_info_and_metrics_list_the_tree_of_an_index_apart_from_its_database(tmp_path):
     with Server(INDEXED, tmp_path, config=None) as server:
         client = server.client()
         client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
@@ -337,7 +337,7 @@ WAYS = {
 }
 
 
-def test_values_of_deleted_records_leave_all_files_by_the_deadline(tmp_path):
+def test_index_values_of_deleted_records_are_in_no_file_after_the_deadline(tmp_path):
     # Values are indexed as they are, so a plain text in any file shows an entry. No page is compressed.
     settings = {**INDEXED, "tree.deletes.deadline": "5s", "storage.compression": "none", "storage.compression_last_level": "none"}
     with Server(settings, tmp_path, config=None) as server:

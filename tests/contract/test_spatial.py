@@ -65,7 +65,7 @@ def check(client, places, choose):
         assert [float(d) for _, d in nearest] == pytest.approx([d for d, _ in by_distance], abs=0.001)
 
 
-def test_searches_find_the_places_that_a_look_at_each_record_finds(placed):
+def test_searches_find_the_same_places_as_a_scan_of_all_records(placed):
     client, choose, places = placed.client(), random.Random(5), {}
     for step in range(6):
         pipeline = client.pipeline(transaction=False)
@@ -90,7 +90,7 @@ def test_searches_find_the_places_that_a_look_at_each_record_finds(placed):
             check(client, places, choose)
 
 
-def test_circle_finds_the_members_that_geosearch_finds(placed):
+def test_search_in_a_circle_finds_the_members_that_geosearch_finds(placed):
     client, choose = placed.client(), random.Random(6)
     for i in range(2000):
         lon, lat = random_place(choose)

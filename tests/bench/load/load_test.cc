@@ -97,7 +97,7 @@ TEST_CASE("requests arrive at even or random intervals: their mean rate is the r
   }
 }
 
-TEST_CASE("numbers are shuffled: the result is a permutation, and not the order before") {
+TEST_CASE("numbers are shuffled: the result has the same numbers in another order") {
   for (const std::uint64_t n : {1, 2, 3, 16, 1000, 4097}) {
     const Shuffle shuffle(n, 5);
     std::set<std::uint64_t> seen;

@@ -73,7 +73,7 @@ std::string random_bytes(Random& random) {
 
 }  // namespace
 
-TEST_CASE("key_word() makes numbers of keys, after any common prefix: the numbers have the order of the keys", "[property]") {
+TEST_CASE("key_word() turns keys without their common prefix into numbers: these sort like the keys", "[property]") {
   Random random(3);
   for (int i = 0; i < 20'000; ++i) {
     const std::string a = random_bytes(random), b = random_bytes(random);

@@ -118,7 +118,7 @@ TEST_CASE("tree numbers are set in a batch: reading its operations returns these
   CHECK(op.mode == StampMode::kExplicit);
 }
 
-TEST_CASE("batch relies on the expiries of several keys: the earliest expiry is its limit") {
+TEST_CASE("batch relies on the expiries of several keys: relied_expiry() returns the earliest of them") {
   WriteBatch batch;
   CHECK(batch.relied_expiry() == 0);
   batch.rely_on_expiry(0);

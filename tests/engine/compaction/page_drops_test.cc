@@ -512,7 +512,7 @@ TEST_CASE("delete by stamp covers a page that is kept: applied_seq stays below t
   CHECK(done.redescribed[0].stats.applied_seq == (covers_header ? 0 : 50));
 }
 
-TEST_CASE("table has dead bytes and lingering names: after a drop or a rewrite of names, each keeps its oldest delete's birth",
+TEST_CASE("table has dead bytes and lingering names: drops keep the oldest birth of each, and a renewal of names ends the latter",
           "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 6}, {"b", 2, 9}, {"c", 3, 5}});
@@ -541,7 +541,8 @@ TEST_CASE("table has dead bytes and lingering names: after a drop or a rewrite o
   CHECK(done.redescribed[0].lingering_birth == 0);
 }
 
-TEST_CASE("dropped entries are overdue: the drop renews the names in the metadata, those of older deletes too", "[drops]") {
+TEST_CASE("deletes of dropped entries are overdue: the drop also removes lingering names from the metadata, older ones too",
+          "[drops]") {
   const Millis purge_before = GENERATE(0, 499, 500);
   Bed bed;
   std::vector<E> entries;

@@ -182,7 +182,7 @@ TEST_CASE("histogram has no point, or few different points: its estimates are ex
 
 // --- partitions
 
-TEST_CASE("key space is halved from its root or the smallest common node: the parts are the same") {
+TEST_CASE("key space is halved, from its root or the smallest node with all keys: both give the same parts") {
   Random random(5);
   for (int i = 0; i < 200; ++i) {
     std::vector<KeyPosition> points;
@@ -220,7 +220,7 @@ TEST_CASE("all keys have the same position: they are one partition, whose files 
   CHECK(partitions_of(request, &apart).size() == 1);
 }
 
-TEST_CASE("output has more files: its histogram gets more bins, from 128 to 65536") {
+TEST_CASE("output is larger in files: its histogram has more bins, from 128 to 65536") {
   CHECK(bins_for(0, 1 << 20) == 128);
   CHECK(bins_for(100.0 * (1 << 20), 1 << 20) == 1616);
   CHECK(bins_for(1e30, 1 << 20) == 65536);

@@ -508,7 +508,7 @@ void open_kept(Harness& h, const std::string& kept, void (*write)(Harness&)) {
 
 }  // namespace
 
-TEST_CASE("files of format 1 in testdata open and have all their data") {
+TEST_CASE("files of testdata have format 1: the database opens and has all their data") {
   Harness h(kept_settings());
   open_kept(h, kKept, write_kept);
   check_kept(h);
@@ -611,7 +611,7 @@ void check_kept_deletes(Harness& h, bool expired) {
 
 }  // namespace
 
-TEST_CASE("files of format 1 with pending deletes open and keep their deadlines", "[deadlines]") {
+TEST_CASE("files have format 1 and pending deletes: the database opens, and the deletes keep their deadlines", "[deadlines]") {
   Harness h(kept_deletes_settings());
   open_kept(h, EBBTIDE_TEST_DIR "/testdata/format_1_deletes", write_kept_deletes);
   check_kept_deletes(h, false);
@@ -692,7 +692,8 @@ void check_kept_collections(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("files of format 2 with compact entries and debts open, and the debts keep their deadlines", "[deadlines]") {
+TEST_CASE("files have format 2, compact entries and delete debts: the database opens, and the debts keep their deadlines",
+          "[deadlines]") {
   Harness h(kept_collections_settings());
   open_kept(h, EBBTIDE_TEST_DIR "/testdata/format_2_collections", write_kept_collections);
   check_kept_collections(h);

@@ -259,7 +259,7 @@ TEST_CASE("change of a set names an unknown or repeated seq: it is refused, and 
   CHECK(set.changed(std::vector<SeqNum>{7}, std::vector<Record>{{5, 6, 7, 1}})->find(7)->lo == 5);
 }
 
-TEST_CASE("record log has thousands of deletes by stamp: at most ten sets have each delete once") {
+TEST_CASE("record log has thousands of deletes by stamp: they are in at most ten sets, each in one of them") {
   RecordLog log;
   CHECK(log.sets().empty());
   std::vector<Record> all;

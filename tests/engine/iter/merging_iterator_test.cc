@@ -96,7 +96,7 @@ TEST_CASE("source of a merging iterator has an error: the iterator ends with it;
   REQUIRE(it.entry().key == "d");
 }
 
-TEST_CASE("key begins with bytes that are cached for an ended source: the key is not lost") {
+TEST_CASE("key begins with bytes 0 or 255, like the cached prefix of an ended source: the iterator still returns the key") {
   const std::string high(10, '\xff'), low(10, '\0');
   std::vector<Owned> a = {{.key = low, .seq = 1}, {.key = high, .seq = 1}}, b = {{.key = high + "b", .seq = 2}}, none;
   for (const bool reversed : {false, true}) {

@@ -204,7 +204,7 @@ TEST_CASE("pinned index exceeds the capacity: it is unloaded when its pin ends")
   CHECK(table->memory_bytes() < table->resident_bytes() + 1);
 }
 
-TEST_CASE("over 128 tables have pinned indexes beyond the capacity: a missed page pins no index until pins end") {
+TEST_CASE("over 128 tables have pinned indexes beyond the capacity: until pins end, a missed page does not pin its index") {
   ColdBench bench;
   constexpr std::size_t kTables = IndexCache::kMostPinned + 1;
   const std::vector<Owned> entries = bench.plain_entries(20);

@@ -307,7 +307,7 @@ TEST_CASE("whole pages are dropped: no page is read, and the fences of dropped t
   REQUIRE(cut->built.stats.largest <= t.model.back().key);
 }
 
-TEST_CASE("tiles have names of dropped keys: permutations show which, and renewing the names reads one page of each",
+TEST_CASE("drop leaves names of dropped keys in some tiles: flags mark these tiles, and a renewal reads one page of each",
           "[table][drops]") {
   Bench bench;
   Living t;
@@ -352,7 +352,7 @@ TEST_CASE("tiles have names of dropped keys: permutations show which, and renewi
   CHECK(one_pass.stats == two_passes.stats);
 }
 
-TEST_CASE("drop renews names, and a tile begins with an entry of a replaced page: this page is not read again",
+TEST_CASE("drop renews names, and a tile begins with an entry of a replaced page: the drop does not read this page again",
           "[table][drops]") {
   Bench bench;
   Random random(8);
@@ -389,7 +389,7 @@ TEST_CASE("drop renews names, and a tile begins with an entry of a replaced page
   CHECK(m.stats.largest == entries.back().key);
 }
 
-TEST_CASE("page that names are renewed from cannot be read: the dead pages are dropped all the same, and names linger",
+TEST_CASE("page cannot be read during a renewal of names: the dead pages are dropped all the same, and names linger",
           "[table][drops]") {
   Bench bench;
   std::vector<Owned> entries;

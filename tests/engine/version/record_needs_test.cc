@@ -156,7 +156,7 @@ class Bed {
   Millis now_ = 1000;
 };
 
-TEST_CASE("random edits are applied: each delete by stamp that is left is needed; each needed one is left or merged") {
+TEST_CASE("random edits are applied: the version has exactly the deletes by stamp that some file needs, or merged ones") {
   std::size_t most = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     CAPTURE(seed);

@@ -111,7 +111,7 @@ TEST_CASE("edits were committed: open() returns the same state", "[version]") {
   CHECK(fs.list(kDir)->size() == 2);  // CURRENT and one manifest
 }
 
-TEST_CASE("time mark is set in some boot: later manifests have both until the next time mark", "[version]") {
+TEST_CASE("time mark is committed with a boot mark: later manifests keep both until the next time mark", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   const BootMark reached{7, 500};

@@ -34,7 +34,7 @@ TEST_CASE("oldest segment needed for a seq is searched: it is the one with that 
   CHECK(segments.oldest_needed(31, none) == 9);
 }
 
-TEST_CASE("segments have pieces of a batch: they are needed while its operations are; pinned ones are always needed") {
+TEST_CASE("segments have pieces of a batch: all are needed as long as the batch's operations are, and pinned segments always") {
   LogSegments segments = three();
   segments.note_pieces(5, 9, 25);
   CHECK(segments.oldest_needed(25, none) == 5);
@@ -60,7 +60,7 @@ TEST_CASE("some segments have no batch: the log's oldest batch is in the first s
   CHECK(LogSegments().oldest_batch() == 0);
 }
 
-TEST_CASE("several notes of one tree are added: they become one note with the oldest times") {
+TEST_CASE("several notes of deletes are added for one tree: they become one note with the oldest times") {
   LogNotes notes;
   add_note(&notes, {1, 0, 500});
   add_note(&notes, {2, 70, 0});
@@ -71,7 +71,7 @@ TEST_CASE("several notes of one tree are added: they become one note with the ol
   CHECK(notes[0].min_expiry == 500);
 }
 
-TEST_CASE("later segments have deletes: they are pending in each earlier segment that has operations of the deletes' trees") {
+TEST_CASE("later segments have deletes: they count as pending in each earlier segment that has operations of the same trees") {
   std::vector<LogSegment> segments(3);
   segments[0].notes = {{1, 0, 500}, {2, 70, 0}};
   segments[1].notes = {{2, 60, 0}, {3, 0, 90}};

@@ -37,7 +37,7 @@ KeySet put(const char* key, DatabaseId database = 0) {
 
 }  // namespace
 
-TEST_CASE("write of a key that a long write has marked commits: the marks are broken; writes of other keys break none") {
+TEST_CASE("another write of a key commits that a long write has marked: the marks are broken; writes of other keys break none") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -101,7 +101,7 @@ TEST_CASE("long write has firm marks on keys: other writes of these keys wait un
   CHECK(loop.resumed.size() == 2);
 }
 
-TEST_CASE("range delete, FLUSHDB or SWAPDB: it does not wait for marks of long writes, and breaks those of its databases") {
+TEST_CASE("range delete, FLUSHDB or SWAPDB commits: it does not wait for marks, and breaks all marks in its databases") {
   const bool firm = GENERATE(false, true);
   WriteBatch batch;
   const int kind = GENERATE(0, 1, 2, 3);

@@ -150,7 +150,7 @@ TEST_CASE("file is quarantined: merges of files in other ranges continue, and le
   CHECK(is_there);
 }
 
-TEST_CASE("database closes or fails, tree dropped, or no thread is free: no job starts") {
+TEST_CASE("database closes or fails, the tree is dropped, or no thread is free: no job starts") {
   const auto starts = [](const std::function<void(Bed&)>& change) {
     Bed bed;
     change(bed);

@@ -75,7 +75,8 @@ TEST_CASE("merges for deadlines have failed and are delayed: only planners for o
   CHECK(order({.paused = true, .deadlines_rest = true}).empty());
 }
 
-TEST_CASE("running job blocks a plan: depending on the planner the next is tried, files are reserved, or the search ends") {
+TEST_CASE(
+    "job blocks a plan for a deadline: its files are reserved and the policy is called; most other plans: the search ends") {
   const auto blocked = [](Millis planner) { return Millis{1} << planner; };
   CHECK(attempts({}, kAll, blocked(0)) == "quarantine, file drop");
   for (const Millis planner : {1, 2, 3, 6, 7}) {  // the end of the job starts all planners again
@@ -132,7 +133,7 @@ TEST_CASE("little disk space is left: an urgent merge waits for the running merg
   CHECK(plan().empty());
 }
 
-TEST_CASE("policy has no plan: the planner checks the tree against the policy's bounds, and notes the result") {
+TEST_CASE("policy has no plan: the planner checks the tree against the policy's bounds, and stores the result") {
   Metadata tree;
   CHECK(planner::by_policy(tree.look(), &tree.notes).empty());
   REQUIRE(tree.notes.broken_bounds);

@@ -24,7 +24,7 @@ PurgeHolder table_of(Millis floor, bool damage = false) {
 
 }  // namespace
 
-TEST_CASE("deadline is missed: the reason is an event that left less than half of the delete's time, otherwise load") {
+TEST_CASE("deadline is missed: the reason is a start, clock step or full disk after half of the delete's time, otherwise load") {
   struct Row {
     MissCauses causes;
     MissReason reason;

@@ -111,7 +111,8 @@ TEST_CASE("log segment or manifest has deletes of two trees: the ticket's status
   CHECK(left_in(status, PurgePlace::kManifest).files == 1);
 }
 
-TEST_CASE("ticket is for one tree: other trees do not count; it is for all: trees without a deadline do not, and are named") {
+TEST_CASE(
+    "ticket is for all trees: trees without a deadline are listed and not waited for; for one tree: it waits for that only") {
   Fixture f;
   f.tree(1, 500);
   f.tree(2, 0);

@@ -42,7 +42,7 @@ struct TwoRuns : ReadFixture {
 
 }  // namespace
 
-TEST_CASE("tables of a run have different pages per tile: the run counts with their average, weighted by keys") {
+TEST_CASE("tables of a run have different pages per tile: the run's pages per tile are their average, weighted by keys") {
   TiledKeys run;
   CHECK(run.pages_per_tile() == 1);
   run.add(300, 1);
@@ -169,7 +169,8 @@ TEST_CASE("settings give no tile size or kind of lookups: filters are computed f
   CHECK(filter_needs(tree).arrivals[0] == 1);
 }
 
-TEST_CASE("tree has a view: its lookups are measured before filters are sized; no view: the last measurement is used") {
+TEST_CASE(
+    "filters are sized: lookups of the tree's view are measured first; the tree has no view: the last measurement is used") {
   TwoRuns f;
   Tree tree(f.clock);
   tree.settings.filter_allocation = FilterAllocation::kMonkey;

@@ -434,8 +434,7 @@ TEST_CASE("fetch queue is destroyed: every fetch that was begun ends", "[threads
   REQUIRE(db->close().is_ok());
 }
 
-TEST_CASE("fetch queue loads all missing pages of a lookup: the lookup then succeeds, or has the same error as with threads",
-          "[threads]") {
+TEST_CASE("fetch queue loads all missing pages of lookups: the lookups then find the right values", "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kNo);
   settings.direct_io = true;

@@ -207,7 +207,7 @@ TEST_CASE("one of several new settings is invalid: none of them applies") {
   CHECK(h.db->tree_info(6)->policy == "one_leveling");
 }
 
-TEST_CASE("automatic tile size: it follows deletes by stamp and scans, and after a restart the tiles in tables") {
+TEST_CASE("tile size is automatic: it follows deletes by stamp and scans, and a restart takes it from the tables' tiles") {
   Settings settings = with_stamp(StampMode::kExplicit);
   settings.tree.pages_per_tile = 0;
   Harness h(settings);

@@ -300,7 +300,7 @@ TEST_CASE("edit is made: it gets the trees that were made, mapped and dropped si
   CHECK(bed.versions->tree(b->id) == nullptr);
 }
 
-TEST_CASE("log is needed: from the oldest operation that is in no table, or change of the mapping that is not in the manifest") {
+TEST_CASE("oldest needed operation is searched: it is in no table, or changes the mapping and is not in the manifest") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1);
   CHECK(bed.trees.oldest_needed({}, {}) == 1);
@@ -343,7 +343,7 @@ TEST_CASE("manifest lacks deadlines of trees: the next edit gets them") {
   CHECK(bed.trees.deadlines_changed());
 }
 
-TEST_CASE("trees are live: their loads have their deadlines, and whether their compactions fail") {
+TEST_CASE("loads of trees are listed: each live tree has its deadline flag, and whether its compactions fail") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1), c = bed.make(3, 2);
   bed.drop(c);

@@ -41,7 +41,7 @@ TEST_CASE("bytes are committed: memory is measured about once for each step of b
   CHECK(bed.relieved == 0);
 }
 
-TEST_CASE("no tick has come for 200 ms: memtables are flushed before memory is measured; otherwise they are not") {
+TEST_CASE("no tick has come for over 200 ms: the commit flushes memtables that use too much memory, and then measures memory") {
   CommitBed bed;
   const WriteBatch batch = put(3 * kStep);
   bed.clock.advance(200);

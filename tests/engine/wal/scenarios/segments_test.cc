@@ -335,7 +335,7 @@ TEST_CASE("mark of durable bytes is far after the damage: the reader finds it, a
   }
 }
 
-TEST_CASE("zeros follow the last record: the end is clean; other bytes follow: it is not") {
+TEST_CASE("zeros follow the last record: the log has a clean end; other bytes follow: its end is not clean") {
   const std::string bytes = segment({"one", "two"}, {});
   for (const std::size_t zeros : {1u, 11u, 12u, 4096u, 300'000u}) {
     const ReadBack back = read_bytes(bytes + std::string(zeros, '\0'), kFile);

@@ -195,7 +195,7 @@ TEST_CASE("some elements of a collection change: only these are written, and rem
   CHECK(changes(Hash{{"a", "1"}}, Hash{{"a", "1"}}).empty());
 }
 
-TEST_CASE("range delete is of one collection, a generation or others: collection_of_range() returns which") {
+TEST_CASE("range delete covers one collection, a part of it, or other keys: collection_of_range() tells these cases apart") {
   const std::string key("k\x00\xff", 3);
   const KeyRange all = element_range(key), generation = element_range(key, 5);
   CHECK(collection_of_range(key, all.end) == Bytes(key));
