@@ -641,7 +641,7 @@ TEST_CASE(
   CHECK(tree.version->runs[1].files.empty());
 }
 
-TEST_CASE("part of a merge cuts a range tombstone: the piece takes over the pending birth of the key at the cut") {
+TEST_CASE("part of a merge cuts a range tombstone: the piece gets the birth of the pending delete of the key at the cut") {
   TreeFixture tree(5);
   flush_letters(tree, 'e', 'z', false);
   flush_letters(tree, 'k', 'k', true);  // deleted at 1000
@@ -674,7 +674,7 @@ TEST_CASE("part of a merge cuts a range tombstone: the piece takes over the pend
   CHECK(birth_after({"b", "t"}, 3000, 3000) == 5000);  // the cuts are the tombstone's own ends
 }
 
-TEST_CASE("part of a merge is written: its result has the pending births of the part's first and last key") {
+TEST_CASE("part of a merge is written: its result has the births of pending deletes of its first and last key") {
   TreeFixture tree(5);
   const RecordSet records(std::vector<Record>{{5, 6, 50, 300}});
   const Judgement judgement{.visible_seq = 10, .now = 1000};  // a reader may not see the record yet
@@ -700,7 +700,7 @@ TEST_CASE("part of a merge is written: its result has the pending births of the 
   CHECK(births_of(deleted, lives) == std::pair<Millis, Millis>{700, 0});
 }
 
-TEST_CASE("parts of a large merge cut range tombstones: the pieces take over the pending births of the keys at the cuts") {
+TEST_CASE("parts of a large merge cut range tombstones: pieces get the births of pending deletes of the keys at the cuts") {
   TreeFixture tree(8);
   ThreadPool pool(2, "test", 0);
   tree.env.pool = &pool;

@@ -228,7 +228,7 @@ TEST_CASE("running job reads a table: none of its pages are dropped, and a time 
   CHECK(bed.pages() == "1: 0");
 }
 
-TEST_CASE("older version of a key stays in another page of the tile: the page with the newer version stays", "[drops]") {
+TEST_CASE("page with an older version of a key is kept: the page of the tile with the newer version is kept, too", "[drops]") {
   for (const Millis older_expiry : {Millis{0}, Millis{2000}, Millis{900}}) {
     INFO("expiry of the older version " << older_expiry);
     Bed bed;
@@ -354,7 +354,7 @@ TEST_CASE("partial drop frees fewer bytes than its metadata takes: the partial d
   CHECK(bed.pages() == "1: | 3");
 }
 
-TEST_CASE("page is dropped in part: each of its entries stays, is removed or becomes a tombstone", "[drops]") {
+TEST_CASE("page is dropped in part: each of its entries is kept, removed or replaced by a tombstone", "[drops]") {
   const RecordSet records(std::vector<Record>{{10, 20, 50, 500}, {10, 20, 60, 400}});
   const auto fate = [&](const E& e, bool nothing_older, SeqNum visible = 100) {
     const std::string value = "x";

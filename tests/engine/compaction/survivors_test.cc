@@ -226,8 +226,7 @@ TEST_CASE("several versions have no view between them: only the newest survives,
   }
 }
 
-TEST_CASE(
-    "delete by stamp covers a header: header stays, and applied_seq() is below the delete, until elements are covered, too") {
+TEST_CASE("delete by stamp covers a collection's header: the header is kept, and applied_seq() stays below the delete's seq") {
   const RecordSet records(std::vector<Record>{{5, 10, 20, 300}});
   const Judgement judgement{.now = kNow};
   Survivors survivors(judgement, &records);
@@ -325,7 +324,7 @@ TEST_CASE(
   REQUIRE(out.covers[0].birth == 300);
 }
 
-TEST_CASE("header of a collection has expired: it stays until a range tombstone covers the elements") {
+TEST_CASE("header of a collection has expired: merges keep it until a range tombstone covers the elements") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .kind = EntryKind::kHeader, .value = "h", .expiry = 900}};

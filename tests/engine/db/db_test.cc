@@ -42,7 +42,7 @@ TEST_CASE("value was put: reads find it in memory, in tables and after a restart
   CHECK(scan(h, 0) == "a=3 ");
 }
 
-TEST_CASE("databases are swapped or emptied: the change is seen at once and after a restart, and other databases stay") {
+TEST_CASE("databases are swapped or emptied: the change is seen at once and after a restart, and no other database changes") {
   Harness h;
   h.open();
   h.put(0, "k", "zero");

@@ -107,14 +107,15 @@ void change_at_random(std::uint64_t seed) {
   }
 }
 
-TEST_CASE("record tree is changed: it has the records of a sorted list, with right summaries, and the old tree is unchanged") {
+TEST_CASE(
+    "tree of deletes by stamp is changed: it has the deletes of a sorted list and right summaries; the old tree is the same") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     change_at_random<ByRange>(seed);
     change_at_random<BySeq>(seed);
   }
 }
 
-TEST_CASE("one record of a large record tree is changed: only the path of nodes to it is copied") {
+TEST_CASE("large tree of deletes by stamp loses one: only the path of nodes to it is copied") {
   std::vector<Record> records;
   for (SeqNum i = 0; i < 100'000; ++i) records.push_back({10 * i, 10 * i + 10, i + 1, 1});
   const RecordTree<ByRange> tree = RecordTree<ByRange>().changed({}, records);
@@ -129,7 +130,7 @@ TEST_CASE("one record of a large record tree is changed: only the path of nodes 
   CHECK(changed.size() == 99'999);
 }
 
-TEST_CASE("record tree loses its records one by one: it ends empty, and its height shrinks") {
+TEST_CASE("tree of deletes by stamp loses them one by one: it ends empty, and its height shrinks") {
   std::vector<Record> records;
   for (SeqNum i = 0; i < 5000; ++i) records.push_back({i, i + 1, i + 1, 1});
   RecordTree<ByRange> tree = RecordTree<ByRange>().changed({}, records);

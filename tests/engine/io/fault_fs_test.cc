@@ -87,7 +87,7 @@ TEST_CASE("fault is sticky: all calls of its kinds and paths fail with its code,
   REQUIRE(room.faulty.failures() == 3);
 }
 
-TEST_CASE("fault names a path: a rename to that path fails, too") {
+TEST_CASE("fault names a path: a rename to that path also fails") {
   FaultRoom room;
   write_file(room.fs(), room.path("CURRENT.tmp"), "x");
   room.faulty.inject({.ops = ops_of(FileOp::kRename), .path_has = "CURRENT"});

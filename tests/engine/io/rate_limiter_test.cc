@@ -52,7 +52,7 @@ TEST_CASE("requests wait as limited: in any period, no more bytes pass than rate
   REQUIRE(passed + 4'000 * 600 >= (clock.boot_ms() - start) * 4'000);
 }
 
-TEST_CASE("rate changes: the new rate applies to bytes that already wait, too") {
+TEST_CASE("rate changes: the new rate also applies to bytes that already wait") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);
   REQUIRE(limiter.request(100'000) == 100 * kMs);

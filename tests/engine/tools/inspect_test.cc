@@ -170,7 +170,7 @@ TEST_CASE("log has a large batch in pieces: inspect prints, verifies, counts and
   CHECK(damaged.errors.front().find("is missing") != std::string::npos);
 }
 
-TEST_CASE("directory has an unknown file: verify notes it, but does not note the server's DATABASE_ID", "[tools]") {
+TEST_CASE("directory has an unknown file: verify lists it as unknown, but not the server's DATABASE_ID", "[tools]") {
   MemoryFileSystem fs;
   {
     Opened db(fs);

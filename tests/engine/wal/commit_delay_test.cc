@@ -32,7 +32,7 @@ TEST_CASE("last sync took no time: the next sync is not delayed") {
   CHECK(delay.wanted() == 0);
 }
 
-TEST_CASE("sync was delayed, and a quarter more operations came: the next sync is delayed, too") {
+TEST_CASE("sync was delayed, and a quarter more operations came: the next sync is also delayed") {
   CommitDelay delay;
   delay.synced(25, 25, 4 * kMs);
   delay.waited(25, 34);

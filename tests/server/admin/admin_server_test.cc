@@ -214,7 +214,7 @@ TEST_CASE("reply to /metrics takes long: /healthz and /ready reply meanwhile, an
   CHECK(ask(server.port(), "/metrics").ends_with("late " + std::to_string(computed.load()) + "\n"));
 }
 
-TEST_CASE("HTTP: console takes long: 16 requests for it wait, further ones get 503, and a request for metrics waits, too") {
+TEST_CASE("HTTP: console takes long: 16 console requests and a request for metrics wait, and further console requests get 503") {
   std::promise<void> go;
   const std::shared_future<void> going = go.get_future().share();
   AdminHandlers handlers{[] { return std::string("m\n"); }, [] { return std::string(); }};

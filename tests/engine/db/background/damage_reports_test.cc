@@ -62,7 +62,7 @@ TEST_CASE("several files are due for a check: the one that has been due for long
   CHECK_FALSE(checks.next(25 * kSecond, 99 * kSecond));
 }
 
-TEST_CASE("file is added again: its check time and failure count stay; file is removed: it has neither") {
+TEST_CASE("file is added again: its check time and failure count are kept; file is removed: they are dropped") {
   FileChecks checks;
   checks.add(3, 0, 10 * kSecond);
   CHECK((checks.failed(3) == 1 && checks.failed(3) == 2));

@@ -100,7 +100,8 @@ TEST_CASE("plan of a planner is outdated: no other planner is called") {
   CHECK_FALSE(notes.broken_bounds);  // the policy was not called
 }
 
-TEST_CASE("file reaches out of a quarantined file's range: it is cut there, unless the planner lacks the quarantined files") {
+TEST_CASE(
+    "file reaches out of a quarantined file's range: it is cut at the range's ends, if the planner has the quarantined files") {
   Metadata tree;
   tree.add(1, 0, 7, "a", "z");
   tree.add(2, 1, 8, "d", "f")->damage = "damaged";

@@ -223,7 +223,7 @@ TEST_CASE("operator restores an older copy of a table: it is rewritten without t
   CHECK(bed.tree.memory.link_count(path).value() == 1);
 }
 
-TEST_CASE("device returns an error: the file is quarantined only if each further attempt fails, too") {
+TEST_CASE("device returns an error: the file is quarantined only if all further attempts fail") {
   Bed bed;
   const Status device = errno_status("read", "db/1.data", EIO);
   bed.findings = {device};

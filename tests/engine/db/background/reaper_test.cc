@@ -155,7 +155,8 @@ TEST_CASE("many collections have died: the reaper commits tombstones in batches 
   CHECK(bed.synced == std::vector<SeqNum>{1200});
 }
 
-TEST_CASE("commit or sync of the reaper fails: its progress stays, one failure is logged, and it searches after a second") {
+TEST_CASE(
+    "commit or sync of the reaper fails: its progress does not advance, one failure is logged, and it retries after a second") {
   const bool commit = GENERATE(true, false);
   Bed bed;
   bed.put_header("c", 11, bed.now - 500);

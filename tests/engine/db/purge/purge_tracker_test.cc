@@ -126,7 +126,7 @@ TEST_CASE(
   CHECK(f.status({1000, 2}).promised == false);
 }
 
-TEST_CASE("trees are removed: each keeps its purge time and deadline; beyond the limit, the oldest share one purge time") {
+TEST_CASE("trees are removed: each has its own purge time and deadline; beyond the limit, the oldest have one purge time") {
   Fixture f;
   const auto trees = static_cast<TreeId>(PurgeTracker::kMaxGoneTrees + 1);
   for (TreeId tree = 0; tree < trees; ++tree) {
@@ -169,7 +169,7 @@ TEST_CASE("ticket is of the future, of time 0 or of an unknown tree: its status 
   }
 }
 
-TEST_CASE("survey is recent and later than the ticket: it is used; otherwise the ticket starts a new survey") {
+TEST_CASE("survey is recent and later than the ticket's time: the status uses it; otherwise a new survey is made") {
   Fixture f;
   f.look_after(10);
   (void)f.status({1000, {}});

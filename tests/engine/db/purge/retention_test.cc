@@ -50,7 +50,8 @@ TEST_CASE("memtable or log segment has deleted data: it is due at 1/4 of the del
   }
 }
 
-TEST_CASE("only pins keep a log segment: they are revoked at 7/8 of its oldest delete's time; pins of a needed segment stay") {
+TEST_CASE(
+    "only pins keep a log segment: they are revoked at 7/8 of its oldest delete's time; pins of a needed segment are kept") {
   const PurgeSurvey late = survey_at(kBirth + 7'000, {holder(PurgePlace::kLog, 3), holder(PurgePlace::kLog, 4)});
   CHECK(planned({.survey = late, .log_begins = 4}) == "revoke pins of 3, retire up to 4, clean up");
   CHECK(planned({.survey = late, .log_begins = 3}) == "retire up to 4, clean up");

@@ -83,7 +83,7 @@ std::vector<double> slices_after_merge_to(int level, TwoRuns& f) {
 
 }  // namespace
 
-TEST_CASE("plan merges all runs on their level: the output's filters are computed for a tree with one run of all entries") {
+TEST_CASE("plan merges all runs on their level: the output gets the filters of a tree that has all entries in one run") {
   TwoRuns f;
   ReadFixture empty;
   CHECK(slices_after_merge_to(0, f) == filters_after_flush(*empty.tree()->tables, 4100, f.needs).at(1));

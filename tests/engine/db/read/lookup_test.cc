@@ -61,7 +61,7 @@ TEST_CASE("tombstone, expiry or covering delete hides a version: lookup finds no
   CHECK(value_of(view, "rangey") == "later");
 }
 
-TEST_CASE("lookup finds an entry: result has seq, kind, stamp, expiry and length; a leased view's value stays valid by its pin") {
+TEST_CASE("lookup finds an entry: it returns seq, kind, stamp, expiry and length; a pin keeps the value of a leased view valid") {
   ReadFixture f;
   f.put("k", "value", {.expiry = f.now + 5, .stamp = 9});
   f.flush();
@@ -134,7 +134,7 @@ TEST_CASE("view has no tree: lookup finds nothing; stamp_mode() is the mode that
   CHECK(f.leased_view().stamp_mode() == StampMode::kWriteTime);  // the stamp mode of the tree
 }
 
-TEST_CASE("lookup ends: hits, runs and levels are counted in the thread's counters; find_entry() counts only in its argument") {
+TEST_CASE("lookup ends: the thread's counters have its hits, runs and levels; find_entry() counts into its argument only") {
   ReadFixture f;
   f.put("a", "1");
   f.put("z", "1");

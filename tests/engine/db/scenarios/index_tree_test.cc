@@ -59,7 +59,7 @@ Settings durable_settings(std::uint64_t turn) {
 
 }  // namespace
 
-TEST_CASE("power is lost during writes of records and index entries: the reopened index fits the records") {
+TEST_CASE("power is lost during writes of records and index entries: after open, the index has exactly the records' entries") {
   const std::uint64_t turns = number_from_env("EBBTIDE_INDEX_CRASHES", 60);
   for (std::uint64_t turn = 0; turn < turns; ++turn) {
     INFO("turn " << turn);

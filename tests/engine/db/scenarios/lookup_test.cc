@@ -463,7 +463,7 @@ TEST_CASE("lookups were measured, and no filter changed: the next measurement do
   CHECK(ahead(bits_of_levels(FilterLookups::kMeasured, false, 1, 100'000)) > without - 0.3);
 }
 
-TEST_CASE("collections are written, overwritten and deleted: may_have_collection() is right for each key and view",
+TEST_CASE("collections are written, overwritten and deleted: may_have_collection() is true for each key that has one in the view",
           "[db][read_path]") {
   Harness h(Harness::small());
   h.open();

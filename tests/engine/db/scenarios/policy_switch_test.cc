@@ -266,7 +266,7 @@ TEST_CASE("crash at every k-th file operation of a move to another policy: no sy
 }
 
 // Regression: the new policy's limits applied to the old policy's runs, so writes stopped until these were merged.
-TEST_CASE("policy changes: the many runs of the old policy stop no write, and later the new limits apply") {
+TEST_CASE("policy changes: the old policy's many runs stop no write, and later the new policy's limits apply") {
   Harness h;
   h.settings.tree.policy = {"constant", {{"k", 64}}};
   h.open();

@@ -66,7 +66,7 @@ TEST_CASE("trees have the configured stamp mode at open: no warning is logged") 
   CHECK(h.events.warnings.empty());
 }
 
-TEST_CASE("databases are swapped: settings stay with the numbers and apply to the swapped trees at once") {
+TEST_CASE("databases are swapped: each number keeps its settings, which apply to the swapped trees at once") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].policy.name = "leveling";
@@ -152,7 +152,7 @@ TEST_CASE("trees are swapped: each gets the other number's tile size and deadlin
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("database is swapped with one that has no tree: settings stay with the numbers") {
+TEST_CASE("database is swapped with one that has no tree: each number keeps its settings") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].policy.name = "leveling";

@@ -39,7 +39,7 @@ TEST_CASE("oldest lease ends: oldest_taken() returns the time of the next oldest
   CHECK(registry.oldest_taken() == 200);
 }
 
-TEST_CASE("view of a lease hinders a deadline: only this lease is revoked, and counted once") {
+TEST_CASE("view of a lease keeps files with a due delete: only this lease is revoked, and is counted once") {
   LeaseRegistry registry;
   const auto hindering = registry.lease(view_of(1), 1, 100), harmless = registry.lease(view_of(2), 1, 100);
   auto ended = registry.lease(view_of(1), 1, 100);

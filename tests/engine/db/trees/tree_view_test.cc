@@ -172,7 +172,7 @@ TEST_CASE("two deletes by stamp cover an entry: readers from the first one's seq
   CHECK_FALSE(view.deleted_by_record(entry, 99));
 }
 
-TEST_CASE("entry in a memtable has expired: its expiry counts among the births of the memtable's deletes") {
+TEST_CASE("entry in a memtable has expired: its expiry is among the births of the memtable's deletes") {
   MemTable memtable(4096);
   CHECK(oldest_birth(memtable, 1000) == 0);
   Entry entry;

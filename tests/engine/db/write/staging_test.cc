@@ -26,7 +26,7 @@ std::string get(const StagedEntries::Part& part, const std::string& key, SeqNum 
 
 }  // namespace
 
-TEST_CASE("staged batch writes to several databases: each has a memtable; seqs are the operations' places in the batch") {
+TEST_CASE("staged batch writes to several databases: each gets a memtable, whose seqs are the operations' places in the batch") {
   WriteBatch batch;
   batch.put(3, "a", "first");
   batch.put(1, "a", "other");

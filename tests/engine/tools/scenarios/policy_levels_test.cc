@@ -79,7 +79,7 @@ class Tree {
   Random random_{5};
 };
 
-TEST_CASE("Garnering has grown levels: their number stays over a restart, and is reset when the policy changes", "[policy]") {
+TEST_CASE("Garnering has grown levels: a restart keeps their number, and a change of policy resets it", "[policy]") {
   Tree tree({"garnering", {{"size_ratio", 2}, {"scaling_ratio", 1}, {"level0_runs", 1}}});
   tree.write(400);  // 25 memtables; levels of 2, 4, 8 and 16 memtables
   tree.close();
