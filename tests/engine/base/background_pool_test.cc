@@ -9,7 +9,8 @@
 
 using namespace ebbtide;
 
-TEST_CASE("thread pool runs tasks of high priority first, and every task once", "[threads]") {
+TEST_CASE("tasks of both priorities are queued: the thread pool runs those of high priority first, and each task once",
+          "[threads]") {
   ManualPool manual;
   std::string order;
   manual.submit(Priority::kLow, [&] { order += 'l'; });

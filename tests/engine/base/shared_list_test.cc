@@ -54,7 +54,7 @@ TEST_CASE("copy of a list is changed: the original stays, and one chunk is copie
   CHECK(common_chunks(before, after) + 2 >= before.chunks());
 }
 
-TEST_CASE("list is changed: total_of() counts the new items, whether seal() has stored the chunks' sums or not") {
+TEST_CASE("list is changed before or after seal() has stored the chunks' sums: total_of() includes the new items") {
   List list(numbers(1000));
   CHECK(total_of(list) == 499'500);
   list.seal();

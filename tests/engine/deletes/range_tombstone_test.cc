@@ -123,7 +123,7 @@ TEST_CASE("random tombstones are fragmented: the tombstones made of the fragment
 }
 
 // Stored as pairs of fragment and cover, these tombstones would be 2.5 * 10^9 pairs, or 40 GB.
-TEST_CASE("50,000 range tombstones are nested: fragmented, they take less than 64 MiB") {
+TEST_CASE("50,000 range tombstones are nested: their fragments take less than 64 MiB") {
   constexpr std::uint64_t kCount = 50'000;
   std::vector<RangeTombstone> all;
   for (std::uint64_t i = 0; i < kCount; ++i) {

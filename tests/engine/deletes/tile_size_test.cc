@@ -16,7 +16,7 @@ TEST_CASE("tree is used as in Lethe's example: pages per tile are the square roo
   CHECK(size.pages() == 10);  // sqrt(90.4) = 9.5
 }
 
-TEST_CASE("lookups have false positives at h = 1 and h = 8: scaled to one page, they give the same tile size") {
+TEST_CASE("lookups at h = 1 and h = 8 have false positives: scaled to one page, both give the same tile size") {
   TileSize one(1), eight(8);
   one.follow({1'000, 0, 1}, 25'000, 5);
   eight.follow({8'000, 0, 1}, 25'000, 5);

@@ -44,7 +44,7 @@ TEST_CASE("tuning becomes settings: the memtable has whole KiB, and filters have
   CHECK(settings.filter_bits_per_key == 5);
 }
 
-TEST_CASE("layout has the paper's equations: leveling and 1-leveling become K-LSM settings, since they merge whole levels") {
+TEST_CASE("costs have the paper's equations: leveling and 1-leveling become K-LSM settings, since they merge whole levels") {
   CHECK(settings_of(Layout::kLeveling).policy.name == "leveling");
   const EngineSettings leveling = settings_of(Layout::kLeveling, {}, Equations::kPaper);
   CHECK(leveling.policy.name == "klsm");

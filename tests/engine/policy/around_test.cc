@@ -61,7 +61,7 @@ TEST_CASE("file reaches into a quarantined file's range: it is cut at the range'
   CHECK(shape.runs[1].files.size() == 2);
 }
 
-TEST_CASE("too many runs lie over a quarantined file: the newest of them are merged, and no older run than the file's") {
+TEST_CASE("too many runs lie over a quarantined file: the newest are merged, and none older than the file's run") {
   TreeShape shape;
   for (FileNum n = 1; n <= kFrozenRuns; ++n) shape.runs.push_back({n, 0, {file(n, "f", "g", n == 4 ? 10'000 : 100)}});
   shape.runs.push_back({50, 0, {damaged(file(50, "f", "h"))}});

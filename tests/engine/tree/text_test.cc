@@ -134,7 +134,7 @@ bool covers(const FileShape& file, const std::string& key) {
   return key >= file.smallest && (file.unbounded || (file.largest_exclusive ? key < file.largest : key <= file.largest));
 }
 
-TEST_CASE("overlap, common range and hull of files are computed: the results agree with a check of single keys", "[tree]") {
+TEST_CASE("overlap, common range and hull of files are computed: the results equal those of a check of single keys", "[tree]") {
   std::vector<std::string> universe;  // every key of up to two letters, and the points just after them
   for (const char* a : {"", "a", "b", "c"}) {
     for (const char* b : {"", "a", "b", "c"}) {

@@ -299,7 +299,7 @@ TEST_CASE("delete by stamp covers no entry any more: it is removed; a newer one 
   CHECK(tidied({{15, 20, 99, 3}, used}) == std::vector<Record>{used});
 }
 
-TEST_CASE("last bound with the common key prefix is removed: so is the prefix; edit has another prefix: it is shortened",
+TEST_CASE("last bound with the common key prefix is removed: the prefix is removed; an edit has another one: it is shortened",
           "[version]") {
   Version base;
   base.tree = 1;

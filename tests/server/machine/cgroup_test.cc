@@ -149,7 +149,7 @@ TEST_CASE("machine: group's limit is below the machine's memory: the limit appli
   CHECK(usable_memory(root.path()).bytes == std::uint64_t{4} << 30);
 }
 
-TEST_CASE("machine: CPU quota of half a core: one core is usable") {
+TEST_CASE("machine: CPU quota is half a core: one core is usable") {
   Root root;
   root.version2("/x").file("/sys/fs/cgroup/x/cpu.max", "50000 100000\n");
   CHECK(usable_cores(root.path()).count == 1);

@@ -5,7 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("unauthenticated connections are too many: the network with the most of them loses its oldest") {
+TEST_CASE("unauthenticated connections are too many: the oldest of the network with the most of them is closed") {
   Strangers strangers;
   strangers.add({1, "a", "a", nullptr});
   strangers.add({2, "b", "b", nullptr});
@@ -38,7 +38,7 @@ TEST_CASE("unauthenticated client has closed its sending side: it is disconnecte
   CHECK_FALSE(strangers.take_one_to_close());
 }
 
-TEST_CASE("one host has many unauthenticated connections: other hosts of its network lose none") {
+TEST_CASE("one host has many unauthenticated connections: those of other hosts in its network are not closed") {
   Strangers strangers;
   strangers.add({1, "net/64", "net::1", nullptr});
   strangers.add({2, "other", "other", nullptr});

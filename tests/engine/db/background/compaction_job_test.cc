@@ -162,7 +162,7 @@ TEST_CASE("file is quarantined while its job writes: a move is aborted; a merge,
   }
 }
 
-TEST_CASE("files overlap a quarantined file's range: their bytes do not raise the number of levels") {
+TEST_CASE("files overlap a quarantined file's range: the policy does not count their bytes, so that it adds no level for them") {
   for (const bool quarantined : {false, true}) {
     CAPTURE(quarantined);
     Bed bed;
@@ -197,7 +197,7 @@ TEST_CASE("rewrite has a size limit for its output files: the file is split") {
   }
 }
 
-TEST_CASE("merge takes all files of a run; another job adds one meanwhile: the run stays") {
+TEST_CASE("merge takes all files of a run; another job adds one meanwhile: the run is kept") {
   Bed bed;
   const RunId newest = bed.files.version->runs.front().id;
   bed.meanwhile = [&] {

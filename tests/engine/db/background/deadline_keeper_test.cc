@@ -58,7 +58,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("memtable's oldest delete has used its share of the deadline: the memtable is frozen and flushed") {
+TEST_CASE("memtable's oldest delete is due to leave memory: the memtable is frozen and flushed") {
   Bed bed;
   bed.erase(bed.now);
   bed.tick();

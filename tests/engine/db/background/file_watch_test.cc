@@ -194,7 +194,7 @@ TEST_CASE("LOCK was removed and made again: this is logged; another process hold
   CHECK(bed.directory_lost.size() == 1);
 }
 
-TEST_CASE("a middle byte of log or manifest changes: the next full read finds it, and there are 30 reads per scrub interval") {
+TEST_CASE("middle byte of log or manifest changes: the next of the 30 full reads per scrub interval finds it") {
   Bed bed;
   bed.watch.set_scrub_interval(30 * kMinute);
   const bool manifest = GENERATE(false, true);

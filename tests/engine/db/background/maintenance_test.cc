@@ -75,7 +75,7 @@ TEST_CASE("tick measures the loads of all trees, and then performs the steps in 
   CHECK(bed.calls == std::vector<std::string>{"begin", "loads", "first of 1", "second"});
 }
 
-TEST_CASE("clock requests a new mark of engine time: the next tick writes the mark, and the tick after that none") {
+TEST_CASE("clock requests a new mark of engine time: the next tick writes one mark, and the tick after that writes none") {
   Bed bed;
   bed.mark = 17;
   bed.tick();

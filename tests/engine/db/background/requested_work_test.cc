@@ -155,7 +155,7 @@ TEST_CASE("merge of a range is requested: one job merges the range's files and a
   CHECK(bed.events == Texts{"run 1 5", "finish", "progressed"});
 }
 
-TEST_CASE("tree has a single run without deletes: a requested merge has nothing to do") {
+TEST_CASE("tree has a single run without deletes: a requested merge returns without a job") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}}});
   CHECK(bed.work.compact(0, {}).is_ok());

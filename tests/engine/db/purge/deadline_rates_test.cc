@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;  // ns
 }
 
-TEST_CASE("first merge sets the measured rate: each later merge changes it with a weight of a quarter") {
+TEST_CASE("merges are measured: the first sets the rate, and each later one changes it with a weight of a quarter") {
   MergeRate rate;
   CHECK(rate.bytes_per_ms() == 0);
   rate.note(1'000'000, 10 * kMs);
@@ -27,7 +27,7 @@ TEST_CASE("merge wrote under 64 KiB or took under 0.1 ms: it does not change the
   CHECK(rate.bytes_per_ms() == Approx(655'360));
 }
 
-TEST_CASE("margin is a tenth of the deadline, at least a second") {
+TEST_CASE("no work is outstanding: the no work is outstanding: the margin is a tenth of the deadline, at least a second") {
   CHECK(deadline_margin(100'000, 0, 10) == 10'000);
   CHECK(deadline_margin(5'000, 0, 10) == 1'000);
 }

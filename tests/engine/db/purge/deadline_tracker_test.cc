@@ -62,7 +62,8 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("margin is a tenth of the deadline plus 1.5 times the work's time, or half of the deadline if disk space is short") {
+TEST_CASE(
+    "margin is computed: a tenth of the deadline plus 1.5 times the work's time; half of the deadline on a nearly full disk") {
   Fixture f;
   f.tick(kBirth);
   CHECK(f.margin == kDeadline / 10);
@@ -102,7 +103,7 @@ TEST_CASE("tree has a deadline: its shape is computed on each change of tables a
   CHECK(f.tracker.work_bytes(7) == 0);
 }
 
-TEST_CASE("oldest delete used its time in memory, or PURGE.NOW applies: its memtable is flushed") {
+TEST_CASE("oldest delete is due to leave memory, or PURGE.NOW applies: its memtable is flushed") {
   Fixture f;
   f.memtables = {kBirth, 0};
   Millis due = 0;

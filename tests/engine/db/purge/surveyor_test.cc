@@ -128,7 +128,7 @@ TEST_CASE("surveyor begins a survey: it waits until earlier operations are visib
   CHECK(bed.awaited == std::vector<SeqNum>{7});
 }
 
-TEST_CASE("tree has no deletes: the survey lists nothing of the tree, and its oldest possible birth is now") {
+TEST_CASE("tree has no deletes: the survey lists no place of the tree, and any later delete is born at its time or after") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow + 1));
@@ -227,7 +227,7 @@ TEST_CASE("tree is dropped: it keeps its deadline; dropped before the start: due
   CHECK(survey->is_due(2, kNow - 1, 8));
 }
 
-TEST_CASE("no place has data of a dropped tree any more: the tree's deadline is forgotten") {
+TEST_CASE("dropped tree has data in no place any more: its deadline is forgotten") {
   Bed bed;
   const TreePtr tree = bed.make(1, 2);
   bed.drop(tree, 2, kNow);

@@ -29,7 +29,7 @@ std::vector<std::string> scanned(const ReadView& view, DeleteKey lo, DeleteKey h
 
 }  // namespace
 
-TEST_CASE("scan by stamp finds a key by the stamp of its current entry, in memtables and tables") {
+TEST_CASE("keys in memtables and tables have stamps: a scan by stamp finds a key by the stamp of its current entry") {
   ReadFixture f;
   f.pages_per_tile = GENERATE(1u, 4u);
   f.put("a", "v", {.stamp = 10});
@@ -57,7 +57,7 @@ TEST_CASE("scan by stamp returns few keys at a time: repeated scans find each ke
   CHECK(scanned(f.leased_view(), 2, 4, GENERATE(1u, 10u)) == expected);
 }
 
-TEST_CASE("scan by stamp counts the pages that it read, and its lookups as gets") {
+TEST_CASE("scan by stamp ends: the pages that it read are counted, and its lookups as gets") {
   ReadFixture f;
   for (int i = 0; i < 300; ++i) f.put(numbered(i), "v", {.stamp = static_cast<DeleteKey>(i)});
   f.flush();

@@ -197,7 +197,7 @@ TEST_CASE("planted bug makes a stack deeper than its policy allows: the check at
   must_catch(PlantedBug::kStackTooDeep, [] { fill_to_the_bounds({"bigtable", {{"k", 4}}}); });
 }
 
-TEST_CASE("last entry makes a small memtable exceed its size: its flush counts as one memtable", "[policies]") {
+TEST_CASE("last entry makes a memtable slightly larger than its size: its flush counts as one memtable", "[policies]") {
   Settings s = Harness::small();
   s.tree.memtable_size = 16 << 10;
   s.tree.policy = {"klsm", {{"size_ratio", 6}, {"runs", 2}}};

@@ -450,7 +450,9 @@ TEST_CASE("log grows past the memtable of a small staged batch: it is flushed, a
   CHECK(h.get(1, "rests") == "1");
 }
 
-TEST_CASE("staged memtable needs a segment with a deleted key: the segment is removed by the deadline", "[staged]") {
+TEST_CASE(
+    "staged memtable needs a segment that has a deleted key: the memtable is flushed and the segment removed by the deadline",
+    "[staged]") {
   Settings settings = staged_settings();
   settings.fsync = FsyncMode::kAlways;
   settings.tree.delete_deadline = 3'600'000;

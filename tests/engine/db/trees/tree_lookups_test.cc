@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("lookups are counted: total() sums them by level, tile_use() sums what decides the tile size") {
+TEST_CASE("lookups are counted: total() sums them by level, and tile_use() the counts that decide the tile size") {
   TreeLookups lookups;
   CHECK(lookups.total()[0].denied == 0);
   lookups.mine().levels[0].denied = 3;

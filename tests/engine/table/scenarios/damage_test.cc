@@ -377,8 +377,9 @@ TEST_CASE("entries of a page are out of order or out of range: check_page() refu
   REQUIRE(refused({{longest, 1}, {longest + "y", 1}}) == "entry key");
 }
 
-TEST_CASE("header has the flag of an element: check_page() refuses the page; another kind has it: the page is accepted",
-          "[table][damage][page]") {
+TEST_CASE(
+    "header of a collection has the flag of an element: check_page() refuses the page; entry of another kind: it accepts it",
+    "[table][damage][page]") {
   std::vector<PendingEntry> entries(1);
   entries[0].entry.key = "key";
   entries[0].entry.seq = 1;
