@@ -15,7 +15,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("pieces of an arena are aligned, do not overlap, and do not move") {
+TEST_CASE("arena allocates pieces of any size: they are aligned, do not overlap, and do not move") {
   Arena arena(64 << 10);
   std::vector<std::thread> threads;
   std::vector<std::vector<std::pair<char*, std::size_t>>> pieces(3);

@@ -24,13 +24,13 @@ TEST_CASE("bytes, file or offset are different: the checksum is different") {
 }
 
 // Filters and checksums on disk depend on these values, so they must never change.
-TEST_CASE("hashes and checksums of fixed inputs never change") {
+TEST_CASE("inputs are fixed: their hashes and checksums never change") {
   CHECK(hash_key("") == 0x2d06800538d394c2ull);
   CHECK(hash_key("ebbtide") == hash_bytes("ebbtide", 0));
   CHECK(hash_bytes("ebbtide", 1) != hash_bytes("ebbtide", 2));
 }
 
-TEST_CASE("prefix_successor() returns the end of the range of keys with a prefix") {
+TEST_CASE("keys have a prefix: prefix_successor() returns the end of their range") {
   CHECK(prefix_successor("a") == "b");
   CHECK(prefix_successor("a\xff") == "b");
   CHECK(prefix_successor("\xff\xff").empty());

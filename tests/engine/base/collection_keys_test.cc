@@ -14,7 +14,7 @@ TEST_CASE("header names a generation: header_generation() returns it; for genera
   CHECK(header_start(3, 7, 1).size() == kHeaderStartBytes);
 }
 
-TEST_CASE("range of a generation contains its elements, and no elements of other generations or keys") {
+TEST_CASE("collection has several generations: the range of one contains its elements, and no other elements or keys") {
   const auto key_of = [](Bytes key, Generation generation, Bytes name) {
     return element_range(key, generation).start + std::string(name);
   };

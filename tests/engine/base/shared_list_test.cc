@@ -122,7 +122,7 @@ TEST_CASE("list and vector get the same random operations: they have the same it
   }
 }
 
-TEST_CASE("partition_point() of a list equals std::partition_point() of the list's items") {
+TEST_CASE("list is partitioned: partition_point() returns the same as std::partition_point() of its items") {
   const List list(numbers(3000));
   for (const int bound : {-1, 0, 1, 255, 256, 257, 1500, 2999, 3000}) {
     const auto at = list.partition_point([bound](int i) { return i < bound; });

@@ -165,7 +165,7 @@ TEST_CASE("batch relied on a key's expiry that has passed: commit() returns kRet
   CHECK(h.get(0, "a") == "(absent)");
 }
 
-TEST_CASE("large values survive log, table, merge and restart unchanged") {
+TEST_CASE("large values go through log, tables, merges and restarts: they are unchanged") {
   Harness h;
   h.settings.memory_budget = 256 << 20;
   h.open();

@@ -257,7 +257,7 @@ double entries_of(const std::vector<FilterRun>& runs) {
 }
 
 TEST_CASE(
-    "filter of a table is cut into slices: the first has the bits of the largest run, all together those of the table's run",
+    "table's filter is cut into slices: the first has as many bits as the largest run needs, all together those for its run",
     "[monkey][slices]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   const FilterBits a = allocate_filters_per_key(runs, 10);

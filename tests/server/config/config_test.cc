@@ -54,7 +54,7 @@ void set(Config& config, const std::string& name, const std::string& value) {
 
 }  // namespace
 
-TEST_CASE("sizes and durations are parsed and printed with their units; texts without a unit are refused") {
+TEST_CASE("sizes and durations have units: they are parsed and printed with these; texts without a unit are refused") {
   CHECK(*parse_size("64MiB") == 64u << 20);
   CHECK(*parse_size("0") == 0);
   CHECK(*parse_size("7B") == 7);

@@ -94,7 +94,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("checkpoint has the tables, finished segments as a whole, the written part of the current segment, and a manifest") {
+TEST_CASE("checkpoint is made: it has the tables, finished segments, the written part of the current segment, and a manifest") {
   Bed bed;
   const auto report = make_checkpoint(bed.env, "copy");
   REQUIRE(report.is_ok());

@@ -51,7 +51,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("tree info lists runs, memtables and filters, and the estimated number of keys") {
+TEST_CASE("tree has memtables and runs: tree info lists them with their filters, and estimates the number of keys") {
   Bed bed;
   bed.view.memtables.push_back(std::make_shared<MemTable>(4096));
   const TreeInfo info = bed.describe();

@@ -89,7 +89,8 @@ TEST_CASE("job is running: its inputs and levels are shown, and its files are ma
   CHECK_FALSE(map.runs[1].cells[1].busy);
 }
 
-TEST_CASE("memtables are shown newest first, all but the first as frozen, with the birth of their oldest delete") {
+TEST_CASE(
+    "tree has several memtables: the map shows the newest first, the others as frozen, each with its oldest delete's birth") {
   TreeView view = view_of({});
   for (int i = 0; i < 2; ++i) view.memtables.push_back(std::make_shared<MemTable>(1 << 20));
   Entry entry;

@@ -103,7 +103,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("job merges its inputs, and readers get the outputs") {
+TEST_CASE("job has merged its inputs: readers use the outputs") {
   Bed bed;
   REQUIRE(bed.run(bed.merge()).is_ok());
   CHECK((bed.files.version->runs.size() == 1 && bed.installs == 1));

@@ -46,7 +46,7 @@ struct Disk {
   std::unique_ptr<WritableFile> ballast;
 };
 
-TEST_CASE("reserve file is made while the disk has room, removed on a full disk, and made again") {
+TEST_CASE("disk becomes full and has room again: the reserve file is removed, and then made again") {
   Disk disk;
   CHECK(disk.watch.wants_reserve());
   disk.settle();

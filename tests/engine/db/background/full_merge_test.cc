@@ -77,7 +77,7 @@ std::set<FileNum> files_of(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("manual merge of a range takes the files of the range and all files that overlap them") {
+TEST_CASE("manual merge of a range is planned: it takes the files of the range and all files that overlap them") {
   Random random(7);
   int plans = 0, busy_plans = 0;
   for (int i = 0; i < 400; ++i) {

@@ -64,7 +64,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("tick measures the loads of all trees, and then performs the steps in order") {
+TEST_CASE("tick comes: it measures the loads of all trees, and then performs the steps in order") {
   Bed bed;
   TreeLoad load;
   auto view = std::make_shared<TreeView>();

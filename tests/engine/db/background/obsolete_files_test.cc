@@ -68,7 +68,7 @@ TEST_CASE("last reader of old views has ended: remove_queued() first collects th
   CHECK(bed.files() == 2);
 }
 
-TEST_CASE("tick submits the removal of queued files, and nothing if none is queued") {
+TEST_CASE("files are queued at a tick: one task for their removal is submitted; none is queued: no task is submitted") {
   Bed bed;
   bed.remover.tick();
   CHECK(bed.submitted.empty());

@@ -27,7 +27,7 @@ TEST_CASE("merge wrote under 64 KiB or took under 0.1 ms: it does not change the
   CHECK(rate.bytes_per_ms() == Approx(655'360));
 }
 
-TEST_CASE("no work is outstanding: the no work is outstanding: the margin is a tenth of the deadline, at least a second") {
+TEST_CASE("no work is outstanding: the margin is a tenth of the deadline, at least a second") {
   CHECK(deadline_margin(100'000, 0, 10) == 10'000);
   CHECK(deadline_margin(5'000, 0, 10) == 1'000);
 }
