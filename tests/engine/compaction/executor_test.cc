@@ -553,7 +553,7 @@ void flush_letters(TreeFixture& tree, char first, char last, bool tombstones) {
   tree.flush(table);
 }
 
-TEST_CASE("slice is merged: entries in its range move down, and entries outside the range stay in place") {
+TEST_CASE("slice is merged: entries in its range move to the target run, and all others remain in their runs") {
   TreeFixture tree(3);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);  // this becomes runs[2]

@@ -151,7 +151,7 @@ TEST_CASE("50,000 range tombstones are nested: their fragments take less than 64
   CHECK(cover.seq == 777);
 }
 
-TEST_CASE("no tombstones are given: there are no fragments") {
+TEST_CASE("input has no tombstones: there are no fragments") {
   const FragmentedRangeTombstones none;
   CHECK(none.empty());
   CHECK(none.newest_cover("k", kMaxSeqNum) == nullptr);

@@ -221,7 +221,7 @@ TEST_CASE("levels have more runs: writes are cheaper, and reads are dearer") {
 
 // Runs are never split, so T = 6 and K = 2 give runs of three and two units (Endure, Figure 2b), and K = 4 gives three runs of
 // two.
-TEST_CASE("level takes runs from above as a whole: it has as many runs as these whole runs make") {
+TEST_CASE("level merges as a whole: effective_runs() returns the runs that it has at most, such as 3 for T = 6 and K = 4") {
   CHECK(effective_runs(6, 1) == 1);
   CHECK(effective_runs(6, 2) == 2);
   CHECK(effective_runs(6, 3) == 3);

@@ -138,7 +138,7 @@ TEST_CASE("advice becomes CONFIG SET parameters: defaults are among them, so tha
                                                          {"databases.3.filters.bits_per_key", "9.75"}});
 }
 
-TEST_CASE("database has deletes by stamp: the advice is to measure tiles, and its costs are those with the measured tiles") {
+TEST_CASE("database has deletes by stamp: the advice is to use measured tiles, and its costs are those with such tiles") {
   Workload workload = write_heavy();
   workload.measured_pages_per_tile = 8;
   const auto without = recommend(workload, {});

@@ -82,7 +82,8 @@ TEST_CASE("server's reply is complete: the parsed workload has its values") {
   CHECK(workload->windows[1] == WorkloadWindow{6'060'000, 60'000, {1, 400'000, 2, 4'600'000, 30, 4, 5}});
 }
 
-TEST_CASE("reply of server 0.1.0 lacks tiles, deadline and device costs: these have defaults; a newer reply has them: used") {
+TEST_CASE(
+    "reply of server 0.1.0 lacks tiles, deadline and device costs: they have defaults; newer replies: their values are used") {
   const auto old = workload_of(reply());
   REQUIRE(old.is_ok());
   CHECK((old->pages_per_tile == 1 && old->entries_per_file == 0 && old->device == DeviceCosts()));

@@ -66,7 +66,7 @@ TEST_CASE("one flush has four memtables: its table's size is divided by four", "
   CHECK(tree.in_force() == Approx(0.2).epsilon(0.01));
 }
 
-TEST_CASE("flushes' average table size differs by 1/4 from the unit: the unit changes", "[flush_size]") {
+TEST_CASE("average table size of flushes differs by 1/4 from the unit: the unit changes", "[flush_size]") {
   Flushes tree;
   for (int i = 0; i < 50; ++i) tree.flush(1, i % 2 == 0 ? 0.09 : 0.11);
   CHECK(tree.changes == 1);

@@ -137,7 +137,8 @@ TEST_CASE("batch is queued during a sync, and no event loop writes it: the log t
   CHECK(eventually([&] { return log.log->logged_seq() == second; }));
 }
 
-TEST_CASE("log thread writes a prepared large batch: records stay in the order of seqs", "[threads][staged]") {
+TEST_CASE("log thread writes a prepared large batch beside other writers: records are in the order of seqs",
+          "[threads][staged]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   constexpr std::size_t kLarge = 1 << 20;
   Log log(fsync, 64 << 20);

@@ -14,7 +14,7 @@ std::pair<std::size_t, std::size_t> between(std::int64_t start, std::int64_t sto
 
 }  // namespace
 
-TEST_CASE("list: range counts from either end, and is cut at the ends of the list", "[lists]") {
+TEST_CASE("list: range is given by positions from head or tail (negative): it is cut at the ends of the list", "[lists]") {
   using Pair = std::pair<std::size_t, std::size_t>;
   CHECK(between(0, -1, 3) == Pair{0, 3});
   CHECK(between(-2, -1, 3) == Pair{1, 3});
@@ -29,7 +29,7 @@ TEST_CASE("list: range counts from either end, and is cut at the ends of the lis
   CHECK(places_between(kMax, kMin, 3).empty());
 }
 
-TEST_CASE("list: index counts from either end", "[lists]") {
+TEST_CASE("list: index is negative: it counts from the tail; it is beyond the list: there is no element", "[lists]") {
   CHECK(place_at(0, 2) == 0u);
   CHECK(place_at(-1, 2) == 1u);
   CHECK_FALSE(place_at(2, 2));

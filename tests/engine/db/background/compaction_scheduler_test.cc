@@ -230,7 +230,7 @@ TEST_CASE("merge finds damage: a damaged input is quarantined; if no input is da
   }
 }
 
-TEST_CASE("flush waits for a merge: the flush is scheduled once, when the merge ends") {
+TEST_CASE("flush waits for a merge: it is scheduled once, when the merge ends") {
   Bed bed;
   bed.scheduler.schedule(bed.tree);
   bed.tree->flush_waits = true;

@@ -136,7 +136,7 @@ TEST_CASE("no collection has died: the reaper writes and syncs nothing, and its 
   CHECK(bed.tree->reaped() == Reaped{bed.now, 1});
 }
 
-TEST_CASE("overwritten header may have died: the overwriting entry is synced before the reaper's progress advances") {
+TEST_CASE("header that may have died is overwritten: the new entry is synced before the reaper's progress advances") {
   Bed bed;
   bed.put_header("c", 11, bed.now - 500);
   bed.put_header("c", 12, 0);

@@ -78,7 +78,7 @@ TEST_CASE("check of a table is stopped: it returns the errors found so far") {
   CHECK(bed.check.entries < 8);
 }
 
-TEST_CASE("file of a table is missing: the damage names the file; a check of all bytes reports it, too") {
+TEST_CASE("file of a table is missing: find_files() names the file, and a check of all bytes also reports it") {
   Bed bed;
   CHECK(find_files(bed.tree.fs, "db", *bed.meta).is_ok());
   const bool data = GENERATE(true, false);

@@ -189,7 +189,7 @@ TEST_CASE(
   CHECK((f.slices_of(0) == 2 && tree.arrivals != all_arrive()));
 }
 
-TEST_CASE("level lies below more runs than are counted: no probability that a lookup reaches it is measured") {
+TEST_CASE("level lies below more runs than are counted: the probability that a lookup reaches it is not measured") {
   ReadFixture f;
   for (int run = 0; run <= 65; ++run) {
     f.put(numbered(run), "value");

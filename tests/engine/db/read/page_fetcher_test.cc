@@ -106,7 +106,7 @@ TEST_CASE("budget has no room for the pages of a fetch: the fetch is refused, an
   CHECK(f.account->charged() == 0);
 }
 
-TEST_CASE("table index is fetched: it is pinned; too many indexes are pinned: the fetch is refused with the index's bytes") {
+TEST_CASE("table index is fetched: it is pinned; too many are pinned: the fetch is refused, and reports the bytes of the index") {
   FetchFixture f;
   IndexCache indexes(f.bench.epoch);
   TableReaderOptions options = f.bench.reader_options();
@@ -132,7 +132,7 @@ TEST_CASE("table index is fetched: it is pinned; too many indexes are pinned: th
   misses.clear();
 }
 
-TEST_CASE("large value is fetched: the set of misses holds it, unless it exceeds the budget of a command") {
+TEST_CASE("large value is fetched: the miss set keeps it in memory, unless it exceeds the budget of a command") {
   FetchFixture f;
   MissSet misses;
   f.miss_large(&misses);

@@ -166,7 +166,7 @@ TEST_CASE("file of a table is missing that open does not read: open finds this, 
   demand_ok(read_key(h, 2 * kTables - 3, &value), "read beside the missing table");
 }
 
-TEST_CASE("indexes exceed the memory budget: some leave memory, reads find everything, and writes go on") {
+TEST_CASE("indexes exceed the memory budget: some are unloaded, reads find all keys, and writes are not stopped") {
   Settings settings = Harness::small();
   settings.memory_budget = 4 << 20;
   settings.tree.memtable_size = 16 << 10;

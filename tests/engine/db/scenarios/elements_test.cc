@@ -86,7 +86,7 @@ TEST_CASE("database has large collections: scans show only the collections' keys
   }
 }
 
-TEST_CASE("iterator passes over the elements of a collection: this counts as one step") {
+TEST_CASE("iterator passes over the elements of a collection: these count as one step of the iterator") {
   Harness h;
   h.open();
   fill(h);

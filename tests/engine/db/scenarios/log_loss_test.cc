@@ -284,7 +284,7 @@ TEST_CASE("only segment of a never flushed database is missing or empty: open fa
   }
 }
 
-TEST_CASE("tables were flushed: open does without older log segments, but not without those that the manifest names") {
+TEST_CASE("tables were flushed: open needs only those older log segments that the manifest names") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);
