@@ -8,7 +8,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("varints are written: they read back, take one byte per 7 bits, and cut-off varints are not read") {
+TEST_CASE("varints are written: they take one byte per 7 bits and read back, and reading a truncated one fails") {
   Random random(1);
   for (int bits = 0; bits <= 64; ++bits) {
     for (int i = 0; i < 50; ++i) {

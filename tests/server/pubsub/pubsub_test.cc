@@ -140,7 +140,7 @@ TEST_CASE("patterns are removed during a search for subscribers: only clients of
   CHECK(found.size() == 1);
 }
 
-TEST_CASE("channel name is empty: only the empty pattern matches, and * does not") {
+TEST_CASE("channel name is empty: only the empty pattern matches it, and the pattern * does not") {
   PubSub pubsub;
   Loop loop(1);
   for (const char* pattern : {"", "*", "**"}) pubsub.add(PubSub::Kind::kPattern, pattern, {&loop, 1});

@@ -124,7 +124,7 @@ TEST_CASE("last eighth before a deadline has begun: surveys are more frequent, b
   CHECK(interval_at(2 * kDeadline, true) == 500 * kMs);
 }
 
-TEST_CASE("pin contains one of the given log segments: it is revoked") {
+TEST_CASE("log segments are given to revoke(): pins that contain one of them are revoked") {
   LogPins pins;
   CHECK(pins.oldest() > 1'000'000);
   const auto old = pins.pin(3, 5), young = pins.pin(7, 9);

@@ -790,7 +790,7 @@ TEST_CASE("compactions are paused: deletes are purged on time, and nothing else 
   w.check_live();
 }
 
-TEST_CASE("database has load and restarts: every delete is purged on time", "[long][deadlines]") {
+TEST_CASE("database is under load and is restarted: every delete is purged on time", "[long][deadlines]") {
   Tally tally("load");
   for (const Case& c : cases()) {
     INFO(name_of(c));

@@ -114,7 +114,7 @@ std::vector<std::string> fill_four_segments(Harness& h, bool all) {
 
 }  // namespace
 
-TEST_CASE("byte of a log is damaged: open has every acknowledged write, or fails, and the error has file and offset") {
+TEST_CASE("byte of a log is damaged: the opened database has every acknowledged write, or open fails with file and offset") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);

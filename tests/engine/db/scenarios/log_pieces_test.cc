@@ -184,7 +184,7 @@ void crash_everywhere(FsyncMode fsync, CrashMode mode, std::uint64_t step) {
 
 }  // namespace
 
-TEST_CASE("crash before each operation of a batch in pieces: all of the batch or nothing is there, and all synced writes are",
+TEST_CASE("crash before each operation of a batch in pieces: the database has all of the batch or nothing, and all synced writes",
           "[pieces]") {
   for (const FsyncMode fsync : {FsyncMode::kAlways, FsyncMode::kEverySecond}) {
     crash_everywhere(fsync, CrashMode::kNothing, 7);
