@@ -488,7 +488,7 @@ TEST_CASE("EXEC runs longer than expected on its event loop: it starts again off
   CHECK(calls(server, "setrange") == 2);
 }
 
-TEST_CASE("watched key changes at any moment before the commit of an EXEC off the loop: EXEC replies nil") {
+TEST_CASE("watched key changes before the commit of an EXEC off the event loop: EXEC replies nil") {
   TwoLoops server(GENERATE(false, true));
   const int moment = GENERATE(0, 1, 2, 3);
   const std::string change = GENERATE("SET watched x", "FLUSHDB", "DEL watched");
