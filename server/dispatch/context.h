@@ -122,6 +122,9 @@ struct Ctx {
   /// Bytes of values that the run may still process on its thread. The commands of a transaction share this amount.
   std::uint64_t work_left = ~std::uint64_t{0};
   bool too_long = false;  ///< work() has failed, so dispatch runs the command again off its loop
+  /// With `too_long`: the marks of the command's keys are firm from the first run on (intents.h). For a command whose keys are surely
+  /// written by others meanwhile.
+  bool firm_marks = false;
   /// For a kSliced command outside EXEC: the number of arguments that earlier runs have processed. The replies and effects of
   /// those runs are kept.
   std::size_t args_done = 0;

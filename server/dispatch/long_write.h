@@ -40,9 +40,10 @@ struct LongWrite final : OffLoopWork {
     kRun,   ///< the thread runs the command; then the loop commits
   };
   Step step = Step::kMark;
-  bool collected = false;  ///< the command's keys are collected
-  int runs = 0;            ///< number of runs that have begun
-  int conflicts = 0;       ///< number of runs whose marks another write broke
+  bool collected = false;   ///< the command's keys are collected
+  int runs = 0;             ///< number of runs that have begun
+  int conflicts = 0;        ///< number of runs whose marks another write broke
+  bool firm_marks = false;  ///< Ctx::firm_marks: the marks of the first run are firm, too
 
   // --- results
   std::shared_ptr<Intents::Marks> marks = std::make_shared<Intents::Marks>();
