@@ -76,8 +76,8 @@ void BackupVerifier::verify_one(const std::string& path) {
   state_ = std::move(next);
 }
 
-// Waits as long as reading `bytes` should take at kBackupVerifyRate, in steps of at least kStepNs. Returns false, without a
-// further wait, if the server stops.
+// Adds the time that reading `bytes` should take to `*debt_ns`. Once that is kStepNs or more, waits for this time, and sets it to
+// 0. Returns false if the server stops.
 bool BackupVerifier::pace(std::uint64_t bytes, std::uint64_t* debt_ns) {
   constexpr std::uint64_t kStepNs = 50'000'000, kSecond = 1'000'000'000;
   const auto seconds = static_cast<double>(bytes) / static_cast<double>(env_.bytes_per_second);

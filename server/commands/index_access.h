@@ -1,4 +1,4 @@
-// What INDEX.* and SPATIAL.* share: finding, creating, describing and removing indexes (indexes.cc).
+// Functions that INDEX.* and SPATIAL.* share: they find, create, describe and remove indexes (indexes.cc).
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace ebbtide {
 
 /// Returns the definition of an index of the session's database, or an error that names it.
 Result<IndexDefinition> find_index(const Ctx& ctx, Bytes name);
-/// Checks the name of an index, its prefix and its fields.
+/// Check the name of an index, and its prefix or the name of an indexed field. Fail with the error that the client gets.
 Status check_index_name(Bytes name);
 Status check_index_text(Bytes prefix_or_field);
 /// Parses what follows POLICY: a name, and pairs of a parameter of that policy and its value.
@@ -22,12 +22,14 @@ Result<PolicySettings> policy_argument(Bytes name, ArgCursor* cursor);
 Status create_index(Ctx& ctx, IndexDefinition definition);
 /// Removes the index whose name is the first argument, and replies.
 Status drop_index(Ctx& ctx);
-/// Replies with a map of what is known of an index. `add_source` adds `source_fields` fields that say what of a record is indexed.
+/// Replies with a map that describes an index. `add_source` writes `source_fields` entries of the map, which name the indexed
+/// fields.
 Status describe_index(const Ctx& ctx, const IndexDefinition& index, std::size_t source_fields,
                       const std::function<void()>& add_source);
-/// Fails unless the index is complete, and was when its tree was leased: `index` is its definition from before the lease.
+/// Called after the index's tree is leased. Fails unless the index was complete at that time, and has not changed. `index`: its
+/// definition from before the lease.
 Status check_complete(const Ctx& ctx, const IndexDefinition& index);
-/// Returns the key of a record as clients know it.
+/// Returns the user key of a record, from its engine key.
 Result<std::string> user_key_of(Bytes engine_key);
 /// The most elements of a reply.
 inline constexpr std::uint64_t kMostIndexReplies = 1'000'000;

@@ -1,7 +1,7 @@
 // INDEX.*: indexes over one field of the hashes whose keys begin with a prefix.
 //
-// INDEX.CREATE commits the definition; from then on every write maintains the index (index/index_maintenance.h). The records that were
-// there before are indexed in the background (index/index_builder.h).
+// INDEX.CREATE commits the definition. From then on, every write maintains the index (index/index_maintenance.h). Records that
+// existed before are indexed in the background (index/index_builder.h).
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -38,7 +38,7 @@ IndexCatalog& catalog_of(const Ctx& ctx) { return *env_of(ctx).indexes; }
 
 Status no_index(Bytes name) { return reply_error("ERR there is no index '" + std::string(shown(name)) + "'"); }
 
-/// Gives the catalog the definition that the batch has put. All locks are held.
+/// Adds the definition that the batch has written to the catalog. Called after the commit, while all locks are held.
 void take_definition(Ctx& ctx) {
   std::size_t cursor = 0;
   WriteBatch::Op op;
@@ -52,7 +52,7 @@ void take_definition(Ctx& ctx) {
 
 }  // namespace
 
-// --- what SPATIAL.* uses, too
+// --- functions that SPATIAL.* uses, too
 
 Result<IndexDefinition> find_index(const Ctx& ctx, Bytes name) {
   const auto indexes = catalog_of(ctx).of(ctx.session.database);
@@ -113,7 +113,7 @@ Status create_index(Ctx& ctx, IndexDefinition definition) {
   }
   ctx.batch.end_command();  // no key changes
   put_definition(&ctx.batch, ctx.session.database, definition);
-  // The first write makes the tree: an index without one was left out by a repair (IndexCatalog::load).
+  // This write makes the index's tree. So if the tree is missing later, a repair has dropped it (IndexCatalog::load).
   ctx.batch.del(definition.tree(ctx.session.database), build_position_key("").value_or(""));
   ctx.after_commit = take_definition;
   ctx.reply.ok();
@@ -238,7 +238,7 @@ Status list(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Finds an index by a field's value.
+/// Returns the definition of the index that argument 1 names. Fails if it is an index of places.
 Result<IndexDefinition> find_values(const Ctx& ctx) {
   TRY_ASSIGN(index, find_index(ctx, ctx.arg(1)));
   if (place_order(index.kind))
@@ -256,7 +256,8 @@ Status info(Ctx& ctx) {
   });
 }
 
-/// Parses both ends: as ZRANGEBYLEX takes them, or ZRANGEBYSCORE for numbers. Returns nullopt for a range that has no value.
+/// Parses both ends of a range: in the form of ZRANGEBYLEX or, for an index of numbers, of ZRANGEBYSCORE. Returns nullopt if the
+/// range is empty.
 Result<std::optional<KeyRange>> range_of(const IndexDefinition& index, Bytes min, Bytes max) {
   std::optional<IndexBound> low, high;
   if (index.kind == IndexKind::kNumber) {

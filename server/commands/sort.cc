@@ -187,7 +187,8 @@ class PatternReader {
     if (needs_escape(key_)) key_ = escaped_key(key_);
     return key_.size() <= kMaxKeyBytes;
   }
-  /// Returns true if `read` is OK; otherwise find() returns status_.
+  /// Keeps the result of a read. Returns false if `read` is not OK; find() then returns status_: the error, or OK if only a page
+  /// is not in memory (resident() is then false).
   bool note(Status read) {
     resident_ &= !read.is_not_resident();
     const bool succeeded = read.is_ok();

@@ -1,5 +1,5 @@
-// SPATIAL.*: indexes over places, which two fields of hashes have. The engine searches them (engine/spatial.h); the frame is that of
-// INDEX.* (commands/index_access.h).
+// SPATIAL.*: indexes over places. A place is the longitude and latitude in two fields of a hash. The engine searches the indexes
+// (engine/spatial.h). Functions that INDEX.* also uses are in commands/index_access.h.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -27,7 +27,7 @@ namespace {
 using Type = ArgDoc::Type;
 
 constexpr std::uint64_t kUsualCount = 1000;
-/// A search looks at so many entries between two checks whether it should end.
+/// A search checks if the command was cancelled after at most this many entries.
 constexpr std::uint64_t kStepsAtOnce = 10'000;
 /// Bytes of matches between two checks whether the memory budget has room for them.
 constexpr std::uint64_t kReservedAtOnce = 64 << 10;
@@ -127,10 +127,10 @@ Status info(Ctx& ctx) {
 
 struct Search {
   std::optional<PlaceShape> shape;
-  std::optional<std::uint64_t> nearest;  ///< NEAREST: how many; the shape's center is the place
-  double unit = 1;                       ///< meters; of distances in the reply
+  std::optional<std::uint64_t> nearest;  ///< NEAREST: the number of records to find, around the shape's center
+  double unit = 1;                       ///< the unit of distances in the reply, in meters
   std::uint64_t count = kUsualCount;
-  std::string from;  ///< see PlaceSearchOptions
+  std::string from;  ///< PlaceSearchOptions::from
   bool with_place = false, with_distance = false;
 };
 
@@ -187,7 +187,8 @@ Status parse_shape(ArgCursor* cursor, Search* search) {
 
 constexpr Bytes kHexDigits = "0123456789abcdef";
 
-/// A cursor is the key from which the search goes on, in hexadecimal digits; "0" is the begin and the end.
+/// Returns the cursor for the key at which the next search continues: the key's bytes in hexadecimal digits. Cursor "0" begins a
+/// search; in a reply it says that no entries are left.
 std::string cursor_text(Bytes key) {
   std::string out;
   for (const char c : key) {
@@ -244,7 +245,7 @@ PlaceSearch::Open open_on(const Ctx& ctx, const ReadView& lease) {
   return [&db = *env_of(ctx).db, &lease](const IteratorOptions& options) { return db.iterate(lease, options); };
 }
 
-/// Calls `take` for each entry, until it returns false or the command is cancelled.
+/// Calls `take` for each entry that the search finds, until `take` returns false or the command is cancelled.
 template <typename Take>
 Status visit(const Ctx& ctx, const IndexDefinition& index, const ReadView& lease, const Search& search, Take take) {
   PlaceSearchOptions options;

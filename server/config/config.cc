@@ -228,7 +228,7 @@ Result<std::string> read_text_file(const std::string& path) {
   // Opening a named pipe without a writer would block, and a device may have no end.
   if (struct stat info{}; ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
     return Status::invalid_argument(
-        path + ": is a pipe or a device, not a regular file; write its content to a file, and give the path of that");
+        path + ": is a pipe or a device, not a regular file; write its content to a file, and give that file's path");
   }
   errno = 0;
   std::ifstream in(path, std::ios::binary);

@@ -196,14 +196,14 @@ class Dispatcher final : public CommandSink {
   void continue_later(PendingCommand& pending);
   /// Handles kLeavesLoop: continues the command on another thread, as a long write if it may write.
   void leave_loop(PendingCommand& pending, const Prepared& prepared);
-  /// Completes batch_, the writes of a command of this client, by operations on indexes, and commits it, while its locks are held.
-  /// `view`: the run's. `own`: the command's wait for an element, or null. kBusy: the command waits, for stall_ms_ or (if marked_
-  /// is set) until marks of long writes are removed.
+  /// Adds the operations that keep indexes up to date to batch_, the writes of a command of this client, and commits it. The
+  /// locks of the command's keys must be held. `view`: the view with which the command has run. `own`: the command's wait for an
+  /// element, or null. kBusy: the command waits, for stall_ms_ or (if marked_ is set) until marks of long writes are removed.
   Status commit(Client& client, bool waited, const ReadView& view, KeyWaiters::Wait* own = nullptr);
   /// Commits batch_, and updates the rank indexes of its collections.
   Status try_commit(bool waited);
   Status commit_batch(Client& client, bool waited, KeyWaiters::Wait* own);
-  /// Completes the batch by operations on index trees; `view`: the run's.
+  /// Adds the operations that keep indexes up to date to the batch. `view`: the view with which the command has run.
   Status maintain(const ReadView& view);
   /// Called after a commit of more than kMeasuredCommitBytes. Sets large_commit_, and ends the pass after kPassBytes. `logged`:
   /// the batch is already in the log, so it does not count towards kPassBytes.

@@ -94,18 +94,19 @@ struct LongWrite final : OffLoopWork {
 
  private:
   Status collect();
-  /// Called after a run: compares the keys that the run has read with the marks, and makes next_marks.
+  /// Called after the command has run. Sets marks_cover_reads: true if the marks (intents.h) cover all keys that the command has
+  /// read. Makes next_marks: the known keys, or whole databases if the keys are too many or cannot be marked one by one.
   void learn_keys();
-  /// Frees the batch and reply of a run.
+  /// Discards all results of the latest run, and frees their memory.
   void forget_run();
   Status attempt();
   /// Charges `bytes` for the memory of the batch, and releases the batch's previous charge. A small batch is not charged.
   Status charge_batch(std::uint64_t bytes);
   Status run_command(const ReadView& view);
   Status run_transaction(const ReadView& view);
-  /// Completes the batch by operations on index trees; `view`: the run's.
+  /// Adds the operations that keep indexes up to date to the batch. `view`: the view with which the command has run.
   Status maintain(const ReadView& view);
-  /// Prepares the commit of a large batch.
+  /// Moves the large batch into `staged`, which prepares its commit on this thread.
   Status stage();
 
   // --- if it reads_patterns

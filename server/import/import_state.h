@@ -15,7 +15,7 @@
 // and a copy of a running server
 //
 //   pass N                 the pass, from 1 on; the report is of this pass
-//   known FROM TO          the bytes of KnownKeys' file that the target is known to have
+//   known FROM TO          offsets in KnownKeys' file: the arguments of KnownKeys::resume()
 //   removed N              keys that this pass has removed
 //   missing                an earlier pass has reported keys that are missing
 //   database N             a line each: databases that the copy has begun to write

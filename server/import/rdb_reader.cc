@@ -320,7 +320,7 @@ Status RdbReader::module_parts(std::string* raw) {
   }
 }
 
-/// Reads what follows a marker between entries. Returns false if `code` is not such a marker.
+/// Reads the data of a marker, such as an aux field (rdb_reader.h). Returns false if `code` is not a marker.
 Result<bool> RdbReader::marker(unsigned code) {
   std::string raw;
   switch (code) {

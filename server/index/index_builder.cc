@@ -15,14 +15,14 @@ namespace {
 
 /// A step takes about half a millisecond, during which no write runs.
 constexpr std::uint64_t kStepRecords = 256, kStepVersions = 4096;
-/// Between steps, so that writes go on; and after an error, such as a full disk.
+/// The pauses between two steps, during which writes run, and after an error such as a full disk.
 constexpr std::uint32_t kPauseMs = 1, kErrorPauseMs = 1000;
-/// A fetch of the walk's next pages reads so many at once.
+/// The number of the walk's next pages that are read at once.
 constexpr std::uint32_t kPagesAtOnce = 16;
 
-/// The entry that keeps the position of a build.
+/// The position of a build, and the entry of the index tree that stores it.
 struct Position {
-  std::string record;  ///< "": there is none
+  std::string record;  ///< key of the step's last record; "": no position
   IndexEntry entry;
 };
 
@@ -32,7 +32,8 @@ void set_position(const std::string& key, Millis expiry, DeleteKey stamp, Positi
   if (entry_key) *position = {key, {.key = std::move(*entry_key), .expiry = expiry, .stamp = stamp}};
 }
 
-/// Adds the entries of the next records to the batch, and moves the build on. Leaves `position` as it was if no record was read.
+/// Adds the entries of the next records to the batch. Sets `definition->building_from` to the key at which the next step
+/// continues; nullopt: the build has read all records. Leaves `position` unchanged if no record was read.
 Status add_entries(Db& db, const ReadView& view, IndexDefinition* definition, WriteBatch* batch, Position* position) {
   const std::string from = *std::exchange(definition->building_from, std::nullopt);
   if (!view.has_tree()) return Status::ok();
@@ -164,7 +165,7 @@ std::optional<std::uint32_t> IndexBuilder::step() {
   std::uint32_t wait_ms = 0;
   Status status;
   env_.locked([&] { status = build_step(*env_.db, *env_.catalog, index->first, index->second, &misses_, &wait_ms); });
-  if (status.is_not_resident()) {  // the next step is one of the same index
+  if (status.is_not_resident()) {  // last_ is unchanged, so the next step is for the same index
     fetch(&misses_);
     return kPauseMs;
   }

@@ -1,12 +1,14 @@
-// Builds indexes in the background: adds the entries of records that were there before the index, or before a command that emptied it.
+// Builds indexes in the background: adds the entries of records that existed before the index. Some commands empty an index, and
+// its build then begins again (index_maintenance.h).
 //
-// From the moment a definition is committed, every write maintains the index. So the builder only adds what is missing: it walks over
-// the records in the order of their keys, a few per step. A step reads records, writes their entries and its position, in one batch; it
-// holds all key locks, so that no record changes between read and commit. Pages that are not in memory are fetched between steps, without
-// a lock. After a restart the build goes on at the position.
+// Once a definition is committed, every write maintains the index. So the builder adds only the missing entries. It walks over
+// the records in key order, a few per step. A step reads records, and commits their entries and its position in one batch. It
+// holds all key locks, so that no record changes between the read and the commit. Missing pages are read between two steps,
+// without a lock. After a restart the build continues at the position.
 //
-// The position is an entry of the index tree with the key, stamp and expiry of the last record of the step. Whatever deletes the record
-// deletes it, too; so a build that cannot go on keeps no key longer than the deadline allows. A build without a position begins again.
+// The position is an entry of the index tree with the key, stamp and expiry of the step's last record. When that record is
+// deleted or expires, so is the position. So even a build that is stuck keeps no deleted key beyond the delete deadline. After a
+// restart, a build without a position begins at the first record.
 #pragma once
 
 #include <condition_variable>
@@ -25,24 +27,24 @@
 
 namespace ebbtide {
 
-/// Takes one step of an index's build: adds the entries of the next records, and notes the progress. Call it while no other thread is
-/// between a read and the commit of a write. No effect on a complete index. kNotResident: pages were added to the misses. kBusy: the
-/// next try comes after `*wait_ms`. Other errors are those of reads and commits.
+/// Does one step of an index's build: commits the entries of the next records, and the new position. No other thread may be
+/// between the read and the commit of a write meanwhile. Does nothing if the index is complete or missing. kNotResident: the
+/// missing pages were added to `misses`. kBusy: call it again after `*wait_ms`. Other errors are those of reads and commits.
 Status build_step(Db& db, IndexCatalog& catalog, DatabaseId database, const std::string& name, MissSet* misses,
                   std::uint32_t* wait_ms);
-/// Returns the first index after `last` that is not complete, and the first of all after the last one; nullopt if there is none. Leaves out
-/// those of `without`.
+/// Returns the first incomplete index after `last`, in the order of databases and names. If no incomplete index follows `last`,
+/// returns the first one of all. Skips the indexes in `without`. nullopt: there is none.
 std::optional<IndexName> unfinished_index(const IndexCatalog& catalog, DatabaseId databases, const IndexName& last = {},
                                           const std::set<IndexName>& without = {});
 
-/// Thread-safe. Has a thread of its own, which waits while there is nothing to build.
+/// Builds indexes on a thread of its own, which waits while all indexes are complete. Thread-safe.
 class IndexBuilder {
  public:
   struct Env {
     Db* db = nullptr;
     IndexCatalog* catalog = nullptr;
     DatabaseId databases = 0;
-    /// Calls `work` on this thread while no other thread is between a read and the commit of a write that depends on it.
+    /// Calls `work` on the calling thread, while no other thread is between the read and the commit of a write.
     std::function<void(const std::function<void()>& work)> locked;
     std::function<void(const std::string& text)> warn;
     /// Called after definitions have changed, and once at the begin: gives the trees of indexes their settings.
@@ -50,22 +52,24 @@ class IndexBuilder {
   };
 
   explicit IndexBuilder(Env env);
-  /// Stops after the running step.
+  /// Waits until the current step ends, then stops the thread.
   ~IndexBuilder();
   IndexBuilder(const IndexBuilder&) = delete;
   IndexBuilder& operator=(const IndexBuilder&) = delete;
 
-  /// Called when a definition has changed.
+  /// Makes the thread look for incomplete indexes again. Called when a definition has changed.
   void wake();
 
  private:
   void run();
-  /// Takes a step of the next index. Returns the ms until the next one; nullopt: all indexes are complete.
+  /// Does a step of the next incomplete index. Returns how many ms to wait before the next step; nullopt: all indexes are
+  /// complete.
   std::optional<std::uint32_t> step();
-  /// Notes, and reports once, that a step has failed; or that it has not.
+  /// Stores the result of a step in the catalog. An error is logged unless the index's previous step failed with the same one.
+  /// After an error, other incomplete indexes are built first (failing_).
   void note_failure(const IndexName& index, const Status& status);
   void fetch(MissSet* misses);
-  /// Returns false if the builder stops.
+  /// Waits for `ms`. Returns false if the builder stops.
   bool pause(std::uint32_t ms);
 
   const Env env_;
@@ -75,7 +79,7 @@ class IndexBuilder {
   // Used by the thread only.
   std::uint64_t version_ = 0;    // of the definitions whose settings are in use
   IndexName last_;               // the index of the latest step
-  std::set<IndexName> failing_;  // these wait until the others are complete, or fail, too
+  std::set<IndexName> failing_;  // indexes whose latest step failed: they wait until all others are complete or have failed, too
   MissSet misses_;
   std::thread thread_;  // started last
 };

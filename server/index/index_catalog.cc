@@ -11,7 +11,7 @@ namespace {
 
 const std::shared_ptr<const Indexes> kNone = std::make_shared<const Indexes>();
 
-/// Reads the definitions of one database; after an error, `indexes` has those before it.
+/// Reads the definitions of one database. After an error, `indexes` has those that could be read.
 Status read_definitions(Db& db, DatabaseId database, Indexes* indexes) {
   const auto walk = db.iterate(db.lease(index_tree(database, kCatalog)), {});
   Status first;
@@ -28,7 +28,7 @@ Status read_definitions(Db& db, DatabaseId database, Indexes* indexes) {
   return first;
 }
 
-/// Reads where the build of an index was. It begins again if that cannot be read.
+/// Reads the position at which the build of an index continues. Leaves `definition` unchanged if its tree has no position.
 void read_position(Db& db, DatabaseId database, IndexDefinition* definition) {
   IteratorOptions options;
   options.bounds = build_positions();
@@ -75,7 +75,7 @@ Status IndexCatalog::repair(Db& db) {
     WriteBatch batch;
     batch.end_command();
     batch.flush_database(index_tree(database, kCatalog));
-    // Nothing keeps the tree of a lost definition right from now on.
+    // No write maintains the tree of a lost definition any more, so the tree is removed.
     for (std::uint32_t index = 1; index <= kMostIndexes; ++index) {
       const bool known =
           std::any_of(indexes->begin(), indexes->end(), [&](const auto& other) { return other.second.index == index; });
@@ -183,7 +183,7 @@ void IndexCatalog::change(DatabaseId database, Indexes indexes, bool progress) {
   if (listener_) listener_();
 }
 
-// A range delete that makes an index be built again must succeed on a full disk.
+// A range delete that starts the build of an index again must succeed even on a full disk, so it may add no data.
 void put_definition(WriteBatch* batch, DatabaseId database, const IndexDefinition& definition) {
   batch->put(index_tree(database, kCatalog), definition.name, definition.encode(), {.shrinks = !batch->adds_data()});
 }

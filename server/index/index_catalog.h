@@ -1,8 +1,8 @@
-// The definitions of all indexes, in memory. The copy on disk is the catalog trees' (engine/index.h).
+// The definitions of all indexes, in memory. On disk they are in the catalog tree of each database (engine/index.h).
 //
-// A definition changes only in commands that hold all key locks, after their commit. A run that holds a key lock, or computes on the
-// loop that runs all writes, sees the same definitions until its commit. A long write holds no lock while it runs: it notes version()
-// before, and does not commit if the version has changed.
+// A definition changes only after a commit, while its command holds all key locks. So a command that holds a key lock, or runs on
+// the only event loop, finds the same definitions until its commit. A long write holds no lock while it runs. It stores version()
+// before it maintains indexes, and does not commit if the version has changed since.
 #pragma once
 
 #include <atomic>
@@ -27,12 +27,14 @@ using Indexes = std::map<std::string, IndexDefinition, std::less<>>;
 /// Database and name of an index.
 using IndexName = std::pair<DatabaseId, std::string>;
 
-/// What a batch changes beside index trees: the catalog takes it after the commit, while the batch's locks are held.
+/// The changes that a batch makes to the catalog. IndexCatalog::take() applies them after the commit, while the batch's locks are
+/// held.
 struct IndexChanges {
-  std::vector<std::pair<DatabaseId, IndexDefinition>> definitions;  ///< all key locks are held
-  /// Indexes from whose trees the batch has deleted the position of their build, with the record's key in it.
+  /// Changed definitions. If there are any, all key locks are held.
+  std::vector<std::pair<DatabaseId, IndexDefinition>> definitions;
+  /// Indexes whose build position the batch has deleted, each with the key in that position.
   std::vector<std::pair<IndexName, std::string>> left_positions;
-  std::map<DatabaseId, SkippedRecords> skipped;  ///< by index tree: written records that have no entry there
+  std::map<DatabaseId, SkippedRecords> skipped;  ///< by index tree: number of written records that have no entry there, by reason
 
   [[nodiscard]] bool empty() const { return definitions.empty() && left_positions.empty() && skipped.empty(); }
 };
@@ -42,33 +44,36 @@ class IndexCatalog {
  public:
   using Warn = std::function<void(const std::string& text)>;
 
-  /// Sets the function that is called after each change. Called before the catalog is shared.
+  /// Sets a function that is called after each change of a definition. Call it before other threads use the catalog.
   void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
-  /// Reads the definitions of all databases. Called when the database has been opened, before it has clients. An index without a tree
-  /// was left out by a repair, so it is built again: INDEX.CREATE makes the tree. Of a damaged catalog the definitions before the
-  /// damage are kept, and the others are removed with their trees. Returns kUnsupported if there are definitions of a newer version.
+  /// Reads the definitions of all databases. Called after the engine has opened them, before clients connect. INDEX.CREATE makes
+  /// an index's tree, so a missing tree means that a repair has dropped it: the index is then built again. If a catalog is
+  /// damaged, keeps the definitions that can be read, and removes the trees of the others. kUnsupported: a definition is of a
+  /// newer version.
   Status load(Db& db, DatabaseId databases, const Warn& warn);
-  /// Writes catalogs again that load() has found damaged. To be repeated after an error, while all key locks are held.
+  /// Rewrites the catalogs that load() has found damaged, without their lost definitions. After an error, call it again, while
+  /// all key locks are held.
   Status repair(Db& db);
-  /// Returns true if repair() has not been able to do so yet. For the thread that calls it.
+  /// Returns true if repair() has not rewritten all damaged catalogs yet. Only for the thread that calls repair().
   [[nodiscard]] bool is_damaged() const { return !damaged_.empty(); }
 
-  /// Returns false if no database has an index. Costs one load.
+  /// Returns false if no database has an index. This is one atomic load.
   [[nodiscard]] bool any() const { return any_.load(std::memory_order_acquire); }
-  /// Returns a number that changes with the definitions, but not while an index is built: maintenance does not depend on that.
+  /// Returns a number that changes when a definition changes. The progress of a build does not change it, since maintenance does
+  /// not depend on the progress.
   [[nodiscard]] std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
   /// Returns the indexes of a database; never null.
   [[nodiscard]] std::shared_ptr<const Indexes> of(DatabaseId database) const;
-  /// Returns the indexes that are being built, and the keys of their positions.
+  /// Returns the indexes that have a build position, each with the key in that position.
   [[nodiscard]] std::vector<std::pair<IndexName, std::string>> positions() const;
   /// Adds a definition, or replaces it.
   void set(DatabaseId database, IndexDefinition definition);
   void take(IndexChanges changes);
   void remove(DatabaseId database, const std::string& name);
 
-  /// Returns the number of writes since the start that have left a record without an entry, by reason. `tree`: of the index.
+  /// Returns how many writes since the start have left a record without an entry in this index tree, by reason.
   [[nodiscard]] SkippedRecords skipped_writes(DatabaseId tree) const;
-  /// Notes why the build of an index does not go on; "": it does.
+  /// Stores the error of the latest step of an index's build; "": none.
   void set_failure(DatabaseId tree, std::string text);
   [[nodiscard]] std::string failure_of(DatabaseId tree) const;
 
@@ -79,8 +84,8 @@ class IndexCatalog {
   std::atomic<bool> any_{false};
   std::atomic<std::uint64_t> version_{1};
   std::vector<DatabaseId> damaged_;                                 // catalogs to repair; used by one thread at a time
-  mutable std::mutex mutex_;                                        // guards what follows
-  std::map<DatabaseId, std::shared_ptr<const Indexes>> databases_;  // only those with indexes
+  mutable std::mutex mutex_;                                        // guards the members below
+  std::map<DatabaseId, std::shared_ptr<const Indexes>> databases_;  // only databases with indexes
   std::map<DatabaseId, SkippedRecords> skipped_writes_;             // by tree
   std::map<DatabaseId, std::string> failures_;                      // by tree
 };

@@ -16,17 +16,18 @@
 namespace ebbtide {
 namespace {
 
-/// A walk over a deleted range passes over so many versions at most, and fetches so many pages at once.
+/// The most versions that a walk over a deleted range visits, and the number of pages that it reads at once.
 constexpr std::uint64_t kMostStepsOfRange = 4 * kMostRecordsOfRange;
 constexpr std::uint32_t kPagesOfRange = 16;
 
 /// The bytes of changes between two calls of IndexRun::charge.
 constexpr std::uint64_t kChargeBytes = 64 << 10;
 
-/// What a batch does to the records of one database.
+/// The effect of a batch on the records of one database.
 struct Touched {
   std::shared_ptr<const Indexes> indexes;
-  /// Keys of records that are written or deleted. True: the record gets its stamp from this batch, if stamps are times of writes.
+  /// Keys of records that the batch writes or deletes. True: if stamps are times of writes, the record gets the time of this
+  /// batch.
   std::map<std::string, bool, std::less<>> keys{};
   std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps{};
   std::set<std::string, std::less<>> emptied{}, rebuilt{};  // names of indexes
@@ -131,7 +132,8 @@ class Maintenance {
     }
     return Status::ok();
   }
-  /// Notes all records of a range, as if each were deleted. Returns false if they are many, or if others may be written meanwhile.
+  /// Adds all records of a range to `t->keys`, as if each were deleted by its key. Returns false if there are too many, or if
+  /// other threads may write records of the range meanwhile.
   Result<bool> note_records(DatabaseId database, Touched* t, const KeyRange& range) {
     if (!run_.holds_all_locks) return false;
     const ReadView view = run_.view(database);
@@ -164,14 +166,15 @@ class Maintenance {
     }
   }
 
-  /// Computes the changes of all records before the batch gets more operations: `pending` reads its bytes.
+  /// Computes the changes of all records. Call it before operations are added to the batch, since `pending` reads the batch's
+  /// bytes.
   Status compare(const PendingWrites& pending) {
     for (const auto& [database, t] : databases_) {
       const ReadView view = run_.view(database);
       for (const auto& [key, written] : t.keys) {
         const Status status = compare(database, t, view, pending, key, written);
         if (!status.is_not_resident()) TRY(status);
-        resident_ = resident_ && status.is_ok();  // goes on, so that one fetch reads all missing pages
+        resident_ = resident_ && status.is_ok();  // the loop continues, so that all missing pages are read together
       }
     }
     return resident_ ? Status::ok() : Status::not_resident();
@@ -185,7 +188,7 @@ class Maintenance {
     for (const auto& [name, index] : *t.indexes) {
       if (!key.starts_with(index.prefix) || t.rebuilt.contains(name)) continue;
       Change change{.tree = index.tree(database)};
-      if (!t.emptied.contains(name)) {  // otherwise there is no entry any more
+      if (!t.emptied.contains(name)) {  // an emptied index has no entries any more
         TRY_ASSIGN(before, entry_of_record(index, old));
         change.before = std::move(before.entry);
       }
@@ -199,7 +202,7 @@ class Maintenance {
   }
   Status keep(Change change) {
     bytes_ += sizeof(Change);
-    if (change.before) bytes_ += 2 * change.before->key.size();  // here, and later in the batch
+    if (change.before) bytes_ += 2 * change.before->key.size();  // the key is here, and later in the batch, too
     if (change.after) bytes_ += 2 * change.after->key.size();
     entries_.push_back(std::move(change));
     if (!run_.charge || bytes_ < charged_ + kChargeBytes) return Status::ok();
@@ -207,7 +210,7 @@ class Maintenance {
     return run_.charge(charged_);
   }
 
-  // Whole trees come first, since the entries of this batch are newer.
+  // Operations on whole trees come first, so that they do not delete the entries that this batch adds.
   void write(DatabaseId database, const Touched& t) {
     for (const auto& [name, index] : *t.indexes) {
       const bool rebuilt = t.rebuilt.contains(name), emptied = rebuilt || t.emptied.contains(name);
@@ -228,8 +231,8 @@ class Maintenance {
       if (owner_of(change.tree) == database) change_index_entry(batch_, change.tree, change.before, change.after);
     }
   }
-  /// The position of a build must not outlive its record, nor have another stamp or expiry. Without it a restart begins the build
-  /// again.
+  /// Deletes the position of a build if the batch writes or deletes the position's record. Otherwise the position could outlive
+  /// its record, or have another stamp or expiry. After a restart, a build without a position begins at the first record.
   void leave_position(DatabaseId database, const IndexDefinition& index, const Touched& t, bool emptied) {
     if (index.position.empty() || (!emptied && !t.keys.contains(index.position))) return;
     if (!emptied) batch_->del(index.tree(database), build_position_key(index.position).value_or(""));
@@ -242,7 +245,7 @@ class Maintenance {
   IndexChanges* const changes_;
   std::map<DatabaseId, Touched> databases_;
   std::vector<Change> entries_;
-  std::size_t records_ = 0;                // of deleted ranges
+  std::size_t records_ = 0;                // records of deleted ranges that were read so far
   std::uint64_t bytes_ = 0, charged_ = 0;  // of entries_
   bool resident_ = true;
 };

@@ -1,18 +1,19 @@
-// Keeps indexes right: completes the batch of a command or transaction, before its commit, by operations on index trees.
+// Keeps indexes up to date: before a commit, adds operations on index trees to the batch of the command or transaction.
 //
-// The batch is the only thing that maintenance looks at, so no command can forget an index. For each key that the batch writes, the
-// indexed value before and after the batch are compared: before, in the view of the run; after, in the same view with the batch's
-// operations over it (store/pending_writes.h). Deletes of many records need no look at each:
+// Maintenance depends only on the batch, so no command can forget an index. For each key that the batch writes, maintenance
+// compares the indexed values before and after the batch. The value before is in the command's view. The value after is in the
+// same view with the batch's operations applied (store/pending_writes.h). Deletes of many records are handled as a whole:
 //
 //   delete by stamp         the same operation goes to each index tree, since entries have their records' stamps
 //   database emptied        its index trees are emptied, too
-//   range of keys deleted   an index whose whole prefix is in the range is emptied. Of one with a part of its prefix there, the records in
-//                           the range are read, if they are few. Otherwise it is emptied and built again: until then it cannot be
-//                           searched
-//   databases swapped       definitions stay with their numbers, so that the indexes of both are emptied and built again
+//   range of keys deleted   an index whose records all lie in the range is emptied. If only some of its records lie there, and
+//                           few, these are read, and their entries deleted. If they are many, the index is emptied and built
+//                           again: it cannot be searched until then
+//   databases swapped       definitions stay with their database numbers, so the indexes of both databases are emptied and built
+//                           again
 //
-// Each new entry has the stamp of its record. Where the stamp is the time of the write, the entry gets it by being in the same batch: so
-// each write of a record writes its entries again.
+// Each new entry has the stamp of its record. If stamps are times of writes, all operations of a batch get the same time. So each
+// write of a record also writes the record's entries again.
 #pragma once
 
 #include <cstddef>
@@ -27,24 +28,26 @@
 
 namespace ebbtide {
 
-/// Range deletes of at most so many records in all read them. The entries of more are not deleted one by one: the index is built again.
+/// The range deletes of a batch read at most this many records in all, to delete their entries one by one. If there are more, the
+/// index is emptied and built again.
 inline constexpr std::size_t kMostRecordsOfRange = 1000;
 
-/// What maintenance needs of a run.
+/// The inputs of maintenance, from one run of a command.
 struct IndexRun {
   Db* db = nullptr;
   Millis now = 0;
   ReadMode mode = ReadMode::kResident;
   MissSet* misses = nullptr;
-  /// True if no other thread commits between the run's view and its commit, if the batch deletes a range of keys.
+  /// True: no other thread commits between the run's view and its commit. Needed only if the batch deletes a range of keys.
   bool holds_all_locks = false;
-  /// Charges the run's memory account with so many bytes in all, or fails. May be empty: the run is bounded otherwise.
+  /// Charges `bytes` in all to the run's memory account, or fails. Null: nothing is charged, since other limits bound the run.
   std::function<Status(std::uint64_t bytes)> charge{};
   /// Returns the run's view of a database.
   std::function<ReadView(DatabaseId)> view;
 };
 
-/// Completes the batch, and sets `changes`. kNotResident: pages were added to the misses; run the command again.
+/// Adds the operations on index trees to the batch, and sets `changes`. kNotResident: missing pages were added to `run.misses`;
+/// run the command again.
 Status maintain_indexes(const IndexCatalog& catalog, const IndexRun& run, WriteBatch* batch, IndexChanges* changes);
 
 }  // namespace ebbtide

@@ -15,11 +15,11 @@
 namespace ebbtide {
 namespace {
 
-/// A value that an index of its kind takes from a record.
+/// The value that an index takes from a record.
 struct IndexedValue {
-  std::optional<std::string> value;  ///< as index_entry_key() takes it; of a place: the key of the entry without the record's
-  Millis expiry = 0;                 ///< the earliest of the fields that it comes from; 0: none expires
-  SkipReason why{};                  ///< of no value
+  std::optional<std::string> value;  ///< the argument of index_entry_key(); for a place: the entry's key without the record's key
+  Millis expiry = 0;                 ///< earliest expiry of the fields that it comes from; 0: none expires
+  SkipReason why{};                  ///< if `value` is not set: the reason
 };
 
 Result<IndexedValue> field_value(const IndexDefinition& definition, IndexedRecord& record) {
@@ -80,7 +80,7 @@ constexpr std::size_t kLengthBytes = 2;
 
 }  // namespace
 
-// source = length of the first name, two bytes, big endian; both names. A name has at most kMostIndexedBytes.
+// The form is: length of the first name in two bytes, big endian, then both names. A name has at most kMostIndexedBytes.
 std::string place_source(Bytes lon, Bytes lat) {
   std::string out{static_cast<char>(lon.size() >> 8), static_cast<char>(lon.size() & 0xff)};
   out += lon;

@@ -1,6 +1,6 @@
-// What indexes see of a record: the value that an index of each kind takes from it, and the key of its entry.
+// The value that each kind of index takes from a record, and the key of the record's entry.
 //
-// Another kind of index is another case in the functions at the end. Maintenance, builds and deletes do not depend on the kind.
+// A new kind of index needs new cases in record_values.cc only. Maintenance, builds and deletes do not depend on the kind.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,12 @@
 
 namespace ebbtide {
 
-/// A record as indexes read it. Used while its view is valid, and, with pending writes, until the batch changes.
+/// A record as indexes read it. Valid as long as its view and, if it has pending writes, until the batch changes.
 class IndexedRecord {
  public:
   struct Field {
     std::string value;
-    Millis expiry = 0;  ///< the field's own; 0: none
+    Millis expiry = 0;  ///< expiry of the field itself; 0: none
   };
 
   /// `key`: an engine key. `pending`: writes above the view; may be null.
@@ -28,15 +28,15 @@ class IndexedRecord {
   IndexedRecord(const IndexedRecord&) = delete;
   IndexedRecord& operator=(const IndexedRecord&) = delete;
 
-  /// Looks the record up. Called first. Fails like ReadView::get().
+  /// Looks the record up. Must be called before all other methods. Fails like ReadView::get().
   Status find();
-  /// True if there is a key, of any type.
+  /// Returns true if the key exists, whatever its type.
   [[nodiscard]] bool exists() const { return found_.has_value(); }
   [[nodiscard]] bool is_hash() const { return is_hash_; }
   [[nodiscard]] const std::string& key() const { return key_; }
   [[nodiscard]] Millis expiry() const { return found_->expiry; }
   [[nodiscard]] DeleteKey stamp() const { return found_->stamp; }
-  /// Returns a field of the hash. None: there is no such field, or it is longer than kMostIndexedBytes; `why` says which.
+  /// Returns a field of the hash. nullopt: the field is missing, or is longer than kMostIndexedBytes; then `*why` is the reason.
   Result<std::optional<Field>> field(Bytes name, SkipReason* why);
 
  private:
@@ -53,18 +53,18 @@ class IndexedRecord {
 struct PlaceFields {
   Bytes lon, lat;
 };
-/// Returns them as IndexDefinition::source.
+/// Returns both names as one text, the form of IndexDefinition::source.
 std::string place_source(Bytes lon, Bytes lat);
 /// The inverse of place_source(). The fields point into `source`.
 PlaceFields place_fields(Bytes source);
 
-/// A record's entry in an index; or none, and why.
+/// A record's entry in an index, or the reason why it has none.
 struct RecordEntry {
   std::optional<IndexEntry> entry;
-  std::optional<SkipReason> skipped;  ///< set if there is a record without an entry
+  std::optional<SkipReason> skipped;  ///< set if the record exists but has no entry
 };
 
-/// Returns the entry of a record that was found. Errors are those of ReadView::get().
+/// Returns the entry of a record. Requires that record.find() has succeeded. Errors are those of ReadView::get().
 Result<RecordEntry> entry_of_record(const IndexDefinition& definition, IndexedRecord& record);
 
 }  // namespace ebbtide

@@ -97,7 +97,7 @@ std::string find_special_file(const TlsSettings& settings) {
     std::error_code error;
     if (!std::filesystem::is_other(*path, error)) continue;
     return "server.tls." + std::string(name) + " " + *path +
-           ": is a pipe or a device, not a regular file; write its content to a file, and give the path of that";
+           ": is a pipe or a device, not a regular file; write its content to a file, and give that file's path";
   }
   return {};
 }

@@ -210,7 +210,7 @@ def test_users_file_with_a_wrong_rule_is_refused_with_its_line_and_acl_load_chan
 def test_named_pipe_instead_of_the_users_file_is_refused_at_once(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    why = f"{pipe}: is a pipe or a device, not a regular file; write its content to a file, and give the path of that"
+    why = f"{pipe}: is a pipe or a device, not a regular file; write its content to a file, and give that file's path"
     tls = ["--set", "server.tls.port=1", "--set", "server.tls.key_file=x"]
     ways = [["--config", pipe], *[["--set", f"server.{key}={pipe}"] for key in ("users_file", "password_file")]]
     for arguments in [*ways, [*tls, "--set", f"server.tls.cert_file={pipe}"]]:

@@ -500,7 +500,7 @@ TEST_CASE("configuration file is a named pipe or a device: it is refused at once
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   for (const std::string& file : {pipe, std::string("/dev/null")}) {
     const std::string why =
-        file + ": is a pipe or a device, not a regular file; write its content to a file, and give the path of that";
+        file + ": is a pipe or a device, not a regular file; write its content to a file, and give that file's path";
     const auto whole = load_config({.file = file});
     CHECK(std::string(whole.status().message()) == why);
     CHECK(read_text_file(file).status().message() == why);
