@@ -34,8 +34,8 @@ class ThreadPool final : public BackgroundPool {
   ThreadPool(unsigned threads, std::string name, int nice);
   ~ThreadPool() override;
   void submit(Priority priority, Task task) override;
-  /// Drops tasks that have not started, and waits for running tasks. Tasks that are submitted later are dropped, too. A task of
-  /// the pool must not call stop().
+  /// Drops tasks that have not started, and waits for running tasks. Later submit() calls drop their task. A task of the pool
+  /// must not call stop().
   void stop();
   [[nodiscard]] unsigned width() const override { return static_cast<unsigned>(threads_.size()); }
   bool run_one() override;

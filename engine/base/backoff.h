@@ -20,7 +20,7 @@ class Backoff {
   }
   /// Returns true if the last try failed.
   [[nodiscard]] bool failed() const { return failures_ != 0; }
-  /// Returns true if the last try failed and the time of the next try has not come.
+  /// Returns true if the last try failed and it is too early for the next try.
   [[nodiscard]] bool rests(std::uint64_t now_ns) const { return failed() && now_ns < retry_ns_; }
 
  private:

@@ -53,8 +53,8 @@ inline std::size_t common_bytes(Bytes a, Bytes b) {
   return n;
 }
 
-/// Returns bytes skip to skip + 7 of `key`, padded with zeros, as a big-endian number. So two numbers have the order of the bytes
-/// from which they were made. If the numbers are equal, the keys may still differ.
+/// Returns bytes skip to skip + 7 of `key`, padded with zeros, as a big-endian number. Numbers compare like the bytes from which
+/// they were made. If two numbers are equal, the keys may still differ.
 inline std::uint64_t key_word(Bytes key, std::size_t skip = 0) {
   const std::size_t left = key.size() > skip ? key.size() - skip : 0;
   if (left >= 8) return __builtin_bswap64(load_fixed<std::uint64_t>(key.data() + skip));

@@ -31,7 +31,7 @@ enum class PlantedBug : std::uint8_t {
   kFinalOverQuarantined,         ///< a merge treats a quarantined table as empty
   kSkipReaper,                   ///< elements of an expired collection are not deleted, but a merge may drop its header
   kReapBeforeSync,               ///< a merge may drop a collection's header before the delete of its elements is durable
-  kStackTooDeep,                 ///< a stack policy with more runs than its bound asks for no merge
+  kStackTooDeep,                 ///< a stack policy requests no merge although it has more runs than its bound
 };
 
 #ifdef EBBTIDE_PLANTED_BUGS

@@ -22,8 +22,8 @@ struct DeleteOnlyInput {
   /// Returns the range tombstones of a file; never null. Called only for files with range tombstones, by their stats, that could
   /// cover other files.
   std::function<SharedTombstones(const FileMeta& file)> tombstones{};
-  /// Returns true for input files of running jobs; may be null. Input files are not dropped. Their tombstones may cover other
-  /// files, since the job's output keeps tombstones that cover as much.
+  /// Returns true for input files of running jobs; may be null. Such files are not dropped. But their range tombstones may cover
+  /// other files, since the job's output keeps tombstones that cover the same keys.
   std::function<bool(FileNum data_file)> busy{};
 };
 

@@ -33,7 +33,7 @@ struct MergePart {
   std::vector<SharedTombstones> tombstones;                ///< range tombstones of all sources, in any order, not yet clipped
   std::size_t shared_prefix = 0;    ///< number of bytes that all keys in the range have in common at their beginning
   KeysBelow* keys_below = nullptr;  ///< set for flushes only; must outlive the part
-  bool mark_first = false;          ///< true for flushes: the oldest version of a key that no run has is flagged as `first`
+  bool mark_first = false;          ///< true for flushes: if no run has a key, the key's oldest version is flagged as `first`
   OutputSplitter::Limits limits;
   std::vector<BelowFile> below;         ///< for the splitter: files of the next older run
   std::vector<std::string> partitions;  ///< for the splitter: the keys at which partitions begin, ascending

@@ -71,12 +71,12 @@ struct PageConditions {
 struct TilePage {
   std::uint32_t number = 0;
   PageFence fence;
-  /// True if the page will be dropped as a whole.
+  /// True if the page will be dropped as a whole; keep_pages_that_hide() may clear it.
   bool goes = false;
 };
-/// Tests condition 3 within a tile: clears `goes` for each page whose keys may have older versions in pages that stay. There are
-/// none if the tile has only one version of each key, if all entries of the page are `first`, or if all pages that stay are
-/// newer.
+/// Tests condition 3 within a tile: clears `goes` for each page whose keys may have older versions in pages that are not dropped.
+/// A page has no such versions in three cases: the tile has only one version of each key, all entries of the page are `first`,
+/// or all pages that are not dropped are newer.
 void keep_pages_that_hide(std::span<TilePage> pages);
 
 /// Returns true if some entry has expired, according to the page's fence.

@@ -18,8 +18,8 @@
 // A drop rewrites the table's metadata. So pages wait until the drop frees as many bytes as it writes, or until a quarter of the
 // deadline has passed since their entries died.
 //
-// Keys of dropped entries may stay in separators and bounds. One pass later renews them for many drops. A drop of entries that
-// are overdue renews them itself, since that pass would follow at once and write the same metadata again.
+// Keys of dropped entries may remain in fence separators and bounds. The planner `names` later renews them, once for many drops.
+// A drop of overdue entries renews them itself: otherwise `names` would follow at once and write the same metadata again.
 #pragma once
 
 #include <functional>

@@ -10,12 +10,13 @@
 // below differ only while no new mark can be written: without free file handles, after a disk error, or while the manifest is
 // busy for a long time.
 //
-//   now()       always advances. Readers judge expiry by it, and lateness is measured by it: a failing manifest stops no clock.
+//   now()       always advances, even if the manifest cannot be written. Readers judge expiry by it, and missed deadlines are
+//               measured by it.
 //   stamped()   never passes the mark. Births and batches are stamped with it, and merges use it to remove expired entries.
 //
-// So after any crash the next start begins at or after every stamp, and nothing was removed that could become alive again. One
-// case remains: the mark could not be written, the process died, and the wall clock was set back. Then the next start begins
-// before the time that now() had reached, and a key that had expired in between can be read until it expires again.
+// So after any crash the next start begins at or after every stamp, and no removed entry had an expiry after that time. One case
+// remains: the mark could not be written, the process died, and the wall clock was set back. Then the next start begins before
+// the time that now() had reached, and a key that had expired in between can be read until it expires again.
 //
 // After a power loss, engine time may be up to kLead ahead of the wall clock. It then runs at half speed until the wall clock has
 // caught up; otherwise repeated restarts would move it further and further ahead. While the process runs, engine time does not

@@ -7,8 +7,8 @@
 // Nodes are immutable and shared. A change copies the changed leaves and the nodes between them and the root; the new tree shares
 // all other nodes with the old tree. So a changed copy of a tree of a million records takes only a few KiB more.
 //
-// A query descends only into parts whose summary shows that they can improve the answer: if no two records overlap, into one part
-// of each node. A node is allocated exactly as large as its content.
+// A query descends only into parts whose summary shows that they can improve the answer. If no two records overlap, this is one
+// part of each node. A node is allocated exactly as large as its content.
 #pragma once
 
 #include <algorithm>

@@ -73,8 +73,8 @@ class RandomAccessFile {
   [[nodiscard]] virtual NativeFile native() const { return {}; }
   /// Identity of the file when it was opened.
   [[nodiscard]] virtual FileIdentity identity() const { return {}; }
-  /// Returns, as of the opening of the file, a number that each write to the file changes; 0: unknown. In the real file system it
-  /// is the time of the last write, in nanoseconds since 1970.
+  /// Returns a number that changes with each write to the file, as it was when the file was opened; 0: unknown. In the real file
+  /// system it is the time of the last write, in nanoseconds since 1970.
   [[nodiscard]] virtual std::uint64_t last_write() const { return 0; }
 };
 

@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// Not thread-safe; the file system's mutex guards it. Takes memory for both images.
+/// Not thread-safe; the file system's mutex guards it. Keeps two copies of the content in memory: durable and volatile.
 class MemoryFile {
  public:
   static constexpr std::uint64_t kSectorBytes = 512;

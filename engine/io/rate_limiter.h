@@ -22,7 +22,7 @@ class RateLimiter {
 
   /// Takes `bytes` now, and returns how many ns the caller should wait before it uses these bytes.
   std::uint64_t request(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// Sets the rate at once. Bytes that were requested before, and whose time has not come, count at the new rate, too.
+  /// Sets the rate at once. It also applies to requested bytes that are not paid for yet.
   void set_rate(std::uint64_t bytes_per_second) EXCLUDES(mutex_);
   [[nodiscard]] std::uint64_t rate() const EXCLUDES(mutex_);
 

@@ -27,8 +27,8 @@ class ReadQueue {
   /// Queues a read of `length` > 0 bytes at `offset` of a file that stays open until the read ends. `tag` is passed to `take`.
   /// Returns false if this file is not supported.
   virtual bool add(const RandomAccessFile& file, std::uint64_t offset, std::uint32_t length, std::uint64_t tag) = 0;
-  /// Submits queued reads to the kernel, as many as the kernel takes; later calls submit the others. Makes at most one system
-  /// call.
+  /// Submits queued reads to the kernel by at most one system call. If the kernel does not accept all of them, later calls submit
+  /// the others.
   virtual void submit() = 0;
   /// Passes at most `most` completed reads to `take`, which may add further reads to the queue.
   virtual void reap(std::size_t most, const Take& take) = 0;

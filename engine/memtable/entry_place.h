@@ -22,8 +22,8 @@ struct EntryPlace {
   /// the operation's stamp.
   void settle(Entry* entry) const {
     entry->seq += first_seq;
-    // A value that had expired before its commit becomes a delete, born at the batch's time: with its expiry as birth, it could
-    // already be past its deadline.
+    // A value that had expired before its commit becomes a tombstone that is born at the batch's time. If its birth were the
+    // expiry, its deadline could already have passed.
     const bool born_dead = entry->kind != EntryKind::kHeader && entry->expired(time);
     if (entry->is_tombstone() || born_dead) {
       entry->kind = EntryKind::kTombstone;

@@ -91,8 +91,8 @@ struct VersionNode {
   }
 };
 
-/// A key and the head of its chain of versions. The key's bytes and its first version follow in the same allocation, so a lookup
-/// of a key that was written once reads adjacent cache lines.
+/// A key and the head of its chain of versions. The key's bytes and its first version follow in the same allocation. So a lookup
+/// of a key that was written only once reads adjacent cache lines.
 struct KeyNode {
   std::atomic<VersionNode*> newest;
   std::uint32_t key_bytes;

@@ -47,9 +47,9 @@ namespace ebbtide {
 enum class Equations : std::uint8_t { kEngine, kPaper, kPaperRelaxed };
 
 /// Bytes of the next level that are rewritten per byte moved down file by file, divided by the ratio of the two levels'
-/// capacities. Policies take files in turn or by least overlap, so from the key range that has gathered most data since files
-/// were last taken from it. If that range is twice as full as the average, the value is 1/2. Measured with ebbtide-simulate for T
-/// = 4 to 10 and 500 to 8,000 flushes: 0.3 to 0.45.
+/// capacities. Policies take files in turn or by least overlap. So they take files from the key range that has received most data
+/// since a file was last taken there. If that range is twice as full as the average, the value is 1/2. Measured with
+/// ebbtide-simulate for T = 4 to 10 and 500 to 8,000 flushes: 0.3 to 0.45.
 inline constexpr double kOverlap = 0.4;
 
 struct LevelCost {

@@ -7,8 +7,8 @@
 
 namespace ebbtide {
 
-/// Returns a Recommendation with summary, question and settings. Its verdict says why advice is not possible; "" = it is
-/// possible.
+/// Returns a Recommendation with only summary, question and settings, and, if no advice is possible, a verdict with the reason;
+/// else the verdict is "".
 Recommendation inputs_of(const Workload& workload, const RecommendOptions& options);
 
 /// Returns the settings that an advice advises.
@@ -19,7 +19,8 @@ TunerSettings settings_of(const TunerAdvice& advice);
 Result<TunerAdvice> best_settings(const TunerQuestion& question);
 
 inline constexpr double kMillisPerDay = 86'400'000;
-/// Filters with this many more bits per key than the present ones count as larger: larger filters need new files.
+/// If advised filters have at least this many more bits per key than the present ones, they count as larger. Larger filters need
+/// new files.
 inline constexpr double kSameBits = 0.05;
 
 }  // namespace ebbtide

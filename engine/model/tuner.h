@@ -31,7 +31,7 @@ struct Limits {
   double write = std::numeric_limits<double>::infinity();                ///< page reads of a write
 };
 
-/// The largest T that a search takes. The engine's policies take none above it.
+/// The largest T that a search takes. The engine's policies accept no larger T.
 inline constexpr int kLargestSizeRatio = 1024;
 /// The search tries each T up to this number. Of larger T it first tries values about a twentieth apart, between which costs
 /// change by less than a percent, and then the neighbours of the best value.

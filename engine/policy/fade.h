@@ -18,9 +18,9 @@
 // that reach beyond it. Otherwise it splits the largest file that reaches beyond the range. So merges need only the space of one
 // file (engine/docs/decisions/0034-deadlines-on-a-full-disk.md).
 //
-// A file with a delete born by TreeShape::purge_before is expired on every level, and comes first. The order of the other files
-// is DD of section 4.1.4: by deadline, the earliest first. Files with equal deadlines are ordered by level (the smallest first),
-// then by number of tombstones (most first), then by run (the newest first), then by smallest key.
+// A file with a delete born by TreeShape::purge_before is expired on every level, and its plan comes first. The order of the
+// other files is DD of section 4.1.4: by deadline, the earliest first. Files with equal deadlines are ordered by level (the
+// smallest first), then by number of tombstones (most first), then by run (the newest first), then by smallest key.
 #pragma once
 
 #include <cstdint>

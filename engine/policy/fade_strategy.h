@@ -86,8 +86,8 @@ struct InputList {
 /// Returns true if no run older than `run` has files in the range.
 [[nodiscard]] bool is_final_in(const TreeShape& shape, std::size_t run, const KeyRange& range);
 
-/// Returns, of the files of run `below` that overlap `e`, the file that is overlapped by the expired file with the earliest
-/// deadline in newer runs. If several files are equal, returns the file with the smallest keys.
+/// Returns the most urgent file of run `below` that overlaps `e`. A file's urgency is the earliest deadline of the expired files
+/// in newer runs that overlap the file. If several files are equal, returns the file with the smallest keys.
 [[nodiscard]] const FileShape& most_urgent_target(const FadeQuery& query, const ExpiredFile& e, std::size_t below);
 
 }  // namespace ebbtide

@@ -4,7 +4,7 @@
 //
 // The unit of level i is the output of one merge of the level above: size_ratio^i memtables. For level 0 it is a flush. Level i
 // holds at most T - 1 units; a run of level i is full at q = ceil((T - 1) / K_i) units. So
-//   * a flush opens a run of level 0, and merges into the newest run while that run stays within q units;
+//   * a flush merges into the newest run of level 0 if that run then has at most q units, else it opens a new run;
 //   * the output of a level merges into the newest run of the next level under the same condition, else it opens a run there;
 //   * the T-th unit merges the whole level down, as one run. Runs are never split (T = 6, K = 2: runs of 3 and 2 units).
 // Endure's level i is level i - 1 here: memtables are flushed to Endure's level 1.

@@ -12,7 +12,7 @@
 //   1. no plan takes or needs a busy file: the policy chooses another plan, or none;
 //   2. the runs of level 0 are merged into level 1 together: while a run of level 0 is busy, no second merge of level 0 starts;
 //   3. two jobs into one run have disjoint ranges: a job takes every file of the target that its own range overlaps;
-//   4. only one job makes a level's first run: while a file of level i is busy, no plan opens a new run at level i + 1;
+//   4. two jobs never make two first runs of one level: while a file of level i is busy, no plan opens a new run at level i + 1;
 //   5. while level 0 is due but its merge needs busy files, no new job takes files from level 1. Otherwise such jobs could delay
 //      level 0 for ever.
 #pragma once

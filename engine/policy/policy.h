@@ -52,16 +52,15 @@ class Policy {
   /// Returns true if each level from 1 on is one run, and its files are merged into the next level one by one. Merges for
   /// deadlines then also go down file by file (fade.h).
   [[nodiscard]] virtual bool by_file() const { return false; }
-  /// Returns the new value of TreeShape::levels. The caller stores it with this change of the shape or with the next one. Only
-  /// Garnering has a persisted number of levels; the other policies reset it to 0.
+  /// Returns the value that TreeShape::levels should have for this shape. The caller stores it with this edit of the tree or with
+  /// the next one. Only Garnering has a persisted number of levels; the other policies reset it to 0.
   [[nodiscard]] virtual int levels(const TreeShape&) const { return 0; }
   /// Returns the new value of TreeShape::flushes. Called when a plan is done, and before the next flush is counted. Only static
   /// stacks change the number.
   [[nodiscard]] virtual std::uint64_t flushes(const TreeShape& shape) const { return shape.flushes; }
 };
 
-/// Returns "" while a job runs or the policy has a plan, otherwise the result of Policy::check(). Code that changes a tree calls
-/// this after each edit.
+/// Checks a tree after an edit: returns the result of Policy::check(), but "" while a job runs or the policy has a plan.
 std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context);
 /// Like check_bounds(), for a shape for which next() has returned an empty plan. Returns "" also if the number of levels is
 /// about to change.

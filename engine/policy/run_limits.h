@@ -3,9 +3,9 @@
 // A merge of level 0 begins at `due` runs. While it runs, flushes add runs, and each lookup must search each of them. The runs
 // above `due` (the surplus) make reads slower than the settings intend, so the limits bound the surplus:
 //   * if `due` is small, by multiples of `due`: the runs of two more merges may wait before writes slow down, and the runs of
-//     five more merges before writes stop. Because of the constants 4 and 8, a few small flushes do not stop writes;
-//   * if `due` is large, by kSlowSurplus and kStopSurplus: so for any size ratio T, a lookup searches at most kStopSurplus runs
-//     too many. For the largest T, kStopSurplus is the number of runs at which level 0 merges.
+//     five more merges before writes stop. The constants 4 and 8 are added, so that a few small flushes do not stop writes;
+//   * if `due` is large, by kSlowSurplus and kStopSurplus: so for any size ratio T, the surplus is at most kStopSurplus runs. For
+//     the largest T, kStopSurplus is the number of runs at which level 0 merges.
 // engine/docs/decisions/0051-surplus-runs-stop-writes.md has the reasons.
 #pragma once
 

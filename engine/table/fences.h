@@ -39,7 +39,7 @@ class Fences {
   [[nodiscard]] std::uint32_t finish(Bytes key, std::uint32_t begun) const;
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size()); }
   [[nodiscard]] const std::string& prefix() const { return prefix_; }
-  /// Returns the whole separator of a tile.
+  /// Returns the separator of a tile, with the common prefix.
   [[nodiscard]] std::string separator(std::uint32_t tile) const;
   [[nodiscard]] std::uint64_t memory_bytes() const;
 

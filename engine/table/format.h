@@ -26,7 +26,7 @@ inline constexpr std::size_t kBlockTrailerBytes = 13;
 /// Unit of files with one page per tile (h = 1): offsets and lengths of their blocks are multiples of this number of bytes.
 inline constexpr std::uint32_t kSmallUnit = 8;
 inline constexpr std::uint32_t kPunchUnit = 4096;  ///< unit of files with h > 1: file systems punch holes in multiples of this
-/// The largest decoded size of a block. A reader takes a larger length field for damage, and allocates no memory for it.
+/// The largest decoded size of a block. A reader reports a larger length field as damage, and allocates no memory for it.
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
 /// Bytes of a large value that are stored in one block, before compression.
 inline constexpr std::size_t kLargeChunkBytes = std::size_t{256} << 10;

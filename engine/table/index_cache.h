@@ -6,8 +6,8 @@
 // examined it is skipped once. So tables of level 0, which nearly every lookup searches, stay in memory. Pinned units are not
 // unloaded (TableReader::pinned).
 //
-// Pinned units can exceed the capacity, since each client that waits for a page of a cold table has a pin. If more than
-// kMostPinned tables are then in memory, the cache is crowded(), and searches that can be repeated get no pin.
+// Pinned units can exceed the capacity, since each client that waits for a page of a cold table has a pin. If they do, and there
+// are more than kMostPinned of them, the cache is crowded(), and searches that can be repeated get no pin.
 //
 // Readers see a unit through one pointer, without a lock. An unloaded unit is freed when all EpochGuards that existed at the
 // unload have ended.

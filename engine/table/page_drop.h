@@ -12,8 +12,8 @@
 //    that entry's key. Likewise the table's bounds may be the keys of its first and last entry. The permutation shows this
 //    without reading a page, and the tile gets the flag kTileStale. A page must be read to replace such a key by another, so this
 //    work may wait: drop_pages() sets `names_may_linger`, and the caller calls renew_names() once for many drops, before the
-//    deadline of the dropped entries. If the entries are overdue, PageDropRequest::renew_names does it in the same pass, which
-//    writes the metadata with its replaced pages once.
+//    deadline of the dropped entries. If the entries are overdue, the caller sets PageDropRequest::renew_names: then the same
+//    pass renews the names, and the metadata is written only once.
 // 3. Statistics: some cannot be computed without reading the dropped pages, and become bounds: key_bytes, value_bytes, debts,
 //    unstamped, collections, smallest and largest. All others stay exact.
 //
@@ -45,10 +45,10 @@ struct PageDropRequest {
   std::vector<std::uint32_t> parts;  ///< numbers of pages to drop in part, ascending; none is in `whole`
   /// Called for each entry of the pages in `parts`.
   std::function<EntryVerdict(const PageFence& page, const Entry& entry)> judge{};
-  /// Called when all entries of `parts` were judged; returns the table's new applied_seq. If null, applied_seq stays as it is.
+  /// Called when all entries of `parts` were judged; returns the table's new applied_seq. If null, applied_seq does not change.
   std::function<SeqNum()> applied_seq{};
-  /// True: if names linger after the drop, they are renewed in the same pass, as renew_names() would. Where that is impossible,
-  /// or a page cannot be read, they stay, and the drop is done all the same.
+  /// True: if names linger after the drop, the same pass renews them, as renew_names() would. If that is impossible, or a page
+  /// cannot be read, the pages are dropped without it, and the names linger.
   bool renew_names = false;
 };
 

@@ -75,7 +75,7 @@ class ManifestReader {
       return Status::unsupported("has format version " + std::to_string(version) + "; this program reads up to version " +
                                  std::to_string(kManifestVersion));
     }
-    if (version == 0) return Status::corruption("header at 0: version 0");
+    if (version == 0) return Status::corruption("header at 0: invalid format version 0");
     return Status::ok();
   }
   /// Reads the payload of the record at `offset`. Sets `what` to "", or to the reason why there is no whole record.

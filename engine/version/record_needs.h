@@ -64,9 +64,9 @@ RecordChanges tidy_records(const Version& version);
 /// Keeps the needs of all trees up to date, so that each edit also removes the records that it makes unnecessary.
 class RecordKeeper {
  public:
-  /// Appends to `edits` the removals and merges of records that these edits make possible. `before`, `after`: the trees without
-  /// and with the edits. If several edits change one tree, the last edit gets the changes. The keeper's own state changes only
-  /// with note_committed(). Returns true if `edits` has changed.
+  /// Adds to `edits` the removals and merges of records (secondary range tombstones) that `edits` make possible. `before`,
+  /// `after`: the trees without and with the edits. If several edits change one tree, the last edit gets the changes. Returns
+  /// true if `edits` has changed. needs_ changes only in note_committed().
   bool plan(const std::map<TreeId, VersionPtr>& before, const std::map<TreeId, VersionPtr>& after, std::vector<TreeEdit>* edits);
   /// Call after the edits of the last plan() call were committed.
   void note_committed();

@@ -111,7 +111,7 @@ class SegmentReader {
       return Status::unsupported(name_ + ": log format version " + std::to_string(version) +
                                  "; this program reads versions up to " + std::to_string(kLogVersion));
     } else if (version == 0) {
-      return Status::corruption(name_ + ": segment header at 0: version 0");
+      return Status::corruption(name_ + ": segment header at 0: invalid format version 0");
     }
     if (!fault.empty() && size_ > kLogHeaderBytes) return Status::corruption(fault);
     first_seq_ = load_fixed<std::uint64_t>(header + 16);

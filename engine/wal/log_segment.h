@@ -79,8 +79,8 @@ class LogSegments {
   std::deque<LogSegment> segments_;
 };
 
-/// Returns, for each segment and each of its notes, in their order, the birth of the oldest delete of the note's tree in this
-/// segment or a later one; 0 = none. A value that has expired by `now` counts as a delete.
+/// Returns the births of pending deletes. result[i][j] is for the tree of note j of segment i: the birth of the tree's oldest
+/// delete in segment i or a later one; 0 = none. A value that has expired by `now` counts as a delete.
 std::vector<std::vector<Millis>> log_debts(const std::vector<LogSegment>& segments, Millis now);
 
 }  // namespace ebbtide

@@ -54,7 +54,7 @@ class DiskWatch {
     std::uint64_t unflushed_bytes = 0;  ///< bytes of all memtables
     std::uint64_t deadline_bytes = 0;   ///< bytes reserved for merges for deadlines, if the disk is large enough
   };
-  /// Stores `use` and measures the free space on the disk.
+  /// Stores `use`, measures the free space on the disk, and decides whether writes that add data are refused.
   void look(const Use& use);
   /// Returns true if writes that add data are refused. Costs two loads, except when a measurement is due.
   bool full(std::uint64_t logged_bytes);

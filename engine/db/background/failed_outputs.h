@@ -2,7 +2,7 @@
 //
 // Tables whose edit was never written are unlinked at once. Tables whose edit failed may be named by the manifest's torn end, so
 // they are unlinked after the manifest's next roll. Until the files are removed they hold copies of the tree's entries. So the
-// ledger counts the same deletes as pending in these files as in the tree.
+// purge ledger lists them, with the birth of the tree's oldest pending delete.
 #pragma once
 
 #include <functional>
@@ -33,8 +33,8 @@ class FailedOutputs {
   void unlink(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {});
   /// Like unlink(), but unlinks the files after the next roll of the manifest.
   void disown(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {});
-  /// Called when a job of the tree has failed and has unlinked its files. The ledger counts them: the unlinks are not durable,
-  /// and some may have failed.
+  /// Called when a job of the tree has failed and has unlinked its files. Lists these files in the purge ledger: their unlinks
+  /// are not durable, and some may have failed.
   void note_failure(const TreePtr& tree);
 
  private:

@@ -2,21 +2,22 @@
 // removed, replaced, truncated or changed, by another program or by the drive.
 //
 // A directory that was moved away still takes all writes (FileSystem::lock), but the next start would not find them. So once a
-// second the watch checks that the directory's path still leads to it. If not, the database is read-only until the directory is
-// back. The file LOCK is checked, too, and made and locked again if it was removed (docs/decisions/0052).
+// second the watch checks that the directory's path still leads to it. If not, the database is read-only until the path leads to
+// the directory again. The watch also checks the file LOCK, and creates and locks it again if it was removed
+// (docs/decisions/0052).
 //
 // The process still has a removed or replaced file open, so writes to it succeed; but the next start would not find them. Once a
 // second, and when the database closes, the watch checks the log's segments, the manifest and CURRENT. If one of them is not as
-// the database left it, the log or the manifest counts as failed, and the database heals as after a failed write (health.h). It
-// flushes the memtables, and begins a new segment and a new manifest. So an administrator's error costs no write that was
-// acknowledged.
+// the database left it, the log or the manifest counts as failed, and the database recovers as after a failed write (health.h).
+// It flushes the memtables, and begins a new segment and a new manifest. So no acknowledged write is lost if, for example, an
+// administrator removes a file.
 //
 // A file that was truncated may have its old size again after the next write, with a hole before the new bytes. Since these files
 // are only appended to, the watch notes the last bytes at each check, and compares them at the next one. A copy of the same size
 // and content is noticed by its inode.
 //
-// All bytes are read in two cases. Log and manifest are read 30 times in the time in which the scrub reads all tables once. And a
-// file is read soon if its time of the last write has changed although the database wrote nothing to it.
+// The watch reads whole files in two cases. It reads log and manifest 30 times while the scrub reads all tables once. And it
+// reads a file soon if its time of the last write has changed although the database wrote nothing to it.
 //
 // For tables only the names are checked, once a minute. If a table's file was removed, this is logged: the file can be read as
 // long as it is open, but the next start would not find it. Readers, merges and the scrub find damage to tables (quarantine.h).

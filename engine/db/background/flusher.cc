@@ -62,7 +62,8 @@ Status Flusher::recover() {
     }
     last_seq = env_.last_seq();
   }
-  // The edit must have all batches that have a seq, so wait until their operations are in memtables.
+  // The failed log will restart after last_seq, so the flush must include every operation up to last_seq. Wait until all of
+  // them are in memtables.
   if (log_failed) env_.await_visible(last_seq);
   TRY(flush_durable(trees));
   if (!log_failed) return Status::ok();

@@ -6,7 +6,7 @@
 //              drops that were tried
 //   fruitless  files that still have pending deletes after a rewrite for a deadline (for example the header of a collection whose
 //              elements still exist). They are not rewritten again for 5 s
-//   bounds     the bound of its policy that the tree exceeds while no merge is due, so that the log reports it only once
+//   bounds     the bound of its policy that the tree exceeds although the policy requests no merge; it is logged only once
 #pragma once
 
 #include <cstdint>

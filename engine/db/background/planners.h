@@ -92,7 +92,7 @@ struct PlannerNotes {
 /// The kind of rest (PlannerMemory) during which a planner is skipped.
 enum class RestsWith : std::uint8_t { kMerges, kDeadlines };
 
-/// The reaction if a running job has a file of the plan. When that job ends, all planners are asked again.
+/// The reaction if a running job has a file of the plan. When that job ends, all planners are called again.
 enum class InTheWay : std::uint8_t {
   kAskNext,  ///< the next planner is asked
   kReserve,  ///< like kAskNext, but the plan is reserved; only one plan is reserved at a time
@@ -115,8 +115,8 @@ enum class Attempt : std::uint8_t {
   kOutdated,  ///< the tree has other tables than the input
 };
 
-/// Asks `planners` in order until `start` has started a plan or returned kOutdated. Returns the last result of `start`, or
-/// kInTheWay if `start` was not called. Sets `input->reserved`.
+/// Calls `planners` in order, and `start` with each plan, until `start` has started a plan or returned kOutdated. Returns the
+/// last result of `start`, or kInTheWay if `start` was not called. Sets `input->reserved`.
 Attempt start_first(std::span<const Planner> planners, PlannerInput* input, PlannerNotes* notes,
                     const std::function<Attempt(const Plan&)>& start);
 

@@ -11,10 +11,10 @@
 //   due     Deletes whose bytes are in the file may miss their deadline, with the reason `damage` (db/purge/missed_deadlines.h).
 //
 // The quarantine ends when the file is removed (the database is emptied, or a range delete covers the whole file), or when the
-// file is found whole. A file is whole if all of it can be read and equals what the manifest says. Then an operator has replaced
+// file is found whole. A file is whole if all of it can be read and matches the manifest: for example, an operator has replaced
 // the file by a copy, or the device works again. A copy may contain pages that were dropped after the copy was made. So the file
-// is rewritten without them before the quarantine ends. Quarantined files are read again after a minute, then after longer and
-// longer waits. verify() reads them at once.
+// is rewritten without them before the quarantine ends. Quarantined files are read again after a minute, then after waits that
+// double. verify() reads them at once.
 //
 // If the system refuses to read a file (EIO, EACCES), the file does not count as damaged yet: it is read again, up to four times.
 // If each try fails, the file is quarantined.
@@ -85,8 +85,8 @@ class Quarantine {
   Status take_reports();
   /// Called on each tick of the database: submits the handling of reports, and the check of a file that is due.
   void tick();
-  /// Ends the quarantine of a file that was read completely without an error. Returns ok also if no tree has the file, or if the
-  /// file is not quarantined.
+  /// Ends the quarantine of a file that was read completely without an error. Has no effect, and returns ok, if no tree has the
+  /// file, or if the file is not quarantined.
   Status found_whole(FileNum data_file);
 
   /// Opens tables when the database opens: the first kReadAtOpen tables, tree by tree, newest runs first; and all tables that are
@@ -132,7 +132,7 @@ class Quarantine {
   FileChecks checks_;
   std::atomic<bool> reports_queued_{false}, reading_{false};
   Mutex log_mutex_;
-  std::uint64_t lines_ GUARDED_BY(log_mutex_) = 0;  // lines that this minute had for the log, omitted lines included
+  std::uint64_t lines_ GUARDED_BY(log_mutex_) = 0;  // log lines of this minute, including omitted ones
   std::uint64_t lines_since_ns_ GUARDED_BY(log_mutex_) = 0;
 };
 

@@ -9,9 +9,9 @@
 //   1. A tombstone covers one generation of one key. A dead generation never lives again: a key that is created again has a
 //      higher generation, and a commit that relies on the expiry of the old header fails. So the reaper needs no lock on keys.
 //      Its batches name the tree, since SWAPDB may give the database another one.
-//   2. A header stays in the tables until the tree's point of progress (Reaped) has passed the header's death: it is the only
-//      trace of its elements, also after a crash. So the point moves only when the log is synced beyond all that the search has
-//      seen and written.
+//   2. A header stays in the tables until the tree's point of progress (Reaped) has passed the header's death. Only the header
+//      says that its elements exist, also after a crash. So the point moves only when the log is synced up to all operations
+//      that the search has read and written.
 //   3. A search at engine time t misses no header that expires by t. All batches born before t are visible to it, and no later
 //      batch writes such a header (WriteBatch::rely_on_expiry).
 //

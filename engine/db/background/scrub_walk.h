@@ -48,7 +48,7 @@ class ScrubWalk {
     }
     if (found == nullptr) {
       position_ = 0;
-      next_at_ = now + (tables.empty() ? kFirstRest : 0);  // the last table's rest is over: the next walk begins at once
+      next_at_ = now + (tables.empty() ? kFirstRest : 0);  // the last table's rest is over, so the next walk begins at once
       return nullptr;
     }
     position_ = found->number;

@@ -1,9 +1,10 @@
 // Decides when the work of tables for delete deadlines starts.
 //
 // For each tree, a tick computes how many bytes merges must still write for the deadlines (FadeWork), and from that the margin:
-// merges begin that much earlier than the deadline. A memtable is flushed before it is full if its oldest delete has spent its
-// share of the time in memory. For all trees together, a tick computes the fraction of the measured merge rate that the deadlines
-// need, and the shortest feasible deadline. If the fraction comes near 1, writes are slowed down before a deadline is missed.
+// merges begin that much earlier than the deadline. A memtable is flushed before it is full if its oldest delete has been in
+// memory for the share of the deadline that memtables may use (memtable_share). For all trees together, a tick computes the
+// fraction of the measured merge rate that the deadlines need, and the shortest feasible deadline. If the fraction comes near 1,
+// writes are slowed down before a deadline is missed.
 //
 // policy/fade.h makes the plans from the margin and the budget.
 #pragma once
@@ -73,7 +74,7 @@ class DeadlineTracker {
     FadeWork work{};
     std::uint64_t final_bytes = 0;   // bytes of files that no older run overlaps
     std::uint64_t bytes = 0;         // bytes of all files when final_bytes was counted
-    double memtable_share = 1;       // share of its time that a delete may spend in the memtable
+    double memtable_share = 1;       // share of its deadline that a delete may spend in the memtable
     bool over_budget_known = false;  // true once "the deadlines need more than the budget" was logged
   };
   bool keep(const TreeNow& tree, Millis now, TreeState* state) REQUIRES(mutex_);

@@ -8,7 +8,8 @@ namespace ebbtide {
 
 void revoke_hindering_leases(LeaseRegistry* leases, const PurgeSurvey& survey) {
   leases->revoke_if([&](const TreeView& view) {
-    const auto hinders = [&](const OpenTablePtr& table) {  // true only for a table that the tree no longer has
+    // True if the tree has replaced the table, and a delete in the table is due: the lease keeps the table's files.
+    const auto hinders = [&](const OpenTablePtr& table) {
       return table->obsolete.load(std::memory_order_acquire) &&
              survey.is_due(view.tree, table->floor.load(std::memory_order_relaxed), kRevokeEighths);
     };

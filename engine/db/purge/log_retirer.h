@@ -18,7 +18,8 @@ namespace ebbtide {
 
 struct PurgeSurvey;
 
-/// Revokes the leases that keep replaced files whose deletes are due. A lease stays if all its tables are still in its tree.
+/// Revokes the leases that keep replaced files whose deletes are due. A lease is not revoked if all its tables are still in its
+/// tree.
 void revoke_hindering_leases(LeaseRegistry* leases, const PurgeSurvey& survey);
 
 /// Carries out flushes for the log's deadlines. Thread-safe.

@@ -42,7 +42,7 @@ class PurgeHistory {
 
 /// Measures how long deletes took to be purged from all files, by samples instead of single deletes. Each survey has the birth of
 /// the oldest pending delete of each tree. When a later survey finds that delete purged, its age is one sample, too large by at
-/// most the time between two surveys. So deletes that are purged together count once, by the oldest of them.
+/// most the time between two surveys. So deletes that are purged together are one sample: the age of the oldest of them.
 class PersistTimes {
  public:
   static constexpr std::array<Millis, 14> kBounds = {1'000,      2'000,       5'000,       15'000,       60'000,

@@ -56,8 +56,8 @@ class PurgeLedger {
   };
   /// Adds keys to the manifest's superseded keys: an edit has removed files from the tree, or the tree from the manifest.
   void supersede(TreeId tree, Millis floor, Millis now);
-  /// Called when a new manifest has replaced the manifest `old_name`. The superseded keys are then only in the old file, except
-  /// for `again`: keys that edits in the new manifest have superseded.
+  /// Called when a new manifest has replaced the manifest `old_name`. Notes that all superseded keys are now only in the old
+  /// file, except for `again`: keys that edits in the new manifest have superseded.
   void rolled(const std::string& old_name, std::uint64_t bytes, const std::map<TreeId, Superseded>& again);
   [[nodiscard]] std::map<TreeId, Superseded> superseded() const;
 

@@ -3,9 +3,10 @@
 //
 //   a log segment                 is retired when a quarter of the time from its oldest birth to the deadline is over; memtables
 //                                 that need the segment are then flushed
-//   the manifest                  is rolled a quarter of the deadline after an edit removed files from a tree, or when three
-//                                 quarters of the time of their deletes are over. Also rolled when edits name many trees
-//   leased views and log pins     are revoked when seven eighths of the time of deletes in files that they keep are over
+//   the manifest                  is rolled a quarter of the deadline after an edit removed files from a tree. It is rolled
+//                                 earlier if three quarters of the time from birth to deadline of their deletes are over. Also
+//                                 rolled when edits name many trees
+//   leased views and log pins     are revoked when seven eighths of that time are over for a delete in a file that they keep
 //   the directory                 is synced if a file was unlinked, once a second
 //
 // PURGE.NOW makes all this work due at once. Work that waits for the device is submitted to other threads, not done in tick().

@@ -33,7 +33,7 @@ struct PurgeSurvey {
     /// deadline of all databases, after which a delete is certainly late.
     bool known = true;
 
-    /// True if a deadline applies, or may apply, to deletes born at `birth`.
+    /// True if a deadline applies to deletes born at `birth`, or if that is unknown (`known` is false).
     [[nodiscard]] bool promised(Millis birth) const { return !known || deadlines.due(birth) != DeadlineRule::kNever; }
     /// True if, at `now`, `eighths` / 8 of the time from `birth` to the delete's deadline are over. Always true if `known` is
     /// false.

@@ -129,7 +129,8 @@ std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const
     }
     written += taken.keys;
     RunAfter& from = *left.at(input.run);
-    // Levels above the target fill again before the target is merged. Its filters have to leave them their part of the memory.
+    // Levels above the target refill before the next merge of the target. So their keys stay counted, and the target's filters
+    // do not take the memory of those levels.
     if (from.level >= target->level) from.has -= taken;
   }
   TiledKeys moved;

@@ -49,8 +49,9 @@ struct TiledKeys {
   [[nodiscard]] double pages_per_tile() const;
 };
 
-/// Return CompactionContext::filters for a job, and for a flush of `entries` entries: the bits of each slice, by target run. They suit the
-/// tree as it will be once the levels above the target have as many keys again as they have now. Empty if all files get the same bits.
+/// Return CompactionContext::filters for a job, and for a flush of `entries` entries: the bits of each slice, by target run. The
+/// bits suit the tree after the job, once the levels above the target have refilled to their present number of keys. Empty if all
+/// files get the same bits.
 std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const Plan& plan, const FilterNeeds& needs);
 std::map<RunId, std::vector<double>> filters_after_flush(const TablesView& view, std::uint64_t entries, const FilterNeeds& needs);
 

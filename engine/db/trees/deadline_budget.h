@@ -2,7 +2,7 @@
 // fills at the rate of io_budget.
 //
 // A merge starts once the bucket has paid for the bytes of earlier merges. A running merge never waits, since it would block a
-// thread. Bytes that the bucket could pay for only after more than an hour do not count.
+// thread. A merge waits an hour at most: bytes beyond what the bucket can pay for in an hour are ignored.
 //
 // A budget spreads merges but never causes a missed deadline: the rate grows to the rate that the deadlines need. Merges ignore
 // the budget (FadeContext::over_budget) if half of the margin before the deadline is used up, or if the deadline had passed when

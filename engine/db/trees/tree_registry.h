@@ -100,8 +100,9 @@ class TreeRegistry {
   [[nodiscard]] std::uint64_t largest_memtable_size() const { return largest_memtable_size_.load(std::memory_order_relaxed); }
 
   // --- databases; called with the commit mutex held
-  /// Returns the settings of a number. An index tree has its own, or else those of its database without filters. Its options come
-  /// first. Its delete deadline is that of its database in any case. Its stamp mode follows from the mode of the database's tree.
+  /// Returns the settings of a database or an index tree. An index tree has settings of its own, or else its database's settings
+  /// without filters; options of the index override both. It always has the delete deadline of its database. Its stamp mode
+  /// follows from the mode of the database's tree.
   [[nodiscard]] TreeSettings settings_of(DatabaseId database) const REQUIRES(commit_mutex);
   /// Returns the tree of a database; null: it has none.
   [[nodiscard]] const TreePtr& mapped(DatabaseId database) const REQUIRES(commit_mutex) {
@@ -167,8 +168,8 @@ class TreeRegistry {
   void changes_committed(const MappingChanges& changes) EXCLUDES(commit_mutex);
   /// Returns the smallest seq of an operation that may be only in the log, after an edit with `changes` that turns frozen
   /// memtables into tables. `flushed`: for each tree, the number of its oldest frozen memtables that the edit turns into tables.
-  /// All operations before the returned seq are in tables or in the manifest. A dropped tree counts while a crash could undo the
-  /// drop.
+  /// All operations before the returned seq are in tables or in the manifest. Operations of a dropped tree are included as long
+  /// as a crash could undo the drop.
   [[nodiscard]] SeqNum oldest_needed(const std::map<const Tree*, std::size_t>& flushed, const MappingChanges& changes)
       EXCLUDES(commit_mutex, state_mutex);
   /// Removes the view and the memtables from a dropped tree. They are freed when no reader has them.
@@ -197,7 +198,7 @@ class TreeRegistry {
   }
   /// Returns all numbers that have a tree.
   [[nodiscard]] std::vector<DatabaseId> mapped_numbers() const REQUIRES(commit_mutex);
-  /// Gives the database's tree its settings again after a change.
+  /// Applies the changed settings of a database to its tree. `before`: the tree's settings before the change.
   void renew_settings(DatabaseId database, const TreeSettings& before) REQUIRES(commit_mutex);
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
   void continue_deadlines(Tree& tree, Millis configured) REQUIRES(commit_mutex, state_mutex);

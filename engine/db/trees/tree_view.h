@@ -122,7 +122,7 @@ class RunView {
   void measure() { tables_.reseal(); }
   /// Returns the reader of table i, without counting a reference, for the read path.
   [[nodiscard]] const TableReader& reader(std::size_t i) const { return *readers_[i]; }
-  /// True if the table has range tombstones or is unreadable. One byte answers both questions, and few tables are special.
+  /// True if the table has range tombstones or is unreadable. A lookup tests both by one byte, since both are rare.
   [[nodiscard]] bool is_special(std::size_t i) const { return (special_[i] & (kRanged | kUnreadable)) != 0; }
   [[nodiscard]] bool has_range_tombstones(std::size_t i) const { return (special_[i] & kRanged) != 0; }
   [[nodiscard]] bool is_unreadable(std::size_t i) const { return (special_[i] & kUnreadable) != 0; }

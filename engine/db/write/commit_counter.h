@@ -55,7 +55,7 @@ class CommitCounter {
     if (before >> step != mine.user_bytes.load(std::memory_order_relaxed) >> step) [[unlikely]]
       measure_memory();
   }
-  /// Notes the time of a tick of the database. A tick measures the memory, so commits need to only if ticks are late.
+  /// Stores the time of a tick of the database. A tick measures the memory, so commits measure it only if ticks are late.
   void note_tick() { ticked_ns_.store(env_.clock->mono_ns(), std::memory_order_relaxed); }
 
  private:

@@ -9,8 +9,8 @@
 //
 // The overhead is the process's memory beyond the other terms of the sum: freed memory that the allocator keeps, partly used
 // pages of the allocator, buffers that are not charged, code. Overhead up to a 64th of the budget, or 4 MiB if that is more, does
-// not count. With a larger allowance, bursts exceeded the bound below: overhead is measured a few tenths of a second late, and a
-// burst adds memory meanwhile.
+// not count. A larger allowance was tried, but bursts then exceeded the bound below: overhead is measured a few tenths of a
+// second late, and a burst adds memory meanwhile.
 //
 // For budgets of 256 MiB and more, the resident size stays below 1.25 times the budget. For a smaller budget, memory that does
 // not depend on the budget can exceed this bound: the process itself, the free blocks of each thread (server/resp/block_pool.h),
@@ -50,8 +50,9 @@ struct MemoryUse {
   std::uint64_t indexes = 0;  ///< bytes of indexes and filters in memory (table/index_cache.h)
 };
 
-/// Returns the size in bytes up to which a memtable is not flushed early: a flush would not free its first chunk, and many small
-/// tables cost merges. All small memtables together have at most an eighth of the budget. Pure function.
+/// Returns the size in bytes up to which a memtable is not flushed early. Such a flush would free little, since the next memtable
+/// allocates a first chunk again, and many small tables need many merges. Small memtables together have at most an eighth of the
+/// budget. Pure function.
 std::uint64_t small_memtable_bytes(std::uint64_t budget, std::uint64_t empty_memtable_bytes, std::size_t trees);
 
 /// The memory of one tree's memtables.
@@ -66,7 +67,7 @@ struct MemoryRelief {
   std::vector<std::size_t> flush_frozen, freeze_active;
 };
 /// Chooses memtables to flush if all memtables together exceed `ceiling`. Freezes active memtables until the other active ones
-/// together have at most a quarter of `ceiling`. Active memtables of at most `small` bytes stay. Pure function.
+/// together have at most a quarter of `ceiling`. Never freezes active memtables of at most `small` bytes. Pure function.
 MemoryRelief plan_relief(std::span<const TreeMemory> trees, std::uint64_t ceiling, std::uint64_t small);
 
 /// Divides the budget. Thread-safe, except that calls of divide() must not overlap, and calls of relief() must not overlap.

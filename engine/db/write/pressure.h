@@ -1,6 +1,6 @@
 // Computes the write pressure: how far flushes and compactions are behind, as one number. Pure functions.
 //
-// Four sources cause pressure; the largest counts:
+// Four sources cause pressure; the pressure is the largest of the four:
 //   memtables   Frozen memtables wait to be flushed. The slowdown begins when they use half of their share of memory; writes stop
 //               when they use all of it. Writes also slow down in the last eighth of the budget, and stop at its end, as long as
 //               a flush would make room.

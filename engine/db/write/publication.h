@@ -40,7 +40,8 @@ class Publication {
   // --- called by commits
   /// Waits until operations up to `previous` are visible, then makes those up to `last` visible.
   void publish(SeqNum previous, SeqNum last, Remapped remapped) {
-    // Commits with lower seqs have left their critical section but not published yet. Mostly they need less than a microsecond.
+    // Commits with lower seqs have left their critical section, but some are not published yet. They mostly need less than a
+    // microsecond.
     if (visible_seq() != previous) await(previous);
     if (!remapped.empty()) [[unlikely]]
       return publish_mapping(last, remapped);

@@ -1,7 +1,7 @@
 // Finds the tree and the memtable of each operation of a batch, and changes the mapping of databases to trees.
 //
 // A batch names databases. In the critical section of its commit (commit_pipeline.h) each operation gets the tree that its
-// database has at that moment. A database without a tree gets one by its first write: making the tree is an operation of its own,
+// database has at that moment. The first write to a database without a tree makes one. Making a tree is an operation of its own,
 // with a seq before the batch's seqs. FLUSHDB gives the database a new tree and drops the old tree; SWAPDB exchanges two trees.
 #pragma once
 

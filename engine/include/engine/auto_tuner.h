@@ -12,8 +12,8 @@
 //
 //   4. the last change is at least kStayWindows windows ago;
 //   5. the change would have paid by now: since the settings became best, they would have saved what the change costs; and
-//   6. the ledger has room for the change, for one window of the operations that it makes dearest, and for the change back. (A
-//      change back to the base needs no room.)
+//   6. the ledger has room for the change, for the change back, and, between them, for one window of the kind of operation whose
+//      cost the change raises most. (A change back to the base needs no room.)
 //
 // The *base* is the settings that the tuner found at its first window, or that an operator has set since. The ledger compares
 // two sums of page reads, by the cost model, over all operations since then. The first sum is for the settings in effect,
@@ -65,10 +65,10 @@ class AutoTuner {
     std::string why;         ///< one sentence: what is decided, and why
   };
 
-  /// Takes `counts`, the operations from `start`, the time of the last call, until `now`, and decides. `workload` has the tree
-  /// and its settings; its windows are not used. Fewer than 1,000 operations are kept for the next call. If the settings are
-  /// not those of the last call, and applied() was not called, an operator has changed them: they become the base, and the
-  /// ledger starts again. Takes up to a quarter of a second if the mix has changed.
+  /// Ends a window and decides. `counts`: the operations from `start`, which is the time of the last call, until `now`.
+  /// `workload` has the tree and its settings; its windows are not used. Fewer than 1,000 operations are kept for the next call.
+  /// If the settings are not those of the last call, and applied() was not called, an operator has changed them: they become the
+  /// base, and the ledger starts again. Takes up to a quarter of a second if the mix has changed.
   Decision end_window(Millis start, Millis now, const Workload& workload, const OperationCounts& counts,
                       const AutoTunerOptions& options);
   /// Call this when the advice of the last decision was applied, at the time `now`.

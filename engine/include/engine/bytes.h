@@ -1,4 +1,4 @@
-// Bytes: the type of all keys and values, a borrowed run of bytes.
+// Bytes: the type of all keys and values, a borrowed sequence of bytes.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace ebbtide {
 
-/// A borrowed, immutable run of bytes. Compares as memcmp does, and a prefix comes before the longer string. All keys in the
+/// A borrowed, immutable sequence of bytes. Compares as memcmp does, and a prefix comes before the longer string. All keys in the
 /// engine have this order. Bytes own nothing; each function that returns Bytes says how long they stay valid.
 using Bytes = std::string_view;
 

@@ -93,8 +93,8 @@ class Db {
   /// After an error nothing was written. kRetry: engine time has reached batch.relied_expiry(), or the database has another
   /// tree than batch.relied_tree(); run the command again from its reads on. kOutOfMemory, kNoSpace: memory or disk is full,
   /// and the batch adds data; kNoSpace also if a stall cannot end because compactions fail. kInvalidArgument: the batch has
-  /// more than 1 GiB or a key longer than kMaxKeyBytes, or it empties databases more often than 256 times and than there are
-  /// databases and index trees. kReadOnly: the database takes no writes.
+  /// more than 1 GiB or a key longer than kMaxKeyBytes, or it empties databases too often: more than 256 times, and more times
+  /// than there are databases and index trees. kReadOnly: the database takes no writes.
   Status commit(WriteBatch& batch);
   /// Like commit(), for threads that must not wait. During a write stall the call returns kBusy, writes nothing, and sets
   /// `*wait_ms` to the milliseconds after which to try again; otherwise it sets `*wait_ms` to 0. On that next try pass `waited`
@@ -168,7 +168,7 @@ class Db {
   /// Reads the pages and values of `misses` into memory and pins them in the set. Returns true if the system page cache had
   /// them all: run the command again at once; `done` is not called. Otherwise returns false, and `done` is called once when the
   /// reads have ended: by a fetcher thread, by poll() of the queue, or by this thread before the return. Until then the caller
-  /// must not move or change the set. Read errors are not reported here: the command's next run gets them.
+  /// must not move or change the set. Read errors are not reported here: the command gets them when it runs again.
   ///
   /// Fetched bytes are charged to memory() until the set is cleared and, for large values, the last pin is released. A page or
   /// value for which memory() has no room is not fetched. If `queue` is not null, pages are read through it as far as possible.
@@ -209,8 +209,8 @@ class Db {
   /// Changes the settings of a database number. Background jobs that start later use the new settings. SWAPDB exchanges the
   /// trees, not the settings. An existing tree keeps its stamp mode; the database's next tree gets the new mode.
   Status set_tree_settings(DatabaseId database, const TreeSettings& settings);
-  /// Sets the options of an index tree, which need not exist yet. They are not stored: set them again after each open. kInvalidArgument:
-  /// an option is wrong, or `tree` is not the number of an index tree.
+  /// Sets the options of an index tree, which need not exist yet. The options are not stored: set them again after each open.
+  /// kInvalidArgument: an option is wrong, or `tree` is not the number of an index tree.
   Status set_index_options(DatabaseId tree, const IndexTreeOptions& options);
   /// Changes all settings that may change at run time in one step: fsync, memory budget, and the tree settings of every database
   /// number. The other settings keep their values. Checks all of `settings` first: if one is wrong, kInvalidArgument names it and

@@ -22,9 +22,9 @@ struct IteratorOptions {
   /// Most pages of a table that a resident iterator adds to the MissSet at once. After a missing page, the iterator adds
   /// following pages that are not in memory, too, so that one fetch reads them all.
   std::uint32_t pages_at_once = 1;
-  /// If not null: tables and tiles whose points the filter does not meet are passed over. The iterator shows all keys that exist and
-  /// whose points the filter's shape has. It may show other keys, and even some that are deleted, so the caller must examine the
-  /// point of each key. The filter must live as long as the iterator.
+  /// If not null, the iterator skips tables and tiles whose bounds of points do not meet the filter's shape. It shows all
+  /// existing keys whose points are in the shape. It may also show keys outside the shape, even deleted ones, so the caller must
+  /// test the point of each key. The filter must live as long as the iterator.
   const PointFilter* points = nullptr;
 };
 

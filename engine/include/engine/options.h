@@ -67,14 +67,15 @@ struct TreeSettings {
   /// budget rather than miss a deadline (DeadlineBudget in db/trees/deadline_budget.h).
   std::uint64_t delete_io_budget = 0;
   StampMode stamp = StampMode::kWriteTime;  ///< an existing tree keeps its mode
-  /// Offset of the points in the tree's keys, 0 to 64, or kNoPoints (engine/points.h). Tables that are written while it is set have
-  /// bounds of points.
+  /// Offset of the points in the tree's keys, 0 to 64, or kNoPoints (engine/points.h). Tables written with an offset store bounds
+  /// of their points.
   std::uint32_t points_at = kNoPoints;
   Compression compression = Compression::kLz4;
   Compression compression_last_level = Compression::kZstd;
 };
 
-/// The settings of an index tree that are part of what the index is. Its other settings are those of its database, without filters.
+/// The settings that the definition of an index determines. All other settings of an index tree are those of its database,
+/// without filters.
 struct IndexTreeOptions {
   std::uint32_t points_at = kNoPoints;   ///< TreeSettings::points_at
   std::optional<PolicySettings> policy;  ///< none: that of the database

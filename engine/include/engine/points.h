@@ -1,11 +1,11 @@
-// Points in keys: how a tree whose keys have two coordinates is searched by them.
+// Points in keys, for searches by two coordinates.
 //
-// A key has a point if two ordered numbers of 8 bytes (ordered_number() in engine/index.h), x and then y, begin at one offset in all
-// keys of the tree. Tables keep the bounds of the points of each tile and of the whole table, so that a search passes over those
-// that its shape does not meet. The engine does not know what the coordinates mean.
+// The keys of a tree have points if each key has two ordered numbers of 8 bytes (ordered_number() in engine/index.h), x and then
+// y, at the same offset. A table stores the bounds of the points of each tile and of the whole table. A search skips tiles and
+// tables whose bounds do not meet its shape. The engine does not know the meaning of the coordinates.
 //
-// Bounds only leave out. All versions of a key and its tombstones have the same bytes, so the same point. A shape that accepts
-// the point meets all tiles with one of them. So a search never sees a version without the tombstone that deletes it.
+// Skipping is safe: all versions of a key, and its tombstones, have the same bytes and so the same point. If the point is in the
+// shape, the search reads every tile with one of them. So a search never sees a version without the tombstone that deletes it.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,12 @@
 
 namespace ebbtide {
 
-/// "The keys of this tree have no points."
+/// Stands for an offset if the keys of a tree have no points.
 inline constexpr std::uint32_t kNoPoints = ~std::uint32_t{0};
 inline constexpr std::size_t kPointBytes = 16;
 
-/// A rectangle that encloses points. Of each coordinate it has the upper 32 bits, so that minima are rounded down and maxima up.
+/// A rectangle that encloses points. It stores the upper 32 bits of each coordinate. So a minimum is rounded down, and a maximum
+/// stands for all numbers with the same upper bits.
 struct PointBounds {
   std::uint32_t min_x = ~std::uint32_t{0}, max_x = 0, min_y = ~std::uint32_t{0}, max_y = 0;  ///< min_x > max_x: no point
 
@@ -35,7 +36,7 @@ struct PointBounds {
     min_y = std::min(min_y, other.min_y);
     max_y = std::max(max_y, other.max_y);
   }
-  /// Adds the point of a key. A key that is too short for one makes the bounds enclose everything.
+  /// Adds the point of a key. If the key is too short to have a point, the bounds then enclose everything.
   void add(Bytes key, std::uint32_t points_at) {
     if (key.size() < points_at + kPointBytes) return add(everything());
     const std::uint32_t x = upper_half(key.substr(points_at)), y = upper_half(key.substr(points_at + kPointBytes / 2));
@@ -51,7 +52,7 @@ struct PointBounds {
   }
 };
 
-/// The shape of a search, as an iterator needs it (IteratorOptions::points).
+/// The shape of a search, which an iterator uses to skip tables and tiles (IteratorOptions::points).
 class PointFilter {
  public:
   /// `points_at`: the offset of the points in the keys of the tree (TreeSettings::points_at).
@@ -60,8 +61,8 @@ class PointFilter {
   PointFilter(const PointFilter&) = delete;
   PointFilter& operator=(const PointFilter&) = delete;
 
-  /// Returns false if no point of the shape is within the bounds. The shape may become smaller while an iterator uses it, and
-  /// never larger.
+  /// Returns false only if no point of the shape is within the bounds. While an iterator uses the shape, it may become smaller,
+  /// but never larger.
   [[nodiscard]] virtual bool meets(const PointBounds& bounds) const = 0;
   [[nodiscard]] std::uint32_t points_at() const { return points_at_; }
 

@@ -46,7 +46,7 @@ struct PageMiss {
 };
 
 /// The pages and large values that a command's reads did not find in memory. After the fetch the set also has the pins that keep
-/// them in memory for the command's next run. A command keeps its set over all its runs and clears it at the end. One owner at a
+/// them in memory until the command runs again. A command keeps its set until it has finished, and then clears it. One owner at a
 /// time; not thread-safe.
 struct MissSet {
   struct LargeValue {
@@ -202,8 +202,8 @@ class ReadView {
   /// Returns false if the database never had a write: then all keys are absent.
   [[nodiscard]] bool has_tree() const { return tree_ != nullptr; }
   /// Returns false if get() would surely not find a collection (is_collection()) under `key`: a put of the key then needs no
-  /// debt. True may be a false positive; only get() is exact. Costs less than get(), since it asks the filters of tables that
-  /// have collections, and reads no page. Call it only on the view's thread.
+  /// debt (PutOptions::debt). True may be a false positive; only get() is exact. Costs less than get(), since it tests only
+  /// filters of tables that have collections, and reads no page. Call it only on the view's thread.
   [[nodiscard]] bool may_have_collection(const LookupKey& key) const;
   [[nodiscard]] MissSet* misses() const { return misses_; }
   [[nodiscard]] ReadMode mode() const { return mode_; }

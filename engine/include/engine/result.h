@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// Holds a T on success, an error Status otherwise. The constructor from a Status must not get an ok Status.
+/// Holds a T on success, an error Status otherwise. Do not construct it from an ok Status.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -5,11 +5,11 @@
 //   simple            x:8 y:8 record              x, y: longitude and latitude as ordered numbers (ordered_number())
 //   hilbert, zorder   code:8 x:8 y:8 record       code: the place's cell on a curve, big endian
 //
-// So keys of near places are mostly near each other. The code is computed once, from whole numbers only: the same place has the same
-// bytes on every machine, as its tombstone must have.
+// So keys of near places are mostly near each other. The code is computed from whole numbers only. So a place has the same key on
+// every machine, and a tombstone written on another machine has it, too.
 //
-// A search walks over the key ranges that can have places of its shape, and passes over tables and tiles whose bounds do not meet the
-// shape (engine/points.h). It examines each place that is left.
+// A search walks over the key ranges that can have places of its shape, and skips tables and tiles whose bounds do not meet the
+// shape (engine/points.h). It tests each remaining place.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@
 
 namespace ebbtide {
 
-/// As Redis has it.
+/// The radius that Redis uses.
 inline constexpr double kEarthRadiusMeters = 6372797.560856;
 
 struct Place {
@@ -63,10 +63,10 @@ enum class PlaceOrder : std::uint8_t { kHilbert, kZOrder, kSimple };
 /// Returns a place's code on the curve; requires kHilbert or kZOrder.
 std::uint64_t place_code(PlaceOrder order, const Place& place);
 std::string place_key(PlaceOrder order, const Place& place, Bytes record);
-/// Splits the key of an entry. Returns false if it is none.
+/// Splits the key of an entry into the place and the record's key. Returns false if `key` is not the key of an entry.
 bool split_place_key(PlaceOrder order, Bytes key, Place* place, Bytes* record);
 
-/// A rectangle of degrees, with its edges. west <= east.
+/// A rectangle in degrees; its edges are part of it. west <= east.
 struct PlaceBox {
   double west = -180, south = -90, east = 180, north = 90;
 
@@ -75,9 +75,9 @@ struct PlaceBox {
     return west <= b.east && b.west <= east && south <= b.north && b.south <= north;
   }
 };
-/// Returns the degrees that the bounds enclose.
+/// Returns a box, in degrees, that contains all places within the bounds.
 PlaceBox box_of(const PointBounds& bounds);
-/// Returns meters that are not more than the distance from `place` to any place in the box.
+/// Returns a lower bound, in meters, of the distance from `place` to any place in the box.
 double least_distance(const Place& place, const PlaceBox& box);
 
 /// The places in a box or in a circle.
@@ -87,7 +87,7 @@ class PlaceShape {
   static std::optional<PlaceShape> box(double west, double south, double east, double north);
   /// The places at most `meters` from `center`. nullopt: `meters` is negative or NaN.
   static std::optional<PlaceShape> circle(const Place& center, double meters);
-  /// All places: a circle that is larger than the earth.
+  /// All places on the earth, as a circle around `center`.
   static PlaceShape around(const Place& center);
 
   [[nodiscard]] bool contains(const Place& place) const;
@@ -95,11 +95,11 @@ class PlaceShape {
   [[nodiscard]] bool meets(const PlaceBox& box) const;
   /// Returns bounds that enclose the shape's places, for a fast first test.
   [[nodiscard]] std::vector<PointBounds> point_bounds() const;
-  /// Makes a circle smaller. Its key ranges stay as they were.
+  /// Makes a circle smaller. Does not change its key ranges.
   void shrink(double meters);
   [[nodiscard]] const std::optional<Place>& center() const { return center_; }
   [[nodiscard]] double meters() const { return meters_; }
-  /// Returns ranges, ascending and disjoint, that have the keys of all places of the shape, and of few others.
+  /// Returns ranges, ascending and disjoint, that contain the keys of all places of the shape, and of few other places.
   [[nodiscard]] std::vector<KeyRange> key_ranges(PlaceOrder order) const;
 
  private:
@@ -127,19 +127,20 @@ class PlaceSearch {
   PlaceSearch(const PlaceSearch&) = delete;
   PlaceSearch& operator=(const PlaceSearch&) = delete;
 
-  /// The search begins before its first entry.
+  /// Moves to the next entry. A new search is before its first entry.
   void next();
   [[nodiscard]] bool valid() const { return valid_; }
-  /// True if the last next() stopped after max_steps. Then valid() is false, status() is ok, and next() goes on.
+  /// True if the last next() stopped after max_steps. Then valid() is false, status() is ok, and the next call of next()
+  /// continues.
   [[nodiscard]] bool paused() const { return paused_; }
-  /// Returns the key from which another search would go on: that of the current entry, or where the search paused.
+  /// Returns the key at which another search can continue: the key of the current entry, or the key at which the search paused.
   [[nodiscard]] Bytes resume_key() const { return resume_key_; }
   [[nodiscard]] const Place& place() const { return place_; }
   /// Returns the key of the record; valid until the search moves.
   [[nodiscard]] Bytes record() const { return record_; }
   /// The current entry, for its stamp, expiry and seq. Requires valid().
   [[nodiscard]] const Iterator& entry() const { return *iterator_; }
-  /// Makes the circle smaller. Entries farther away are not shown any more.
+  /// Makes the circle smaller: the search skips later entries that are farther away.
   void shrink(double meters);
   [[nodiscard]] Status status() const;
 
@@ -150,7 +151,7 @@ class PlaceSearch {
   const PlaceSearchOptions options_;
   std::unique_ptr<Filter> filter_;
   std::vector<KeyRange> ranges_;
-  std::size_t range_ = 0;  // the range that the search is in, or comes to next
+  std::size_t range_ = 0;  // index of the range that the search is in, or enters next
   std::unique_ptr<Iterator> iterator_;
   bool started_ = false, valid_ = false, paused_ = false;
   std::string resume_key_;
@@ -164,8 +165,8 @@ struct NearPlace {
   std::string record;
 };
 
-/// Returns the `count` entries that are nearest to `center`, or all if there are fewer: nearest first, and by record if their distances
-/// are equal. Searches circles that grow until one has enough entries. `options.max_steps` must be 0.
+/// Returns the `count` entries that are nearest to `center`, or all if there are fewer. The nearest is first; entries at the same
+/// distance are ordered by record. Searches circles that grow until one has enough entries. `options.max_steps` must be 0.
 Result<std::vector<NearPlace>> nearest_places(const Place& center, std::size_t count, const PlaceSearchOptions& options,
                                               const PlaceSearch::Open& open);
 

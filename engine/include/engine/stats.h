@@ -124,7 +124,7 @@ struct Stats {
   std::uint64_t table_files_open = 0;      ///< table files that are open now: at most Settings::max_open_files
   std::uint64_t table_files_reopened = 0;  ///< times since open that a read had to open a table file again
   std::uint64_t scrub_bytes = 0;           ///< bytes that the scrub has read and checked since open
-  /// Number of faults that the scrub and Db::verify() found in tables since open. The EventListener got each fault.
+  /// Number of faults that the scrub and Db::verify() found in tables since open. Each fault was reported to the EventListener.
   std::uint64_t scrub_errors = 0;
   /// How often, since open, a tree was outside its policy's bounds (runs, capacities, depth) although the policy planned no
   /// more work. Each case is a bug of the policy and was reported to the EventListener.

@@ -1,4 +1,4 @@
-// The writes of one command, or of one EXEC, as one contiguous run of bytes.
+// The writes of one command, or of one EXEC, as one contiguous sequence of bytes.
 //
 // A batch is the payload of a WAL record, the input of the memtable and, later, the unit of replication. The batch is encoded
 // once, while the command runs, and never re-encoded. A commit overwrites fixed-width fields in place (first seq, time,
@@ -181,9 +181,9 @@ class WriteBatch {
   /// Decodes the next operation into `op`. `*cursor` starts at 0. Returns false at the end. The batch must be well formed (built
   /// here or parsed).
   bool next_op(std::size_t* cursor, Op* op) const;
-  /// The operations that are added from now on are not the command's own: they maintain index trees.
+  /// Marks the end of the command's own operations: operations that are added later maintain index trees.
   void end_command() { command_end_ = rep_.size(); }
-  /// Like next_op(), but returns only the operations that were added before end_command(). All, if there was no such call.
+  /// Like next_op(), but returns only the operations that were added before end_command(); all, if it was not called.
   bool next_command_op(std::size_t* cursor, Op* op) const {
     return (command_end_ == 0 || std::max(*cursor, kHeaderBytes) < command_end_) && next_op(cursor, op);
   }

@@ -9,20 +9,20 @@
 namespace ebbtide {
 
 std::uint64_t hilbert_code(std::uint32_t x, std::uint32_t y);
-/// The bits of x and y by turns, those of x first.
+/// Returns the Z-order code: alternating bits of x and y, from the highest on, x first.
 std::uint64_t zorder_code(std::uint32_t x, std::uint32_t y);
 
-/// The column and the row of a place: 2^22 columns a degree of longitude, 2^23 rows a degree of latitude. A column is at most 27 mm wide.
-/// Scaling by a power of two and rounding down are exact, so the same place has the same cell on every machine. Both numbers have at
-/// most kCellBits bits, so codes are below 4^kCellBits.
+/// Number of bits of the column and of the row of a place's cell, so codes are below 4^kCellBits. A degree of longitude has 2^22
+/// columns, and a degree of latitude has 2^23 rows; a column is at most 27 mm wide. Scaling by a power of two and rounding down
+/// are exact, so a place has the same cell on every machine.
 inline constexpr int kCellBits = 31;
 std::uint32_t column_of(double lon);
 std::uint32_t row_of(double lat);
 
-/// In keys, codes begin with this number. So no key of a place begins with a zero byte, in any order.
+/// Keys store a code plus this number, so no key of a place begins with a zero byte.
 inline constexpr std::uint64_t kFirstCode = std::uint64_t{1} << (2 * kCellBits);
 
-/// Returns the 8 bytes of a code, whose order is that of the codes.
+/// Returns a code as 8 bytes that have the order of the codes.
 std::string code_bytes(std::uint64_t code);
 
 }  // namespace ebbtide
