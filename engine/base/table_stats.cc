@@ -7,7 +7,8 @@ namespace ebbtide {
 namespace {
 
 // Format of encode(): integers as varints, flags, bounds, then the numbers of collections, headers, elements and their
-// tombstones, then the bounds of points, if they are known. A new field is added at the end and makes the length prefix larger; readers skip fields that they do not know.
+// tombstones, then the bounds of points, if they are known. New fields are added at the end; the length prefix covers them, so
+// readers skip fields that they do not know.
 constexpr std::uint64_t kExclusive = 1;
 constexpr std::uint64_t kUnbounded = 2;
 
@@ -124,7 +125,7 @@ Result<TableStats> TableStats::decode(Bytes* in) {
        {&s.collections, &s.headers, &s.elements, &s.element_tombstones}) {  // tables of early versions do not have these
     if (!body.empty() && !get_varint(&body, v)) return Status::corruption("table stats: too short");
   }
-  std::uint32_t after_points_at = 0;  // 0 is for later versions, whose further fields need this one
+  std::uint32_t after_points_at = 0;  // later versions write 0 if they need a placeholder before further fields
   if (!body.empty() && !get_varint32(&body, &after_points_at)) return Status::corruption("table stats: too short");
   if (after_points_at != 0) {
     s.points_at = after_points_at - 1;

@@ -1,7 +1,7 @@
 // Each kind of action has a job, which turns a plan into an edit:
 //
 //   Merge, Move, Rewrite   merge_job.cc       groups of overlapping files, which are moved or merged
-//   Slice                  slice_job.cc       one key range, and what files that reach beyond the range have outside it
+//   Slice                  slice_job.cc       one key range; entries of input files outside the range stay in their runs
 //   Drop                   page_drop_job.cc   whole files and pages, without reading them
 //
 // A job makes groups (merge_group.h). GroupMerge divides each group into partitions (partitions.h), cuts it into parts

@@ -39,7 +39,7 @@ class MergeJob {
   }
 
  private:
-  /// Decides which groups move and which are merged.
+  /// Decides for each group whether its file moves or the group is merged.
   Status sort_out(std::vector<FileGroup> groups) {
     bool joinable = false;  // true if the next group can join the last element of merged_
     for (FileGroup& group : groups) {

@@ -16,7 +16,7 @@ Millis NameDebts::birth_at(Bytes key) const {
       const std::string end = range_of(file->stats).end;
       return !end.empty() && Bytes(end) < at;
     };
-    // At most two files count: the file that ends at the key, and the file that has the key.
+    // The loop examines at most two files: the file that ends at the key, and the file that contains the key.
     for (auto file = std::lower_bound(files.begin(), files.end(), key, ends_before); file != files.end(); ++file) {
       const TableStats& stats = (*file)->stats;
       if (Bytes(stats.smallest) > key) break;

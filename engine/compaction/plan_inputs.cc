@@ -104,8 +104,8 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// Like check_ages(), for a slice, of whose files only entries in its range move. Refuses the slice if it leaves out a file
-  /// that overlaps the range, in any run from the run of its newest input to its target.
+  /// Like check_ages(), for a slice, which moves only entries in its range. Refuses the slice if a file that overlaps the range
+  /// is not an input, in any run from the run of the newest input to the target.
   Status check_slice(const Slice& slice) const {
     if (slice.target.run == 0) return Status::invalid_argument("a slice needs an existing target run");
     if (is_empty(slice.range)) return Status::invalid_argument("the range of a slice is empty");

@@ -6,14 +6,14 @@
 namespace ebbtide {
 namespace {
 
-// Number of samples for each part: cuts are then right to within an eighth of a part.
+// Number of samples for each part: a cut is then at most an eighth of a part away from the even division.
 constexpr std::size_t kSamplesPerPart = 8;
 
 /// Keys at which the range may be cut, ascending; each with the bytes since the key before.
 using Cuts = std::vector<std::pair<std::string, double>>;
 
-/// Cuts the range into `parts` ranges of about equal bytes: the i-th cut is at the first possible key before which there are at
-/// least i / `parts` of the bytes.
+/// Cuts the range into `parts` ranges of about equal bytes. The i-th cut is the first key of `cuts` that has at least i / `parts`
+/// of the bytes before it.
 std::vector<KeyRange> cut_where_due(const KeyRange& range, const Cuts& cuts, double total, std::size_t parts) {
   std::vector<KeyRange> out;
   KeyRange rest = range;

@@ -34,8 +34,8 @@ void Survivors::add(const Entry& entry) {
   if (used_ > 0 && candidates_[used_ - 1].stripe == stripe) {
     Candidate& newer = candidates_[used_ - 1];
     newer.shadowed = older(newer.shadowed, older(pending_birth_of(entry), oldest_cover_birth(entry.seq, kMaxSeqNum)));
-    // A record deletes only the version that is current at its seq. This version was current until the seq of the next newer
-    // version.
+    // A record deletes only the version of a key that is current at the record's seq. This version was current until the next
+    // newer version.
     newer.shadowed = older(newer.shadowed, record_birth(entry, last_seq_));
     last_seq_ = entry.seq;
     return;

@@ -248,7 +248,8 @@ Status Db::purge_now(const PurgeTicket& ticket) {
 
 void Db::tick() { impl_->maintenance_.tick(); }
 
-// Returns false for a stop that cannot end because nothing can be written: then commits fail instead of waiting for ever.
+// Returns false also for a stop that cannot end: the database is read-only, or the log or compactions fail. Then commits fail
+// instead of waiting for ever.
 bool Db::writes_stopped() const {
   return impl_->writes_.stopped() && !impl_->writes_.stuck() && !impl_->health_.read_only() && !impl_->log_->failed();
 }

@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-// Percent of memory_budget for memtables during replay. The cache needs less than later, since there are no readers yet.
+// Percent of memory_budget for memtables during replay. The cache needs less memory than after open, since there are no readers.
 constexpr std::uint64_t kMemTablePercent = 75;
 constexpr std::uint64_t kLookShare = 16;  // memtables are measured each time 1 / 16 of memory_budget was replayed
 
@@ -127,8 +127,8 @@ Status LogReplay::cut_torn_end(FileNum file, std::uint64_t valid_bytes) {
   return cut_log(*env_.fs, env_.dir, file, valid_bytes);
 }
 
-// Adds notes to the segments of a skipped part: they may have values and deletes of any tree, with births from the time of the
-// last batch before the part on.
+// Adds notes to the segments of a skipped part. The part may have values and deletes of any tree, born at or after the time of
+// the last batch before the part.
 void LogReplay::note_skipped(const SkippedLog& part) {
   if (part.stray) return env_.warn(part.to_text() + "; it is ignored and removed");
   env_.warn("a part of the write-ahead log is damaged and not needed: " + part.to_text());

@@ -386,8 +386,8 @@ Status DbImpl::start_log(std::vector<LogSegment> segments, SeqNum last_seq, cons
 }
 
 // Makes the database read-only if the disk refused a write of the start; all data can be read. Once the disk accepts writes, the
-// database heals: the log continues in a new segment, and the next mark of engine time names that segment. If the manifest names
-// no log yet, returns the error: if reads were served, a later start could lose the log in silence.
+// database recovers: the log continues in a new segment, and the next mark of engine time names that segment. If the manifest
+// names no log segment yet, returns the error: if reads were served, a later start could lose the log without notice.
 Status DbImpl::serve_reads_only(const Status& refused) {
   if (!refused_by_disk(refused) || versions_->oldest_log() == kNoFile) return refused;
   health_.failed(refused, "the disk refused a write during the start; only reads are served until it accepts writes");

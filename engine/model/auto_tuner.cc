@@ -18,8 +18,8 @@ constexpr double kSameMix = 0.002, kSameData = 0.02;
 /// Like kSameData, for the numbers of deletes and the writes within a deadline, which differ much from window to window.
 constexpr double kSameDeletes = 0.25;
 
-/// True if an operator has not changed the settings. Filters of a fixed size have fewer bits per key as the data grow, which is
-/// no change of settings. Tiles do not count, since `auto` changes them.
+/// True if no operator has changed the settings from `a` to `b`. Filters of a fixed size have fewer bits per key as the data
+/// grow, which is no change of settings. Tiles are not compared, since `auto` changes them.
 bool same_settings(const TunerSettings& a, const TunerSettings& b) {
   return a.policy == b.policy && a.memtable_bytes == b.memtable_bytes &&
          std::abs(a.filter_bits_per_key - b.filter_bits_per_key) < kSameBits;
@@ -155,8 +155,8 @@ AutoTuner::Decision AutoTuner::end_window(Millis start, Millis now, const Worklo
   return out;
 }
 
-// Chooses the candidate. The candidate of the last window stays if it is nearly as good as the best settings for this window.
-// Otherwise the advice would follow every small move of the mix, and no candidate would be the best for two windows.
+// Sets candidate_. Keeps the candidate of the last window if it is nearly as good as the best settings for this window. Otherwise
+// the advice would follow every small move of the mix, and no candidate would be the best for two windows.
 void AutoTuner::choose(const TunerQuestion& at_mix, TunerAdvice best, const TunerAdvice& base) {
   const std::uint32_t tiles = best.pages_per_tile;
   auto costs = costs_under(at_mix, settings_of(best));

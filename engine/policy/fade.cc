@@ -126,9 +126,9 @@ class Fade {
     RunId run = 0;
     const FileShape* file = nullptr;
   };
-  /// Returns what to do first for a plan that does not fit: a split of one of its files, so that the next slice takes fewer
-  /// bytes. If no file can be split, returns the plan itself: it may still succeed if its inputs have dead bytes, which are not
-  /// written.
+  /// Returns the plan that must come before `plan`, which does not fit: a split of one of its files, so that the next slice takes
+  /// fewer bytes. If no file can be split, returns `plan` itself: it may still succeed if its inputs have dead bytes, which are
+  /// not written.
   [[nodiscard]] Plan split_for(Plan plan) const {
     const auto* slice = std::get_if<Slice>(&plan.action);
     if (slice == nullptr) return plan;
@@ -150,8 +150,9 @@ class Fade {
     if (!split(target, &plan)) split(straddler, &plan);
     return plan;
   }
-  /// Replaces the plan by a rewrite of the file in parts. Returns false if the file cannot be split, or is itself larger than the
-  /// room. Makes few parts, since each file needs more space than its data; the part in the next slice may be split again.
+  /// Replaces the plan by a rewrite of the file in parts. Returns false, and changes nothing, if the file cannot be split, or is
+  /// itself larger than the room. Makes few parts, since each file needs more space than its data; the part in the next slice may
+  /// be split again.
   bool split(const RunFile& in, Plan* plan) const {
     if (in.file == nullptr || !fits(in.file->bytes)) return false;
     const FileShape& file = *in.file;

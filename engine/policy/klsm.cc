@@ -197,7 +197,7 @@ double KLsmPolicy::capacity_bytes(const TreeShape& shape, int level) const {
   return vectors_.capacity(level) * static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1));
 }
 
-// A merge of level 0 begins at one run above its limit, and takes at most T runs. In a small tree level 0 is the last level.
+// A merge of level 0 begins at one run more than its limit, but with at most T runs. In a small tree level 0 is the last level.
 int KLsmPolicy::due_runs() const {
   return std::min(std::max(vectors_.run_limit(0), last_runs_) + 1, static_cast<int>(vectors_.size_ratio));
 }

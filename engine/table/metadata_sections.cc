@@ -20,7 +20,8 @@ constexpr std::uint16_t kSectionOptional = 1;
 constexpr std::uint32_t kHasDeleteKeys = 1, kHasExpiries = 2;
 constexpr std::uint32_t kPageFieldBits = 2;
 
-/// Maps differences of 32-bit numbers, modulo 2^32, to numbers that are small if the difference is near 0. unzigzag() is the inverse.
+/// Maps differences of 32-bit numbers, modulo 2^32, to numbers that are small if the difference is near 0. unzigzag() is the
+/// inverse.
 std::uint32_t zigzag(std::uint32_t difference) { return difference << 1 ^ (0 - (difference >> 31)); }
 std::uint32_t unzigzag(std::uint32_t number) { return number >> 1 ^ (0 - (number & 1)); }
 
@@ -543,7 +544,7 @@ Status decode_holes(const SectionReader& sections, TableMetadata* m) {
   return in.empty() ? Status::ok() : sections.corruption(*section, "bytes after the last hole");
 }
 
-// Neighbouring pages have near points, so the differences are small. They wrap, as unsigned numbers do.
+// Stores differences from the previous page, modulo 2^32. They are small, since neighbouring pages have near points.
 void append_points(const TableMetadata& m, std::string* out) {
   PointBounds before{0, 0, 0, 0};
   for (const PageMeta& page : m.pages) {

@@ -455,7 +455,7 @@ Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropReque
   PageDropOutcome& done = rebuild.outcome();
   if (done.entries_gone == 0) return std::move(done);
   if (request.renew_names && done.names_may_linger && m.names_can_be_renewed()) {
-    // An unreadable page must not keep dead ones: the drop goes on, and renew_names() reports the error later.
+    // An unreadable page must not prevent the drop: the pages are dropped, and renew_names() will report the error later.
     done.names_renewed = Renewal(
                              table, [&](std::uint32_t p) { return rebuild.read_page(p); }, &m)
                              .run()

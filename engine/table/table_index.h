@@ -68,7 +68,7 @@ struct TableIndex {
 
   /// Returns the approximate offset of a tile in the data file; `data_bytes`, the file's size, for tile = tiles.size().
   [[nodiscard]] std::uint64_t begin_of(std::uint32_t tile, std::uint64_t data_bytes) const;
-  /// Returns the first tile that can have a version of `key`. Requires that the table has a tile.
+  /// Returns the first tile that may have a version of `key`. Requires that the table has a tile.
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
   /// Like first_tile(), for a caller that has already found `tile`, the last tile that begins at or before `key`.
   [[nodiscard]] std::uint32_t first_of(std::uint32_t tile, Bytes key) const;

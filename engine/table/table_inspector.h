@@ -1,4 +1,4 @@
-// Fences, sizes and pages of an open table, for planners, drawings, verification and tools.
+// Fences, sizes and pages of an open table, for planners, tree maps, verification and tools.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ struct PageFence {
   SeqNum min_seq = 1, max_seq = 0;
 };
 
-/// The part of TableReader for planners, drawings, verification and tools. Lives as long as the reader. Thread-safe. Functions
-/// under "without I/O" need the index in memory, except those marked with *: the caller has a pin (TableReader::pinned), or the
-/// table was opened without an index cache.
+/// The part of TableReader for planners, tree maps, verification and tools. Lives as long as the reader. Thread-safe. Functions
+/// under "without I/O", except those marked with *, require that the index stays in memory: the caller has a pin
+/// (TableReader::pinned), or the table was opened without an index cache.
 class TableInspector {
  public:
   // --- pages and tiles, without I/O

@@ -135,11 +135,11 @@ class TableIterator final : public InternalIterator {
     return false;
   }
 
-  // Returns true if the search for points passes over the tile.
+  // Returns true if the search for points skips the tile.
   [[nodiscard]] bool skips(std::uint32_t tile) const { return bounds_ != nullptr && !options_.points->meets(bounds_[tile]); }
 
-  // Makes `tile` the current tile, at position 0. Returns false and sets status_ if the tile cannot be read. A tile that the search
-  // passes over is not read: it seems to have no entries.
+  // Makes `tile` the current tile, at position 0. Returns false and sets status_ if the tile cannot be read. A tile that the
+  // search for points skips is not read, and is treated as a tile without entries.
   bool load_tile(std::uint32_t tile) {
     const TileInfo& info = index_.tiles[tile];
     if (tile != tile_) {
@@ -294,7 +294,7 @@ class TableIterator final : public InternalIterator {
   Readahead readahead_;
   std::uint32_t first_tile_ = 0, last_tile_ = 0;  // the first and the last tile that are read
   std::uint32_t start_tile_ = 0;                  // the last tile that can have keys below the lower bound
-  const PointBounds* bounds_ = nullptr;           // of each tile; null: no tile is passed over
+  const PointBounds* bounds_ = nullptr;           // bounds of points of each tile; null: no tile is skipped
   bool empty_ = false;                            // true if no key is within the bounds
   bool forward_ = true;
 

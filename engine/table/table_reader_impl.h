@@ -92,14 +92,14 @@ struct TableReaderImpl {
   /// Returns the index. Requires that it stays in memory: the caller has a pin, or there is no index cache. The index of an
   /// unreadable table is empty.
   [[nodiscard]] const TableIndex& held() const;
-  /// Counts a search for the index cache's CLOCK. The first search after a load, which caused the load, does not make the table
-  /// hot; the second does. `ahead`: the search is a prefetch, which does not count as the first search, since the get() that
-  /// mostly follows counts.
+  /// Counts a search for the index cache's CLOCK: from the second search after a load on, a search makes the table hot. (The
+  /// first search caused the load.) `ahead`: the search is a prefetch, which never counts as the first search, since a get()
+  /// mostly follows.
   void searched(bool ahead) const {
     const std::uint8_t now = searches.load(std::memory_order_relaxed);
     if (now == 1 || (now == 0 && !ahead)) searches.store(static_cast<std::uint8_t>(now + 1), std::memory_order_relaxed);
   }
-  /// Returns true if the table is hot (it was searched lately), and makes it not hot until its next search.
+  /// Returns true if the table is hot (it was searched lately). Clears this state: the table is hot again after its next search.
   bool take_hot() const {
     std::uint8_t hot = 2;
     return searches.compare_exchange_strong(hot, 1, std::memory_order_relaxed);

@@ -67,7 +67,7 @@ std::string time_text(Millis unix_ms) {
   return text;
 }
 
-/// Sums over the files of one level, or of the whole tree.
+/// Sums over the files of one level or of the whole tree, with their pending deletes.
 struct Owed {
   std::uint64_t runs = 0, files = 0, bytes = 0, entries = 0, tombstones = 0, ranges = 0, debts = 0, expired_files = 0;
   Millis oldest = 0;

@@ -15,7 +15,7 @@ class InspectProgress final : public InterposedFileSystem {
  public:
   static constexpr std::uint64_t kEveryNs = 2'000'000'000;
 
-  /// `tell` is called every kEveryNs with a line without a newline, such as "1.25 GiB read, in 000123.data". The arguments must
+  /// Calls `tell` every kEveryNs with a line without a newline, such as "1.25 GiB read, in 000123.data". The arguments must
   /// outlive this object.
   InspectProgress(FileSystem& base, const Clock& clock, std::function<void(const std::string&)> tell);
 

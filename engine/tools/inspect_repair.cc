@@ -9,8 +9,8 @@
 // The engine also does steps 2 and 3 when a database opens, without the copy. For other damage, a backup is needed. Such damage
 // is reported, and then no step is carried out: a partly changed directory is harder to save.
 //
-// DIR-repair lies beside the directory, as backups do. Delete deadlines hold for the files inside the directory, and copies of
-// files there would break them.
+// DIR-repair lies beside the directory, as backups do. Delete deadlines apply to all files inside the directory, so copies there
+// would break them.
 #include <algorithm>
 #include <functional>
 #include <set>

@@ -110,8 +110,8 @@ class Salvage {
     }
   }
 
-  /// Leaves out the trees of indexes: with parts of the records or of the entries lost, they would not fit. The server builds an index
-  /// again whose definition says that it is complete, and which has no tree (IndexCatalog::load).
+  /// Leaves out the trees of indexes, since their entries may not match the salvaged records. The server builds an index again if
+  /// its definition says that it is complete, but it has no tree (IndexCatalog::load).
   void leave_out_indexes() {
     for (auto at = found_.databases.begin(); at != found_.databases.end();) {
       const auto [number, id] = *at++;

@@ -76,7 +76,7 @@ struct Salvaged {
   std::vector<std::string> notes;
 
   SalvageTree& tree(TreeId id);
-  /// Adds a doubt for all keys to every tree whose tables may lack operations with a seq below `below`.
+  /// For every tree whose tables may lack operations with a seq below `below`: adds a SalvageDoubt for all of its keys.
   void doubt_lacking(SeqNum below);
 };
 

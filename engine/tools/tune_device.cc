@@ -132,7 +132,7 @@ Result<DeviceFigures> measure_device(FileSystem& fs, const Clock& clock, const D
                                     "; allowed: 1 or more");
   TRY(check_space(fs, test));
   Measurement measurement(fs, clock, test);
-  TRY(measurement.create());  // fails if the file exists: this measurement did not make it, so it stays
+  TRY(measurement.create());  // fails if the file exists: it is not this measurement's file, so it is not removed
   auto figures = measurement.run();
   const Status removed = fs.unlink(measurement.path());
   if (figures.is_ok() && !removed.is_ok()) return removed.with_context("the test file could not be removed");

@@ -154,7 +154,7 @@ std::string yaml_text(const TuneRequest& request, const Tuning& tuning) {
 Status check_engine_settings(const TuneRequest& request, const Tuning& tuning) {
   const EngineSettings settings = engine_settings(request.system, tuning, request.equations);
   TRY(validate(settings.policy));
-  constexpr std::uint64_t kSmallest = std::uint64_t{16} << 10, kLargest = std::uint64_t{16} << 30;  // of tree.memtable_size
+  constexpr std::uint64_t kSmallest = std::uint64_t{16} << 10, kLargest = std::uint64_t{16} << 30;  // range of tree.memtable_size
   if (settings.memtable_bytes < kSmallest || settings.memtable_bytes > kLargest)
     return Status::invalid_argument("tree.memtable_size is " + bytes_text(static_cast<double>(settings.memtable_bytes)) +
                                     "; allowed: 16KiB to 16GiB");

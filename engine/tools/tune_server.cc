@@ -15,7 +15,7 @@ namespace {
 using Row = std::vector<std::string>;
 using RedisReply = std::unique_ptr<redisReply, void (*)(redisReply*)>;
 
-constexpr int kMostDepth = 8;  // of the arrays in a reply
+constexpr int kMostDepth = 8;  // largest depth of nested arrays in a reply
 
 ServedValue copy_of(const redisReply& reply, int depth = 0) {
   ServedValue out;
@@ -48,7 +48,7 @@ Result<ServedValue> call(redisContext* context, const std::string& name, const s
   return copy_of(*reply);
 }
 
-/// Reads the fields of a reply's map. The first field that is missing or wrong is kept as the status.
+/// Reads the fields of a reply's map. Its status is the error of the first field that is missing or wrong.
 class Fields {
  public:
   explicit Fields(const ServedValue& map, std::string place = "") : place_(std::move(place)) {

@@ -37,8 +37,8 @@ std::vector<std::vector<std::pair<double, double>>> key_positions(const TreeShap
   }
   std::sort(bounds.begin(), bounds.end());
   bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-  // Interval i begins at bounds[i]; the last interval has no end. First density[i] gets the change of density at bounds[i]; then
-  // the sums of these changes give each interval's density.
+  // Interval i begins at bounds[i]; the last interval has no end. First, density[i] is the change of density at bounds[i]. Then
+  // the changes are summed, and density[i] is the density of interval i.
   std::vector<double> density(bounds.size() + 1, 0);
   const auto ends = [&](const Span& span) {
     return std::pair(index_of(bounds, span.range.start),

@@ -142,9 +142,9 @@ Status set_cursor(Version* version, int level, const std::string& key) {
   return Status::ok();
 }
 
-// The key of a cursor may be deleted, and must then be purged in time. So a cursor stays only while its key is the smallest key
-// of a file of its level: the file's deadline then covers the cursor. Otherwise the cursor moves to the smallest key of the next
-// file, where round robin would continue.
+// The key of a cursor may be deleted, and must then be purged by its deadline. So a cursor keeps its key only while that is the
+// smallest key of a file of its level: the deadline of the file then applies to the cursor, too. Otherwise the cursor moves to
+// the smallest key of the next file, where round robin would continue.
 void move_cursors(Version* version) {
   for (std::size_t level = 0; level < version->cursors.size(); ++level) {
     std::string& cursor = version->cursors[level];
@@ -161,8 +161,8 @@ void move_cursors(Version* version) {
 }
 
 // Concurrent jobs may have found different common prefixes of all keys; the version keeps the common prefix of these prefixes.
-// That prefix may be all or most of a key that must be purged in time. So it is removed with the last file whose bounds begin
-// with it: until then, the deadline of that file covers the prefix.
+// That prefix may be all or most of a key that must be purged. So it is removed with the last file whose bounds begin with it:
+// until then, the deadline of that file applies to the prefix, too.
 void change_key_space(Version* version, const TreeEdit& edit) {
   std::optional<std::string>& mine = version->key_space;
   if (edit.key_space && mine) {

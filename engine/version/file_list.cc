@@ -42,7 +42,7 @@ class ShapeCache {
     if (rule != nullptr) known.rule = *rule;
     known.from = 0;
     known.until = kEnd;
-    for (const FileMetaPtr& file : chunk.items) {  // each expiry changes a shape when its time passes
+    for (const FileMetaPtr& file : chunk.items) {  // a file's shape changes when an expiry passes
       const Millis expiry = file->stats.min_expiry;
       if (expiry == 0) continue;
       if (expiry <= now) known.from = std::max(known.from, expiry);

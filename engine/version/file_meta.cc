@@ -70,8 +70,8 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
   out.entries = stats.entries;
   out.tombstones = stats.tombstones;
   out.range_tombstones = stats.range_tombstones;
-  // A tombstone invalidates at least the version for which it was written. A range tombstone also counts as one entry: a better
-  // estimate needs the fences of older files, as in db/read/key_estimate.h.
+  // A tombstone invalidates at least the version for which it was written. A range tombstone is assumed to invalidate one entry:
+  // a better estimate needs the fences of older files, as in db/read/key_estimate.h.
   out.invalidated = stats.tombstones + stats.range_tombstones;
   out.oldest_birth = stats.oldest_obligation();  // lingering names and dead pages are purged without a merge
   if (stats.min_expiry != 0 && stats.min_expiry <= now) {

@@ -4,9 +4,9 @@
 // the record's seq is above the file's smallest seq and its applied_seq. The version's files include the inputs of running jobs,
 // and entries of memtables are newer than every record of the version. So a record that no file needs is removed.
 //
-// RecordNeeds has the files of a tree as intervals in a search tree (deletes/record_tree.h), as the records are. A search through
-// the records skips a subtree if one file needs all of the subtree's records. So the time depends on the edit, not on the number
-// of records: only records that a removed file needed, and records that the edit adds, are examined.
+// RecordNeeds stores the files of a tree as intervals in a search tree (deletes/record_tree.h), as RecordSet stores records. A
+// search through the records skips a subtree if one file needs all of the subtree's records. Only records that a removed file
+// needed, and records that the edit adds, are examined. So the time depends on the edit, not on the number of records.
 #pragma once
 
 #include <map>
@@ -51,7 +51,7 @@ struct RecordChanges {
 
 /// The records that an edit may have made unnecessary.
 struct RecordSuspects {
-  bool all_needs = false;         ///< true: any record may be unneeded; false: only records that `freed` needed, and `arrived`
+  bool all_needs = false;         ///< true: any record may be unneeded; false: only those that `freed` needed and new ones
   std::vector<Record> freed{};    ///< removed or changed files, as intervals
   bool all_merge = false;         ///< true: any record may subsume others; false: only records in `arrived`
   std::vector<Record> arrived{};  ///< new records, which may subsume others

@@ -31,8 +31,8 @@ class VersionSet {
   /// there is a CURRENT.
   static Result<std::unique_ptr<VersionSet>> create(FileSystem& fs, const std::string& dir);
   /// Reads CURRENT and its manifest, and syncs both, since an earlier process may have been killed before its sync. Writes
-  /// nothing. The numbers of all files in `dir` count as used. Returns kNotFound if there is no CURRENT; kCorruption with file
-  /// and offset; kUnsupported, with both versions, if the format is newer.
+  /// nothing. new_file() will return none of the numbers of files in `dir`. Returns kNotFound if there is no CURRENT; kCorruption
+  /// with file and offset; kUnsupported, with both versions, if the format is newer.
   static Result<std::unique_ptr<VersionSet>> open(FileSystem& fs, const std::string& dir);
   ~VersionSet();
 
@@ -70,7 +70,7 @@ class VersionSet {
   TreeId new_tree();
   /// A number greater than the id of every tree so far. Thread-safe.
   [[nodiscard]] TreeId tree_limit() const;
-  /// For recovery: from now on this number, and all smaller numbers, count as used.
+  /// For recovery: from now on new_file(), or new_tree(), returns only larger numbers than this.
   void mark_file_used(FileNum file);
   void mark_tree_used(TreeId tree);
 

@@ -13,7 +13,7 @@ struct VersionState {
   FileNum next_file = 1;  ///< every smaller number may be in use
   TreeId next_tree = 1;
   FileNum oldest_log = kNoFile;
-  /// Newest segment that an edit has named; kNoFile if no edit has named one. A segment older than oldest_log is not needed.
+  /// Newest log segment that an edit has named; kNoFile if no edit has named one. A segment older than oldest_log is not needed.
   FileNum newest_log = kNoFile;
   SeqNum last_seq = 0;
   SeqNum databases_seq = 0;

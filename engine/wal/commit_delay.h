@@ -9,8 +9,8 @@
 // A client that waits for its reply sends the next command soon after the reply. If the next sync begins at once, the command
 // misses this sync and waits for the following one, and two halves of the clients take turns for ever. So a sync first waits
 // until enough operations are queued: as many as the last sync made durable, plus the operations that were queued at its end. The
-// delay is at most a quarter of a sync's time, so it pays if it brings a quarter more operations. If fewer operations come,
-// because clients are slow or do not wait for replies, syncs are delayed more and more rarely.
+// delay is at most a quarter of a sync's time, so it pays if the sync then covers a quarter more operations. If it covers fewer,
+// because clients are slow or do not wait for replies, delays become more and more rare.
 //
 // PostgreSQL's commit_delay and MySQL's binlog_group_commit_sync_delay are similar, but an administrator has to set them.
 #pragma once

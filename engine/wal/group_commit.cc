@@ -119,7 +119,7 @@ void GroupCommit::enqueue(const WriteBatch& batch, Prepared prepared, std::span<
   group.since = batch.time();
   group.notes.assign(notes.begin(), notes.end());
   MutexLock lock(mutex_);
-  if (!bad_.is_ok()) return;  // a failed log takes no record, as in the other enqueue()
+  if (!bad_.is_ok()) return;  // no record may follow lost records, as in the other enqueue()
   queue_group(std::move(group));
   large_queued_ = true;
   wake_.notify_one();

@@ -164,8 +164,8 @@ class GroupCommit {
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Returns ok, or the error with which the log failed.
   [[nodiscard]] Status status() const;
-  /// Makes the log fail with `why`, since another program has damaged the segment `file`. Has no effect if the log no longer has
-  /// that segment.
+  /// Makes the log fail with `why`. Called when another program has damaged the segment `file`. Has no effect if the log no
+  /// longer has that segment.
   void lose_segment(FileNum file, const Status& why);
   /// After a failure: syncs the records written before the failure, unless a sync has failed. Then all operations up to
   /// synced_seq() are durable.
@@ -211,7 +211,8 @@ class GroupCommit {
   void queue_group(Group group) REQUIRES(mutex_);
   void become_writer() REQUIRES(mutex_);
   void done_writing(bool large_too = true) REQUIRES(mutex_);
-  /// Called by the writer. Writes groups until the queue is empty; if `large_too` is false, stops before a copied payload.
+  /// Called by the writer. Writes groups until the queue is empty. If `large_too` is false, stops before a payload that prepare()
+  /// has copied.
   Status write_groups(bool large_too = true) REQUIRES(mutex_);
   void sync_as_writer() REQUIRES(mutex_);  // only for the writer; afterwards synced_seq equals logged_seq
   void switch_segment() REQUIRES(mutex_);  // only for the writer, which must call sync_ended() when it is no longer the writer
@@ -254,7 +255,7 @@ class GroupCommit {
   CondVar moved_;  // notified when logged_seq, synced_seq, writing_, syncing_beside_ or bad_ has changed
   Group pending_ GUARDED_BY(mutex_);
   std::deque<Group> full_groups_ GUARDED_BY(mutex_);  // groups in front of pending_ in the queue; mostly empty
-  bool large_queued_ GUARDED_BY(mutex_) = false;      // true if full_groups_ has a copied payload
+  bool large_queued_ GUARDED_BY(mutex_) = false;      // true if full_groups_ has a payload that prepare() has copied
   bool writing_ GUARDED_BY(mutex_) = false;           // true if a thread is the writer, which alone uses writer_ and in_flight_
   bool syncing_beside_ GUARDED_BY(mutex_) = false;    // true while the log thread syncs beside the writer
   SeqNum sync_wanted_ GUARDED_BY(mutex_) = 0;         // a thread waits until synced_seq reaches this seq

@@ -7,8 +7,8 @@
 // ended. The id of a batch (7-1 above) is the number of the segment of its first piece, and a number that is unique in that
 // segment. A segment is written by one process only, so ids are unique.
 //
-// A batch's pieces stay until tables have the batch's operations. The commit record may stay longer, if its segment has other
-// records that are needed. If the log begins after the segment of a batch's first piece, the batch is not needed.
+// Segments with a batch's pieces are kept until tables have the batch's operations. The segment with the commit record may be
+// kept longer, for other records. So if the log begins after the segment of a batch's first piece, the batch is not needed.
 #pragma once
 
 #include <compare>

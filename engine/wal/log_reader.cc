@@ -84,7 +84,8 @@ class SegmentReader {
     FileNum next_file = kNoFile;  // the segment that the record names; set if it is an end mark
     std::string fault{};          // the fault, if the record is not whole; "" at the end of the file
     std::uint64_t next = 0;  // offset of the next record, if this record is not whole but its length may be intact; otherwise 0
-    // True if the record is not whole, and was durable without a mark that says so: a header, or a piece by its commit record.
+    // True if the record is not whole, and is known to have been durable without a mark: a header, or a piece with a commit
+    // record.
     bool durable = false;
   };
   /// For each byte of the segment, the search may read this many bytes to compute checksums.
@@ -168,7 +169,7 @@ class SegmentReader {
     return found;
   }
 
-  /// Adds a piece to visitor_.pieces, or replaces a commit record by the group that its pieces form. Leaves a group as it is.
+  /// Adds a piece to visitor_.pieces, or replaces a commit record by the group that its pieces form. Does not change a group.
   Status take_piece(std::uint64_t offset, std::uint64_t next, LogPayload* payload, Found* found) {
     const auto at = [&](const Status& status) { return status.with_context(name_ + ": record at " + std::to_string(offset)); };
     TRY_ASSIGN(kind, kind_of(*payload));
@@ -234,7 +235,7 @@ class SegmentReader {
   }
 
   /// Returns the first offset, `offset` or later, at which a record or mark may begin. Its first `needed` bytes are never all
-  /// zeros, so offsets whose next `needed` bytes lie in a hole are passed over.
+  /// zeros, so offsets whose next `needed` bytes lie in a hole are skipped.
   [[nodiscard]] std::uint64_t past_hole(std::uint64_t offset, std::uint64_t needed) const {
     return std::max(offset, file_->next_data(offset) - std::min(needed - 1, file_->next_data(offset)));
   }

@@ -53,7 +53,7 @@ struct LogVisitor {
   /// an error; if no whole record follows, the segment ends there with LogEnd::valid_after set.
   OnLogDamage on_damage = {};
   /// If not null, a batch in pieces is passed as one record, a group, at the offset of its commit record. Its pieces are not
-  /// passed, and a commit record whose pieces cannot be read is not whole. If null, all records are passed as they are.
+  /// passed, and a commit record whose pieces cannot be read counts as damaged. If null, all records are passed unchanged.
   LogPieces* pieces = nullptr;
   /// If set, a record longer than kLongRecordBytes is passed to this function instead of `on_record`, without reading its
   /// payload into memory.
@@ -63,11 +63,10 @@ struct LogVisitor {
   std::function<void(std::uint64_t bytes)> on_zeros = {};
 };
 
-/// Reads a segment, calls the functions of `visitor`, and returns how the segment ends. A segment no longer than its header has
-/// no record. If the header of such a segment is bad, its creation was interrupted: the result is not clean and has no valid
-/// byte. Errors, whose messages name the segment: kCorruption if the header is bad and the file is longer than a header, or the
-/// header names another file. kUnsupported if a newer version wrote the segment; the message has both versions. kNotFound if
-/// there is no such segment.
+/// Reads a segment, calls the functions of `visitor`, and returns how the segment ends. If a segment is no longer than a header
+/// and its header is bad, its creation was interrupted: the result is not clean and has no valid byte. Errors, whose messages
+/// name the segment: kCorruption if the header is bad and the file is longer than a header, or the header names another file.
+/// kUnsupported if a newer version wrote the segment; the message has both versions. kNotFound if there is no such segment.
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor);
 
 /// Returns the file number in the header of the segment `file`, which differs from `file` if the file is a copy of another

@@ -67,7 +67,7 @@ class LogSegments {
   /// operation of `seq` or later, or a piece of a batch with such an operation, or if `pinned` returns true. Returns the
   /// current segment if no segment is needed.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq, const std::function<bool(FileNum)>& pinned) const;
-  /// Records that the segments from `first` to `last` have pieces of a committed batch whose last operation is `last_seq`.
+  /// Notes that the segments from `first` to `last` have pieces of a committed batch whose last operation is `last_seq`.
   void note_pieces(FileNum first, FileNum last, SeqNum last_seq);
 
   /// Total size of the segments.

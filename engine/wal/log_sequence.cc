@@ -78,7 +78,7 @@ Status LogSequence::follow(SeqNum first, std::uint32_t count, Millis time, std::
   return Status::ok();
 }
 
-// Ends the gap: the log continues with operation `next`. Operations in the gap, if any, must not be needed.
+// Ends the gap: the log continues with operation `next`. Returns kCorruption if an operation in the gap is needed.
 Status LogSequence::close_gap(SeqNum next, std::uint64_t offset) {
   if (!open_gap_) {
     gap_ = {file_, offset,
@@ -100,7 +100,8 @@ Status LogSequence::close_gap(SeqNum next, std::uint64_t offset) {
   return Status::ok();
 }
 
-// If the segment has no records, uses `first_seq` from its header, the seq that its first operation would have, to end a gap.
+// For a segment without records: takes `first_seq`, the seq in the header that its first operation would have, as the next seq.
+// Ends an open gap there.
 Status LogSequence::take_header(SeqNum first_seq) {
   if (has_records_ || first_seq == 0) return Status::ok();
   if (!lost_ && (open_gap_ || (expected_ != 0 && first_seq > expected_))) TRY(close_gap(first_seq, 0));

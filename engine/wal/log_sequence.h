@@ -13,8 +13,8 @@
 // The file with a segment's name may be something else: a copy of another segment, or a directory that an administrator made.
 // The segment with that number is then missing. That is an error if the manifest or an end mark names it, or if the operations
 // have a gap there. Otherwise no write to such a segment was ever acknowledged (docs/decisions/0043), and the log is complete
-// without it. This rule needs a manifest that names segments: earlier versions of the server wrote to segments that nothing
-// names.
+// without it. This rule applies only if the manifest names segments: earlier versions of the server also wrote to segments that
+// no manifest and no end mark named.
 #pragma once
 
 #include <functional>
@@ -64,8 +64,8 @@ class LogSequence {
   Status begin(const std::vector<FileNum>& segments);
   /// Called when the reading of the next segment begins.
   void enter(FileNum file);
-  /// Called for each batch, which has `count` operations from seq `first` on. Returns kCorruption if the batch does not follow
-  /// the one before. The caller adds the place to the message.
+  /// Called for each batch, which has `count` operations from seq `first` on. Checks that `first` is the seq after the last
+  /// operation; otherwise returns kCorruption, and the caller adds the place to the message.
   Status follow(SeqNum first, std::uint32_t count, Millis time, std::uint64_t offset);
   /// Decides on a bad part of the segment. Returns true to skip the part and continue at `damage.resumes`, false to end the
   /// segment at the part, as a torn end. kCorruption: operations of the part are needed. Has the signature of OnLogDamage
@@ -78,7 +78,7 @@ class LogSequence {
   Status finish();
   /// Returns true if the last error is about lost operations. Its message has the place of the loss, before the current record.
   [[nodiscard]] bool named_the_loss() const { return named_loss_; }
-  /// Lets a tool continue after an error: the next batch may begin with any seq.
+  /// Forgets the last seq, so that a tool can continue after an error: the next batch may begin with any seq.
   void lose();
 
   [[nodiscard]] const std::vector<SkippedLog>& skipped() const { return skipped_; }

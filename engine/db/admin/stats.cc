@@ -17,7 +17,7 @@ HistogramInfo probes_of(const Counters& counters, std::uint64_t gets) {
   std::uint64_t some = 0;
   for (const std::uint64_t count : out.buckets) some += count;
   out.buckets[0] =
-      gets - std::min(gets, some);  // gets that searched no table: a memtable has the key, or no run's bounds contain it
+      gets - std::min(gets, some);  // gets that searched no table: a memtable had the key, or no run's bounds contained it
   return out;
 }
 

@@ -23,7 +23,7 @@ std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit&
 }
 
 // True if every run to which the edit adds files, or before which the edit puts a new run, still exists. While this job ran,
-// another job may have removed a run none of whose files is an input of this job.
+// another job may have removed such a run if no file of the run is an input of this job.
 bool has_targets(const Version& version, const TreeEdit& edit) {
   const auto is_there = [&](RunId id) {
     const auto is_it = [id](const auto& run) { return run.id == id; };
@@ -47,9 +47,9 @@ bool keeps_quarantined(const Version& version, const TreeEdit& edit) {
                      [&](const auto& added) { return is_quarantined(added.second.data_file); });
 }
 
-// Decides which runs the edit removes, since other jobs may have added files to a run after the plan was made. Runs that slices
-// emptied stay until the next merge, because a slice must change neither runs nor their order. On each level except 0, the oldest
-// run always stays (tree/apply.h).
+// Sets the runs that the edit removes: runs that have no files after it. Decided only now, since other jobs may have added files
+// to a run after the plan was made. `sweep`: also removes runs that earlier slices have emptied. False for a Slice, which must
+// change neither runs nor their order. On each level except 0, the oldest run always stays (tree/apply.h).
 void settle_runs(const Version& version, bool sweep, TreeEdit* edit) {
   const std::map<RunId, std::size_t> files = files_after(version, *edit);
   std::erase_if(edit->removed_runs, [&](RunId run) { return files.count(run) != 0 && files.at(run) != 0; });

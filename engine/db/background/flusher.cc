@@ -117,8 +117,8 @@ Status Flusher::build(const std::vector<TreePtr>& trees, std::size_t most, Built
   return Status::ok();
 }
 
-// Unlinks the tables of `built`, which no edit names. A failed build has already unlinked its own tables. note_failure() makes
-// the ledger count all these tables until the unlinks are durable.
+// Unlinks the tables of `built`, which no edit names. A failed build has already unlinked its own tables. note_failure() lists
+// all these tables in the purge ledger until the unlinks are durable.
 void Flusher::discard(const BuiltFlush& built, const std::vector<TreePtr>& trees) {
   for (const BuiltFlush::Of& of : built.of) env_.outputs->unlink(of.tree, of.outputs);
   for (const TreePtr& tree : trees) env_.outputs->note_failure(tree);
@@ -146,7 +146,7 @@ Status Flusher::commit(BuiltFlush* built, bool log_failed) {
     if (!gone(tree.tree)) edit.trees.push_back(std::move(tree));
   }
   if (log_failed) {
-    // The edit has all data, so segments older than the segment in which the log continues are not needed.
+    // After the edit, tables have all data. So no segment before the one in which the log continues is needed.
     auto fresh = env_.prepare_restart();
     if (!fresh.is_ok()) {
       for (const BuiltFlush::Of& of : built->of) env_.outputs->unlink(of.tree, of.outputs);

@@ -66,8 +66,8 @@ Status Quarantine::quarantine_reported() {
   std::vector<FileNum> files;
   std::vector<TreeId> changed;
   TableChange change;
-  // commit() calls make() while no other edit runs. So when this function returns, all reports are handled, even those that
-  // another thread has taken.
+  // commit() calls make() while no other edit runs. So when this function returns, all reports are handled, even reports that
+  // another thread has taken from reports_.
   change.make = [&](const Versions& trees) {
     VersionEdit edit;
     reports = reports_.take();

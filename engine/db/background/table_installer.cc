@@ -134,7 +134,7 @@ Result<std::shared_ptr<const TablesView>> TableInstaller::make_view(const Versio
       tables.push_chunk(std::move(chunk));
     }
     const auto moves = [&](const FileMetaPtr& file) { return !view->is_frozen(*file); };
-    // Counts only runs of level 0, even if level 0 has none: a deeper level may have far more runs than level 0 ever has.
+    // Counts only runs of level 0: a deeper level may have far more runs than level 0 ever has.
     if (run.level == 0 && (view->frozen.empty() || std::any_of(run.files.begin(), run.files.end(), moves))) {
       ++view->level0_runs;
     }

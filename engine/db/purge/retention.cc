@@ -46,8 +46,8 @@ bool is_wanted(const PurgeSurvey& survey, const PurgeHolder& holder) {
   return holder.floor <= survey.trees.at(holder.tree).purge_before && !holder.damage;
 }
 
-// Returns the trees whose memtables and tables have no more deletes to which PURGE.NOW applies. Only then a roll of the manifest
-// removes all of their purged keys from it.
+// Returns the trees whose memtables and tables have no more deletes to which PURGE.NOW applies. Only for these trees a roll
+// removes all purged keys from the manifest.
 std::set<TreeId> clean_trees(const PurgeSurvey& survey) {
   std::set<TreeId> clean;
   for (const auto& [tree, terms] : survey.trees) clean.insert(tree);

@@ -17,8 +17,8 @@ namespace {
 // Tables of a run, by index, whose range tombstones could not be read.
 using Failed = std::map<std::size_t, Status>;
 
-// Returns true if a search for points passes over the table. It reads unreadable ones, so that it fails if it lacks their range
-// tombstones.
+// Returns true if a search for points skips the table. It never skips an unreadable table, since the table may have range
+// tombstones that the search needs: the search then fails.
 bool passes_over(const RunView& run, std::size_t table, const PointFilter* points) {
   return points != nullptr && !run.is_unreadable(table) && run.tables()[table]->meta->stats.misses(*points);
 }
@@ -93,7 +93,7 @@ class DbIterator final : public Iterator {
         tally_(tally),
         walk_(make_walk(*ViewParts::tree(pass_view), pass_view.seq(), pass_view.now(), options, pass_view.misses())) {}
   ~DbIterator() override {
-    // If a resident iterator lacks pages, the command makes a new iterator after the fetch, and only the last one is counted.
+    // If a resident iterator lacks pages, the command makes a new iterator after the fetch. Only the last iterator is counted.
     if (tally_.counters == nullptr || seeks_ == 0 || status().is_not_resident()) return;
     DatabaseCounters& mine = tally_.counters->of(tally_.counters->mine(), tally_.database);
     ThreadCounters::add(mine.ranges, seeks_);

@@ -4,14 +4,14 @@
 // the newest source on. The share of current entries, times the run's entries, is the estimate for the run. All entries of the
 // memtables are looked up, without I/O. If the estimate is 0, an iterator checks whether there is a first key.
 //
-// Elements of large collections are no keys, and each table knows how many it has. So they count on neither side of the share: a
-// collection of ten million elements does not make the estimate of the other keys worse.
+// Elements of large collections are no keys, and each table stores how many it has. So they are left out of both numbers of the
+// share: a collection of ten million elements does not make the estimate of the other keys worse.
 //
 // The estimate does not depend on how the keys of runs are distributed relative to each other. Counting keys in ranges cut by the
-// largest run would depend on that. Newer keys may all lie in one gap of the largest run, which a sample misses or takes for
-// typical. If no entry was overwritten or deleted, every entry is current and the sum is exact. Otherwise the error is that of a
-// proportion in a sample. The error is estimated from the differences of neighbours in the sample, and the sample grows until the
-// error is small.
+// largest run would depend on that: newer keys may all lie in one gap of the largest run. A sample may then miss this gap, or
+// have it and give it too much weight. If no entry was overwritten or deleted, every entry is current and the sum is exact.
+// Otherwise the error is that of a proportion in a sample. The error is estimated from the differences of neighbours in the
+// sample, and the sample grows until the error is small.
 #include "db/read/key_sample.h"
 
 #include <algorithm>

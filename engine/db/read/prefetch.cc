@@ -2,7 +2,7 @@
 //
 //   stage 0   loads the memtables' buckets
 //   stage 1   loads the memtables' nodes; for a key without a node, the filters' rows of every run
-//   stage 2   asks the filters, newest run first, up to the first table that does not rule out the key; loads its fences
+//   stage 2   tests the filters, newest run first, up to the first filter that does not deny the key; loads the table's fences
 //   stage 3   finds the tile
 //   stage 4   loads the cache's bucket
 //   stage 5   loads the page's head
@@ -58,7 +58,7 @@ void start_search(const TreeView& tree, const LookupKey& key) {
   if (!in_memory) start_filters(*tree.tables, key);
 }
 
-// Asks the filters, newest run first, until one does not rule out the key.
+// Tests the filters, newest run first, until one does not deny the key.
 void ask_filters(const TablesView& tables, const LookupKey& key) {
   LookupState& state = *key.state;
   state.stage = ReadView::kPrefetchStages;

@@ -63,8 +63,8 @@ void MemoryBudget::set_resident_source(std::function<std::uint64_t()> resident) 
   resident_ = std::move(resident);
 }
 
-// Measures the overhead: resident bytes minus all counted bytes. Pinned pages must not count twice: they are charged, and most of
-// them are also blocks of the cache.
+// Measures the overhead: resident bytes minus all counted bytes. Pinned pages are charged, and most of them are also blocks of
+// the cache: they must not be counted twice.
 void MemoryBudget::measure_overhead(const MemoryUse& use) {
   MutexLock lock(overhead_mutex_);
   const std::uint64_t now = env_.clock->mono_ns();

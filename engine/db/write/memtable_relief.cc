@@ -9,7 +9,7 @@ void MemTableRelief::relieve_log() {
   const std::uint64_t bytes = env_.log_bytes();
   const std::uint64_t most = env_.most_log_bytes();
   if (bytes <= most) return;
-  // The oldest segment must not stay because of pieces of a staged batch that waits for its commit either.
+  // Pieces of a staged batch that waits for its commit must not keep the oldest segment, either.
   if (bytes - std::min(bytes, env_.pending_piece_bytes()) > most) env_.give_up_pieces_before(env_.trees->oldest_needed({}, {}));
   MutexLock lock(env_.trees->commit_mutex);
   TreePtr oldest, waits;

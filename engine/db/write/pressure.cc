@@ -22,7 +22,8 @@ struct Worst {
 
 double ratio(std::uint64_t part, std::uint64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
-// Inherited runs never stop writes. Until they are merged, which may rewrite the whole tree, writes are only slowed down.
+// While a tree has runs that another policy has left, its number of runs slows writes down but never stops them: the merge of
+// these runs may rewrite the whole tree.
 void add_runs(const WriteLoad::Tree& tree, Worst* worst, bool* stuck) {
   const int own = tree.runs - tree.inherited_runs, slow = tree.slowdown_runs, stop = tree.stop_runs;
   if (own <= slow) return;
