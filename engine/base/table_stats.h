@@ -25,7 +25,7 @@ struct TableStats {
   std::uint64_t element_tombstones = 0;
   std::string smallest, largest;   ///< key range of all point entries and range tombstones, both ends inclusive
   bool largest_exclusive = false;  ///< true if `largest` is exclusive, as the end of a range tombstone
-  bool unbounded = false;          ///< a range tombstone reaches past every key; `largest` is then empty
+  bool unbounded = false;          ///< true if a range tombstone reaches past every key; `largest` is then empty
   SeqNum min_seq = kMaxSeqNum, max_seq = 0;
   /// Smallest and largest delete key of the entries with a stamp, without tombstones; min > max: there are none.
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
@@ -36,7 +36,7 @@ struct TableStats {
   Millis oldest_debt = 0;                 ///< oldest delete debt; 0 = there is none
   SeqNum applied_seq = 0;                 ///< no secondary range tombstone with a seq up to this covers an entry of the table
 
-  std::uint32_t points_at = kNoPoints;  ///< offset of the points in the keys (engine/points.h); kNoPoints: `points` is not known
+  std::uint32_t points_at = kNoPoints;  ///< offset of the points in the keys (engine/points.h); kNoPoints: `points` is unknown
   PointBounds points;                   ///< encloses the points of all entries
 
   void add_entry(const Entry& entry);

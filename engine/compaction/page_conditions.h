@@ -41,7 +41,7 @@ struct DropJudge {
 
 /// The properties of the older runs for one tile.
 struct TileBelow {
-  bool final = false;  ///< no older run overlaps the tile
+  bool final = false;  ///< true if no older run overlaps the tile
   /// A lower bound of the delete keys of all entries in older files that overlap the tile. No value: one of these entries may
   /// have no stamp, or delete keys do not grow with seqs in this tree.
   std::optional<DeleteKey> smallest_stamp{};

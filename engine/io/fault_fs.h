@@ -27,7 +27,7 @@ struct FileFault {
   };
   FileOps ops = kMutatingOps;
   std::uint64_t nth = 1;  ///< 1 is the next matching call after inject()
-  bool sticky = false;    ///< all later matching calls fail, too, until clear_faults()
+  bool sticky = false;    ///< true: all later matching calls fail, too, until clear_faults()
   Code code = Code::kIoError;
   std::string path_has{};  ///< matches only calls whose path, or new name, contains this text
   Effect effect = Effect::kNone;

@@ -25,10 +25,10 @@ namespace ebbtide {
 
 /// Bounds that a tuning must keep; infinite = no bound.
 struct Limits {
-  double transient_space = std::numeric_limits<double>::infinity();      ///< of CostReport::transient_space; 1 or more
-  double longest_merge_bytes = std::numeric_limits<double>::infinity();  ///< of CostReport::longest_merge_bytes
-  double point_read = std::numeric_limits<double>::infinity();           ///< page reads of an empty read, and of a read
-  double write = std::numeric_limits<double>::infinity();                ///< page reads of a write
+  double transient_space = std::numeric_limits<double>::infinity();      ///< largest CostReport::transient_space; 1 or more
+  double longest_merge_bytes = std::numeric_limits<double>::infinity();  ///< largest CostReport::longest_merge_bytes
+  double point_read = std::numeric_limits<double>::infinity();           ///< most page reads of an empty read or a read
+  double write = std::numeric_limits<double>::infinity();                ///< most page reads of a write
 };
 
 /// The largest T that a search takes. The engine's policies accept no larger T.
@@ -44,7 +44,7 @@ struct TuneRequest {
   Equations equations = Equations::kEngine;
   std::vector<Layout> layouts = {std::begin(kLayouts), std::end(kLayouts)};
   int size_ratio_min = 2, size_ratio_max = 100;                         ///< T, 2 to kLargestSizeRatio; Endure searches 2 to 100
-  std::optional<double> tile_pages;                                     ///< if set, h is fixed
+  std::optional<double> tile_pages;                                     ///< if set, the search tries only this h
   std::vector<double> scaling_ratios = {0.4, 0.5, 0.6, 0.7, 0.8, 0.9};  ///< values of c to try for Garnering
   int level0_runs = 4;                                                  ///< R: runs of level 0
   double smallest_buffer_bits = 8.0 * 1024 * 1024;                      ///< smallest m_buf to try, above 0

@@ -49,7 +49,7 @@ struct PageMeta {
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
   Millis min_expiry = 0, max_expiry = 0;  ///< smallest and largest expiry of the entries; 0: no entry has an expiry
   std::uint64_t checksum = 0;             ///< checksum of the page's current block
-  PointBounds points{};                   ///< of the keys; empty if the table has no bounds of points (TableStats::points_at)
+  PointBounds points{};                   ///< bounds of the keys' points; empty if the table has none (TableStats::points_at)
 
   [[nodiscard]] bool dropped() const { return (flags & kPageDropped) != 0; }
   [[nodiscard]] bool replaced() const { return (flags & kPageReplaced) != 0; }

@@ -20,7 +20,7 @@ enum class SectionType : std::uint16_t {
   kRangeTombstones = 8,
   kReplacedPages = 9,
   kHoles = 10,
-  kPoints = 11,  ///< optional: a reader that does not know it reads more pages
+  kPoints = 11,  ///< optional: a reader that does not know this type reads more pages
 };
 
 /// Appends sections to the content of a file; finish() appends their directory and the footer.

@@ -58,7 +58,7 @@ struct PageDropOutcome {
   /// True if no entry and no range tombstone is left. Then no file was written, and the caller must unlink the table.
   bool nothing_left = false;
   bool names_may_linger = false;  ///< true if separators of stale tiles, or the table's bounds, may be keys of dropped entries
-  bool names_renewed = false;     ///< true if no name lingers: neither of this drop nor of earlier ones
+  bool names_renewed = false;     ///< true if no name lingers, from this drop or earlier ones
   /// Numbers of dropped pages; a page that was dropped in part and has no survivors counts as whole.
   std::uint32_t pages_whole = 0, pages_in_part = 0;
   std::uint64_t entries_gone = 0;  ///< number of entries that were removed or became tombstones; 0: no file was written

@@ -29,7 +29,7 @@ struct TableBuilderOptions {
   std::vector<double> filter_slices = {10};
   Compression compression = Compression::kLz4;
   SeqNum applied_seq = 0;               ///< see TableStats::applied_seq
-  std::uint32_t points_at = kNoPoints;  ///< offset of points in the keys, of which the table gets bounds (engine/points.h)
+  std::uint32_t points_at = kNoPoints;  ///< offset of the points in the keys (engine/points.h); the table stores their bounds
 };
 
 /// The written table.

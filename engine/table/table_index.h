@@ -59,7 +59,7 @@ struct TableIndex {
   std::vector<TileInfo> tiles;
   RoundedRanges delete_keys, expiries, seqs;  ///< ranges of each page
   std::uint32_t points_at = kNoPoints;
-  std::vector<PointBounds> points;  ///< of each tile; empty if they are not known
+  std::vector<PointBounds> points;  ///< bounds of each tile's points; empty if they are unknown
   std::string permutations;
   std::vector<std::uint64_t> permutation_offsets;  ///< offset of each tile's permutation; empty if h = 1
   std::vector<FileExtent> dead;                    ///< the result of TableMetadata::dead_extents()

@@ -43,7 +43,7 @@ struct TableReaderImpl {
   mutable std::atomic<std::uint8_t> searches{0};  ///< searches since the load, at most 2 = hot (searched(), take_hot())
 
   std::atomic<std::uint32_t> wanted_slices{kAllSlices};  ///< slices that the next load keeps; changed under `mutex`
-  std::atomic<bool> abandoned{false};                    ///< the files may be unlinked: missing files are no damage
+  std::atomic<bool> abandoned{false};  ///< true once the files may be unlinked: a missing file is then not damage
   mutable std::atomic<bool> failed{false};
   mutable Status why;  ///< the reason if `failed` is true; then constant
 

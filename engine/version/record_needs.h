@@ -53,7 +53,7 @@ struct RecordChanges {
 struct RecordSuspects {
   bool all_needs = false;         ///< true: any record may be unneeded; false: only those that `freed` needed and new ones
   std::vector<Record> freed{};    ///< removed or changed files, as intervals
-  bool all_merge = false;         ///< true: any record may subsume others; false: only records in `arrived`
+  bool all_merge = false;         ///< true: any record may subsume others; false: only records in `arrived` may
   std::vector<Record> arrived{};  ///< new records, which may subsume others
 };
 /// Examines `suspects` among `records`, which include `suspects.arrived`.

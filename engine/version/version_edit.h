@@ -40,11 +40,11 @@ struct TreeEdit {
   std::vector<AddedRun> added_runs;  ///< applied before everything else, in order
   std::vector<std::pair<RunId, FileNum>> removed_files;
   std::vector<std::pair<RunId, FileMeta>> added_files;
-  std::vector<std::pair<FileNum, std::uint64_t>> punched;  ///< data file, and how many of its dead bytes are punched
-  /// Data file, and its FileMeta::damage from now on; "" ends the quarantine.
+  std::vector<std::pair<FileNum, std::uint64_t>> punched;  ///< pairs: a data file, and how many of its dead bytes are punched
+  /// Pairs: a data file, and its FileMeta::damage from now on; "" ends the quarantine.
   std::vector<std::pair<FileNum, std::string>> quarantined;
   std::vector<RunId> removed_runs;               ///< runs that are empty after the other changes; applied last
-  std::vector<std::pair<RunId, int>> relabeled;  ///< run, and its new level
+  std::vector<std::pair<RunId, int>> relabeled;  ///< pairs: a run, and its new level
   std::vector<SeqNum> removed_records;           ///< seqs of the removed records
   std::vector<Record> added_records;             ///< applied after removed_records, so that an edit can replace a record
   std::optional<SeqNum> flushed_seq;
@@ -62,7 +62,7 @@ struct TreeEdit {
 /// One atomic change. Every field is optional; a field that is not set changes nothing.
 struct VersionEdit {
   std::vector<TreeEdit> trees;
-  std::vector<std::pair<DatabaseId, TreeId>> databases;  ///< the database now maps to this tree (kNoTree: to none)
+  std::vector<std::pair<DatabaseId, TreeId>> databases;  ///< pairs: a database, and its new tree (kNoTree: none)
   std::optional<SeqNum> databases_seq;  ///< the manifest has every create, flush and swap of databases up to this seq
   /// Every operation up to this seq, on any tree or on the mapping of databases, is in tables or in the manifest.
   std::optional<SeqNum> complete_seq;

@@ -88,7 +88,7 @@ class LogPieces {
   struct Assembled {
     LogPayload group;        ///< the batch as a group of one batch; empty if `fault` is set or in_tables is true
     std::string fault;       ///< the reason why the operations cannot be read; "" = they can be read
-    bool durable = false;    ///< true if a missing piece was durable, so that `fault` is damage and not a torn end
+    bool durable = false;    ///< true if a missing or damaged piece was durable: `fault` is then damage, not a torn end
     bool in_tables = false;  ///< true if the log begins after the batch's first piece, so that tables have the batch
   };
   /// `oldest_log`: the first segment of the log by the manifest; kNoFile = unknown.

@@ -104,7 +104,7 @@ class CompactionScheduler {
   std::atomic<int> paused_{0};
   std::atomic<std::uint64_t> running_{0}, bounds_broken_{0};
   Mutex reading_mutex_;
-  std::map<TreeId, Reading> reading_ GUARDED_BY(reading_mutex_);  ///< trees whose planners have to read a table's index
+  std::map<TreeId, Reading> reading_ GUARDED_BY(reading_mutex_);  ///< trees whose planners must read a table's index
 };
 
 }  // namespace ebbtide

@@ -53,7 +53,7 @@ class FileWatch {
     std::function<Status()> check_directory;          ///< FileLock::check_directory
     std::function<void(const Status&)> directory_lost;
     std::function<std::vector<LogSegment>()> segments;     ///< returns the log's segments, each with its bytes so far
-    std::function<void(FileNum, const Status&)> log_lost;  ///< no effect if the log does not have the segment any more
+    std::function<void(FileNum, const Status&)> log_lost;  ///< makes the log fail; no effect if it no longer has the segment
     /// ManifestEditor::check_manifest
     std::function<Status(const std::function<Status(FileNum manifest, std::uint64_t bytes)>&)> with_manifest;
     std::function<void(const Status&)> manifest_lost;

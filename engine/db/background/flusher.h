@@ -36,7 +36,7 @@ class Flusher {
     FailedOutputs* outputs = nullptr;
     ObsoleteFileRemover* obsolete_files = nullptr;
     std::function<VersionSet&()> versions;
-    std::function<Millis()> now;  ///< returns the engine time that a delete issued now gets as its birth
+    std::function<Millis()> now;  ///< returns the birth of a delete that is issued now
     std::function<SeqNum()> visible_seq;
     std::function<void(SeqNum)> await_visible;  ///< waits until every operation up to the seq is in its memtable
     std::function<SeqNum()> last_seq;           ///< returns the last assigned seq; called with the commit mutex held

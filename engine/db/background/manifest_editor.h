@@ -50,8 +50,8 @@ class ManifestEditor {
     const TableInstaller* installer = nullptr;
     ObsoleteFileRemover* obsolete_files = nullptr;
     std::function<VersionSet&()> versions;
-    std::function<Millis()> now;      ///< returns the engine time that lateness is measured by
-    std::function<Millis()> stamped;  ///< returns the engine time that a delete issued now gets as its birth
+    std::function<Millis()> now;      ///< returns the engine time by which missed deadlines are measured
+    std::function<Millis()> stamped;  ///< returns the birth of a delete that is issued now
     std::function<Millis()> fence;    ///< like stamped(), but waits until every delete with an earlier birth is visible
     std::function<Millis(const TreePtr&)> floor;  ///< returns the birth of the tree's oldest pending delete, at most fence()
     std::function<Status(SeqNum)> wait_synced;    ///< waits until the log is synced up to the seq

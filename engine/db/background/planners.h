@@ -57,8 +57,8 @@ struct PlannerInput {
 
   // --- which planners are called, and which tables they may read
   PlannerReads reads{};
-  bool paused = false;  ///< compactions are paused, or rest after a failed merge: skip planners that are not for deadlines
-  bool deadlines_rest = false;  ///< after a failed merge for a deadline: skip planners for deadlines
+  bool paused = false;  ///< true if compactions are paused or rest after a failure: skip planners that are not for deadlines
+  bool deadlines_rest = false;  ///< true after a failed merge for a deadline: skip planners for deadlines
 
   // --- delete deadlines
   DeadlineRule deadlines{};
@@ -84,7 +84,7 @@ struct PlannerInput {
 struct PlannerNotes {
   /// Set if page drop found no pages: the time of the next search; 0 = after the next change.
   std::optional<Millis> next_page_look;
-  bool wants_to_read = false;  ///< a planner needs a table whose index is not in memory
+  bool wants_to_read = false;  ///< true if a planner needs a table whose index is not in memory
   /// Set if by_policy() was called: the policy's bound that the tree exceeds although no merge is due; "" = none.
   std::optional<std::string> broken_bounds;
 };
@@ -94,9 +94,9 @@ enum class RestsWith : std::uint8_t { kMerges, kDeadlines };
 
 /// The reaction if a running job has a file of the plan. When that job ends, all planners are called again.
 enum class InTheWay : std::uint8_t {
-  kAskNext,  ///< the next planner is asked
+  kAskNext,  ///< the next planner is called
   kReserve,  ///< like kAskNext, but the plan is reserved; only one plan is reserved at a time
-  kStop,     ///< no other planner is asked
+  kStop,     ///< no other planner is called
 };
 
 struct Planner {

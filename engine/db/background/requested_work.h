@@ -41,7 +41,7 @@ class RequestedWork {
 
  private:
   struct Started {
-    std::optional<RunningJob> job;  ///< none: there is nothing to merge
+    std::optional<RunningJob> job;  ///< no value: there is nothing to merge
     bool cuts = false;              ///< true if the job cuts files at a quarantined range; the merge follows
   };
   /// Starts the next job. Returns false if another running job has one of the files that the next job needs.

@@ -15,9 +15,9 @@ namespace ebbtide {
 
 enum class MissReason : std::uint8_t {
   kLoad,    ///< merges or flushes came too late
-  kDown,    ///< no server ran until less than half of the time was left
-  kClock,   ///< the wall clock moved forward until less than half of the time was left
-  kDisk,    ///< the disk refused writes until less than half of the time was left
+  kDown,    ///< no server ran until less than half of the deadline was left
+  kClock,   ///< the wall clock moved forward so that less than half of the deadline was left
+  kDisk,    ///< the disk refused writes until less than half of the deadline was left
   kDamage,  ///< a quarantined file has bytes of the delete
 };
 inline constexpr std::size_t kMissReasons = 5;

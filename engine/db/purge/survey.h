@@ -23,8 +23,8 @@ struct PurgeHolder {
 
 /// All holders of deleted bytes at engine time `now`. A delete without a holder is purged, or was born at `now` or later.
 struct PurgeSurvey {
-  Millis now = 0;        ///< the moment by EngineTime::stamped(), like births
-  Millis looked_at = 0;  ///< the moment by EngineTime::now(): later than `now` only if the mark cannot be written
+  Millis now = 0;        ///< time of the survey by EngineTime::stamped(), as births are
+  Millis looked_at = 0;  ///< time of the survey by EngineTime::now(): later than `now` only if the mark cannot be written
   std::vector<PurgeHolder> holders{};
   struct Terms {
     DeadlineRule deadlines;   ///< the current deadline and earlier ones

@@ -37,7 +37,7 @@ class Surveyor {
     /// the commit mutex held.
     std::function<Millis(SeqNum* last)> advance_time;
     std::function<void(SeqNum)> await_visible;          ///< waits until every operation up to the seq is in its memtable
-    std::function<Millis()> now;                        ///< returns the engine time that lateness is measured by
+    std::function<Millis()> now;                        ///< returns the engine time by which missed deadlines are measured
     std::function<std::vector<LogSegment>()> segments;  ///< returns the log's segments
   };
 

@@ -66,7 +66,7 @@ struct FilterFit {
   std::map<RunId, std::uint64_t> keys{};  ///< keys of each run
   struct Load {
     std::weak_ptr<const OpenTable> table{};
-    std::uint32_t slices = 0;  ///< number of slices to have in memory
+    std::uint32_t slices = 0;  ///< number of slices that should be in memory
   };
   std::shared_ptr<const std::vector<Load>> loads{};
   std::size_t next = 0;  ///< index in `loads` of the next load; earlier loads are done

@@ -51,8 +51,8 @@ constexpr std::uint64_t kUnknownTileBytes = 4096;
 /// the indexes of all tables would take far longer than the sample. The estimate only influences which tiles are sampled.
 struct RunSize {
   std::uint64_t entries = 0, tiles = 0;
-  std::uint64_t main_entries = 0;       ///< without elements of large collections
-  std::vector<std::uint64_t> tiles_of;  ///< by table
+  std::uint64_t main_entries = 0;       ///< number of entries without elements of large collections
+  std::vector<std::uint64_t> tiles_of;  ///< number of tiles of each table
 };
 
 RunSize size_of(const RunView& run) {

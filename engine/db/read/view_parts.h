@@ -15,7 +15,7 @@ namespace ebbtide {
 
 /// The state that all views of the database share. Must outlive the views.
 struct ReadEnv {
-  Counters counters{};  ///< counts reads and writes; a member, not a pointer, which saves each get a load
+  Counters counters{};  ///< counts reads and writes; not a pointer, so that each get makes one load less
   Epoch& epoch;
   const MemoryAccount& memory;
   std::shared_ptr<LargeValues> values{};  ///< shared with iterators

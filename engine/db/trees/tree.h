@@ -64,7 +64,7 @@ struct Tree {
   std::shared_ptr<const int> work = std::make_shared<int>();
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
-  int inherited_runs = 0;             ///< runs of level 0 above the slowdown limit that an earlier policy left; never grows
+  int inherited_runs = 0;  ///< surplus runs of level 0, above the slowdown limit, that an earlier policy left; never grows
   Arrivals arrivals = all_arrive();   ///< last measurement; before any measurement, every lookup is assumed to reach every run
   LookupsByLevel lookups_measured{};  ///< all lookups up to the last update of `arrivals`
   TileSize tile_size;                 ///< pages per tile (h) by measurement; used if the setting pages_per_tile is 0

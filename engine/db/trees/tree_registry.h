@@ -46,7 +46,7 @@ class TreeRegistry {
   struct Env {
     const Clock* clock = nullptr;
     Epoch* epoch = nullptr;                      ///< old views are retired to this epoch
-    std::function<Millis()> now;                 ///< returns the engine time that a delete issued now gets as its birth
+    std::function<Millis()> now;                 ///< returns the birth of a delete that is issued now
     std::function<SeqNum()> last_seq;            ///< returns the last assigned seq; called with the commit mutex held
     std::function<void(const TreePtr&)> frozen;  ///< called when a flush of the tree may be due; the commit mutex is held
     /// Called when other filter settings apply to the tree. The commit mutex is held.

@@ -160,7 +160,7 @@ struct TablesView {
   std::vector<RunView> runs;       ///< newest first; runs without files are left out
   std::uint64_t memory_bytes = 0;  ///< bytes of the open tables in memory, without indexes and filters (table/index_cache.h)
   std::uint64_t file_bytes = 0;    ///< bytes of data and metadata files
-  Millis oldest_obligation = 0;    ///< birth of the oldest pending delete in the tables, records left out; 0 = none
+  Millis oldest_obligation = 0;    ///< birth of the oldest pending delete in the tables, without deletes by records; 0 = none
   Millis min_expiry = 0;           ///< smallest expiry of all entries; 0 = no entry has an expiry
   bool collections = false;        ///< false: no entry is a collection (is_collection())
   bool headers = false;            ///< false: no entry is the header of a large collection

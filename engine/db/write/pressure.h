@@ -27,7 +27,7 @@ struct WriteLoad {
   struct Tree {
     int runs = 0;                          ///< runs of level 0
     int inherited_runs = 0;                ///< how many of `runs` an earlier policy left
-    int slowdown_runs = 0, stop_runs = 0;  ///< the policy's limits of `runs`: writes are slowed down, stopped
+    int slowdown_runs = 0, stop_runs = 0;  ///< limits of `runs` above which writes slow down, and at which they stop
     bool compactions_fail = false;         ///< true if the tree's last compaction failed
     std::uint64_t pending_bytes = 0;       ///< compaction debt
     std::uint64_t data_bytes = 0;          ///< bytes of the tree's tables
@@ -44,8 +44,8 @@ struct WriteLoad {
 struct Pressure {
   std::uint32_t permille = 0;  ///< 0 = none, 1000 = writes stop
   StallReason reason = StallReason::kNone;
-  bool stuck = false;          ///< a tree is at its limit of runs and its compactions fail, so the stop does not end by itself
-  bool out_of_memory = false;  ///< the budget is used up and no flush makes room: writes that add data are refused
+  bool stuck = false;          ///< true if a tree is at its limit of runs and its compactions fail, so that the stop cannot end
+  bool out_of_memory = false;  ///< true if the budget is used up and no flush makes room: writes that add data are refused
 };
 Pressure pressure_of(const WriteLoad& load);
 

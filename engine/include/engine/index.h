@@ -41,7 +41,7 @@ inline constexpr std::size_t kMostIndexedBytes = 1024;
 /// How the value of an entry is made from a record. The numbers are part of the file formats.
 enum class IndexKind : std::uint8_t {
   kText = 0,    ///< a field's bytes, ordered by memcmp
-  kNumber = 1,  ///< a field that is a number, as ordered_number()
+  kNumber = 1,  ///< a field that is a number, encoded by ordered_number()
   // Two fields that are a place: longitude and latitude. place_key() (engine/spatial.h) makes the key of the entry.
   kHilbertPlace = 2,
   kZOrderPlace = 3,
@@ -57,7 +57,7 @@ using SkippedRecords = std::array<std::uint64_t, kSkipReasons>;
 
 struct IndexDefinition {
   std::string name;
-  std::uint32_t index = 0;  ///< its tree is index_tree(database, index)
+  std::uint32_t index = 0;  ///< the index's tree is index_tree(database, index)
   std::string prefix;       ///< the engine keys of all indexed records begin with this prefix
   std::string source;       ///< the part of a record that is indexed; only the server interprets it
   IndexKind kind = IndexKind::kText;

@@ -34,7 +34,7 @@ struct TreeMapRun {
 struct TreeMapMemTable {
   std::uint64_t bytes = 0, entries = 0, tombstones = 0;
   Millis oldest_birth = 0;  ///< birth of the oldest delete or passed expiry; 0 = none
-  bool frozen = false;      ///< waits to be flushed
+  bool frozen = false;      ///< true if the memtable waits to be flushed
 };
 
 /// A running compaction.
