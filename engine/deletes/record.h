@@ -4,10 +4,10 @@
 // Until then a reader that finds an entry checks here whether a record covers the entry:
 //
 //   1. The reader finds the newest version of a key in its view, then tests that version. If a record covers it, the key is
-//      absent. The search never goes on to an older version: otherwise the delete would make that version visible again.
+//      absent. The search never continues with an older version: otherwise the delete would make that version visible again.
 //   2. A record covers a version v if lo <= v.D < hi and v.seq < record.seq. A reader at view_seq uses records up to view_seq.
-//   3. No record covers an entry without a stamp (D = kNoStamp), since no record reaches past kDeleteKeyEnd. Callers must not ask
-//      about tombstones: their delete key is their birth, and no record covers a tombstone.
+//   3. No record covers an entry without a stamp (D = kNoStamp), since no record reaches past kDeleteKeyEnd. No record covers a
+//      tombstone, either: its delete key is its birth. So callers must not pass tombstones to covers() and similar functions.
 //
 // RecordSet keeps the records in two persistent trees (record_tree.h): ordered by range, for queries about one delete key;
 // ordered by seq, for queries about the records above a seq.

@@ -1,4 +1,4 @@
-// A plan is a value by which a policy asks for a compaction. The executor carries it out.
+// A plan is a value that describes a compaction. A policy or a planner makes the plan; the executor carries it out.
 #pragma once
 
 #include <cstdint>

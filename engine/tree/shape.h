@@ -79,7 +79,7 @@ struct TreeShape {
   std::vector<RunShape> runs;        ///< newest first; levels never decrease
   std::uint64_t memtable_bytes = 0;  ///< size on disk of a full memtable after its flush: the unit of level capacities
   std::uint64_t file_bytes = 0;      ///< target file size
-  std::vector<std::string> cursors;  ///< for each level, the key from which FileChoice::kRoundRobin goes on
+  std::vector<std::string> cursors;  ///< for each level, the key from which FileChoice::kRoundRobin continues
   std::uint64_t flushes = 0;         ///< persisted number of flushes (t of static stacks, policy/stack_schedule.h)
   int levels = 0;                    ///< persisted number of levels (L of Garnering); 0 = the deepest level in use
   /// Bytes flushed in a period as long as the shortest delete deadline of the tree, as measured; 0 = unknown.

@@ -1,7 +1,7 @@
 // Chooses and starts the next job of a tree, and reacts to its end.
 //
-// schedule() is called on each change of a tree (a flush, the end of a job, new settings) and on each tick. The function asks the
-// planners in order (db/background/planners.h) until no planner has a plan that can start, or every thread of the pool has a job.
+// schedule() is called on each change of a tree (a flush, the end of a job, new settings) and on each tick. It calls the planners
+// in order (db/background/planners.h) until no planner has a plan that can start, or every thread of the pool has a job.
 //
 // A failed compaction loses no data. It is retried after waits that grow each time (db/background/planner_memory.h), so that a
 // full disk or a bad sector does not cause a loop of useless reads and writes.

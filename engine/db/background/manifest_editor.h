@@ -7,7 +7,7 @@
 // A crash can undo some removals and not others, and recovery must not use a segment that reappeared.
 //
 // An edit includes every delete deadline that the manifest does not have. The current manifest still names keys of files that an
-// edit removed, until the manifest is rolled: the ledger counts these keys as superseded.
+// edit removed, until the manifest is rolled: the purge ledger lists these keys as superseded.
 #pragma once
 
 #include <atomic>

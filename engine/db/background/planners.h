@@ -9,7 +9,7 @@
 //   names             renews metadata files whose fences or bounds contain purged keys
 //   urgent            merges for delete deadlines (policy/fade.h)
 //   late rewrite      rewrites files whose dead bytes are late and not punched
-//   policy            merges as the merge policy asks
+//   policy            merges that the merge policy plans
 //   rewrite           rewrites files whose dead bytes cannot be punched
 //
 // The first plan that can start becomes the job. A plan cannot start while a running job has one of its files.

@@ -33,7 +33,7 @@ void count_get(const ReadView& view, ThreadCounters& counters, bool hit) {
   ThreadCounters::add(hit ? database.reads : database.empty_reads, 1);
 }
 
-// Counts a completed lookup by level. A lookup that is tried again counts only once. Bit r of a mask in `asked` stands for
+// Counts a completed lookup by level. A lookup that is tried again is counted only once. Bit r of a mask in `asked` stands for
 // runs[r].
 void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLookups::Slot& mine) {
   const auto level_of = [&](std::size_t r) -> TreeLookups::Level& { return mine.levels[lookup_level(runs[r].level())]; };

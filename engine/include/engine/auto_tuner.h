@@ -48,21 +48,23 @@ struct AutoTunerOptions {
 
 class AutoTuner {
  public:
-  static constexpr int kStayWindows = 5;                      ///< rule 4: fewest windows between two changes
-  static constexpr double kMostLoss = 0.05;                   ///< the ledger's limit: a fraction of the base's page reads
-  static constexpr Millis kLedgerSpan = Millis{3600} * 1000;  ///< ms; a shorter ledger counts as this long for kMostLoss
+  static constexpr int kStayWindows = 5;     ///< rule 4: fewest windows between two changes
+  static constexpr double kMostLoss = 0.05;  ///< the ledger's limit: a fraction of the base's page reads
+  /// In ms. For kMostLoss, a ledger shorter than this counts as this long.
+  static constexpr Millis kLedgerSpan = Millis{3600} * 1000;
   /// Settings that cost at most 5 % more than the best ones count as the same advice.
   static constexpr double kSameAdvice = 0.05;
 
   struct Decision {
-    bool advised = false;    ///< rules 1 to 3 hold, or the ledger requires the change back to the base
-    bool due = false;        ///< all rules hold, or the change back is required: apply `advice`, then call applied()
-    TunerAdvice advice;      ///< the settings and their costs at the window's mix; meaningful if `advised`
+    bool advised = false;    ///< true if rules 1 to 3 hold, or the ledger requires the change back to the base
+    bool due = false;        ///< true if all rules hold, or the change back is required: apply `advice`, then call applied()
+    TunerAdvice advice;      ///< the advised settings and their costs at the window's mix; valid if `advised` is true
     double cost_now = 0;     ///< page reads of an operation of the window, with the present settings; 0: unknown
     double change_cost = 0;  ///< page reads of the merges to the new shape
-    double divergence = 0;   ///< in nats: of the window's mix from AutoTunerOptions::expected, or else from the window before
-    OperationFigures mix;    ///< shares of the window's operations
-    std::string why;         ///< one sentence: what is decided, and why
+    /// Divergence of the window's mix, in nats, from AutoTunerOptions::expected, or else from the mix of the last window.
+    double divergence = 0;
+    OperationFigures mix;  ///< shares of the window's operations
+    std::string why;       ///< the decision and its reason, in one sentence
   };
 
   /// Ends a window and decides. `counts`: the operations from `start`, which is the time of the last call, until `now`.

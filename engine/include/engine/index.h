@@ -93,7 +93,7 @@ struct IndexEntry {
   std::string key;
   Millis expiry = 0;  ///< expiry of the record's value; 0: never
   DeleteKey stamp =
-      kNoStamp;  ///< the record's stamp; kNoStamp if the same batch writes the record and the stamp is the time of the write
+      kNoStamp;  ///< the record's stamp; kNoStamp if the same batch writes the record, and the stamp is the time of the write
 };
 
 /// Returns the key of a record's entry; nullopt if the value or the key is too long. `value`: the indexed value, encoded so that

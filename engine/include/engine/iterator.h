@@ -10,7 +10,7 @@
 namespace ebbtide {
 
 struct IteratorOptions {
-  KeyRange bounds;  ///< files, tiles and pages outside are never read
+  KeyRange bounds;  ///< the iterator reads no file, tile or page outside the bounds
   /// Number of versions and tombstones that one move (a seek, next() or prev()) may pass over before it pauses. 0: no limit.
   std::uint64_t max_steps = 0;
   /// True to show the elements of large collections, too. Otherwise the iterator shows only the header of a collection, and

@@ -78,7 +78,7 @@ struct TreeSettings {
 /// without filters.
 struct IndexTreeOptions {
   std::uint32_t points_at = kNoPoints;   ///< TreeSettings::points_at
-  std::optional<PolicySettings> policy;  ///< none: that of the database
+  std::optional<PolicySettings> policy;  ///< no value: the policy of the database
 };
 
 struct Settings {
@@ -88,19 +88,19 @@ struct Settings {
   std::uint64_t memory_budget = std::uint64_t{1} << 30;  ///< bytes for memtables, cache, filters, indexes, MemoryAccount
   std::uint64_t block_cache = 0;                         ///< bytes; 0 = all of memory_budget that its other users leave
   std::uint64_t max_disk_bytes = 0;                      ///< bytes that the data directory may use; 0 = keep 5 % of the disk free
-  bool direct_io = false;                                ///< table reads bypass the system page cache
+  bool direct_io = false;                                ///< true: table reads bypass the system page cache
   std::uint32_t background_threads = 1;                  ///< threads for compactions; flushes have threads of their own
-  bool io_uring = true;                                  ///< event loops read missing pages by io_uring if the system allows it
-  std::uint32_t fetch_threads = 4;                       ///< threads that read large values and, without io_uring, missing pages
-  std::uint64_t max_open_files = 0;                      ///< table files that may be open at a time; 0 = no limit
+  bool io_uring = true;              ///< true: event loops read missing pages by io_uring if the system allows it
+  std::uint32_t fetch_threads = 4;   ///< threads that read large values and, without io_uring, missing pages
+  std::uint64_t max_open_files = 0;  ///< table files that may be open at a time; 0 = no limit
   std::uint64_t wal_segment_size = std::uint64_t{64} << 20;
   /// Milliseconds in which the scrub reads each table from the drive once and checks it; 0 = no scrub. Faults are reported to
   /// the EventListener and counted (Stats::scrub_errors). The scrub changes no data.
   Millis scrub_interval = 30 * Millis{86'400'000};
   /// True to keep the history of the workload (Db::workload) over restarts, in the file WORKLOAD in `dir`.
   bool keep_workload = false;
-  bool accept_clock = false;                     ///< open the database even if the wall clock is far past the persisted mark
-  TreeSettings tree;                             ///< the settings of every database that is not in `overrides`
+  bool accept_clock = false;  ///< true: open the database even if the wall clock is far past the persisted mark
+  TreeSettings tree;          ///< the settings of every database that is not in `overrides`
   std::map<DatabaseId, TreeSettings> overrides;  ///< by database number; an entry replaces all of `tree`
 
   [[nodiscard]] const TreeSettings& tree_for(DatabaseId database) const {

@@ -149,9 +149,9 @@ struct LookupState {
   std::uint32_t tile = 0;        ///< number of the tile; before stage 3: the position that the search for the tile has reached
   std::uint32_t page = 0;        ///< number of the first page that may have the key, or kNoPage
   std::uint16_t outside = 0;     ///< bit r is 1 if no file of run r has the key within its bounds
-  std::uint16_t denied = 0;      ///< bit r is 1 if run r's filter rules the key out
+  std::uint16_t denied = 0;      ///< bit r is 1 if run r's filter denies the key
   std::uint8_t stage = 0;        ///< the next stage that has work to do
-  bool tombstones = false;       ///< the tile's page of tombstones may have the key
+  bool tombstones = false;       ///< true if the tile's page of tombstones may have the key
   std::array<std::uint16_t, kRuns> files;  ///< by run: the file whose bounds contain the key
 };
 

@@ -111,8 +111,8 @@ class PlaceShape {
 
 struct PlaceSearchOptions {
   PlaceOrder order = PlaceOrder::kHilbert;
-  std::string from;             ///< continues a search: no key before this is shown
-  std::uint64_t max_steps = 0;  ///< a move pauses after as many keys that it does not show, as IteratorOptions::max_steps
+  std::string from;             ///< to continue a search: keys before this are not shown
+  std::uint64_t max_steps = 0;  ///< next() pauses after this many keys that it does not show; 0 = no limit
   bool resident = false;        ///< see IteratorOptions
   std::uint32_t pages_at_once = 1;
 };

@@ -26,7 +26,7 @@ struct FilterInfo {
   /// Searches, since open, for a key that the run does not have: `denied` were ended by a filter, `in_vain` were false positives.
   std::uint64_t denied = 0, in_vain = 0;
   std::uint64_t found = 0;                 ///< searches, since open, for a key that the run has
-  [[nodiscard]] double observed() const {  ///< the measured value of `expected`; 0 if there were no false positives
+  [[nodiscard]] double observed() const {  ///< returns the measured value of `expected`; 0 if there were no false positives
     return in_vain == 0 ? 0 : static_cast<double>(in_vain) / static_cast<double>(denied + in_vain);
   }
 };
@@ -49,7 +49,7 @@ struct TreeInfo {
   TreeId tree = kNoTree;
   std::string policy;
   std::vector<RunInfo> runs;        ///< newest first
-  std::vector<FilterInfo> filters;  ///< one per level that has runs, ascending; deeper levels than 7 are added to level 7
+  std::vector<FilterInfo> filters;  ///< one per level that has runs, ascending; level 7 includes all deeper levels
   std::uint64_t memtable_bytes = 0, memtable_entries = 0, frozen_memtables = 0;
   std::uint64_t pending_compaction_bytes = 0;
   std::uint64_t records = 0;           ///< secondary range tombstones, also in memtables, that may still cover an entry
@@ -138,7 +138,7 @@ struct Stats {
   std::uint64_t dropped_trees = 0;  ///< trees of emptied databases that are still in the manifest
   SeqNum visible_seq = 0, logged_seq = 0, synced_seq = 0;
   Millis engine_time = 0;
-  bool clock_step_refused = false;  ///< the wall clock stepped forward by more than a day; engine time does not follow
+  bool clock_step_refused = false;  ///< true if engine time does not follow a step of the wall clock by more than a day
   bool read_only = false;
   std::string read_only_reason;
 };
@@ -156,7 +156,7 @@ struct CheckpointReport {
   std::uint64_t files = 0;         ///< number of files of tables and log
   std::uint64_t bytes = 0;         ///< bytes of those files, links included
   std::uint64_t bytes_copied = 0;  ///< bytes of files that were copied because a link was not possible
-  std::uint64_t damaged = 0;       ///< quarantined tables; the checkpoint opens with them still quarantined
+  std::uint64_t damaged = 0;       ///< number of quarantined tables, which are also quarantined in the checkpoint
 };
 
 }  // namespace ebbtide

@@ -49,7 +49,7 @@ struct TunerQuestion {
   std::vector<double> miss_ratios;
   double delete_share = 0;          ///< fraction of the writes that are deletes, 0 to 1
   double writes_per_deadline = 0;   ///< number of writes in the time of a delete deadline; 0: no deadline
-  double entries_per_file = 65536;  ///< entries of a table file, at least 1: the cost of a merge for a deadline
+  double entries_per_file = 65536;  ///< entries of a table file, at least 1: a merge for a deadline rewrites whole files
   double stamp_deletes = 0;         ///< deletes by stamp, per operation of the workload, 0 to 1
   /// Pages of a delete tile, 1 to 64. 0: advise() chooses the best number; without deletes by stamp, that is 1.
   std::uint32_t pages_per_tile = 0;
@@ -66,10 +66,10 @@ struct TunerAdvice {
   std::uint64_t memtable_bytes = 0;
   double filter_bits_per_key = 0;    ///< for TreeSettings::filter_bits_per_key
   std::uint32_t pages_per_tile = 1;  ///< for TreeSettings::pages_per_tile
-  bool measures_tiles = false;       ///< apply 0 (auto) as TreeSettings::pages_per_tile; pages_per_tile is the h measured for it
-  OperationFigures costs;            ///< page reads of an operation; the cost of a write includes merges for the delete deadline
-  double delete_work = 0;            ///< page reads per write of the merges for the delete deadline
-  double stamp_delete_cost = 0;      ///< page reads of a delete by stamp
+  bool measures_tiles = false;   ///< true: set TreeSettings::pages_per_tile to 0 (auto); pages_per_tile above is the measured h
+  OperationFigures costs;        ///< page reads of an operation; the cost of a write includes merges for the delete deadline
+  double delete_work = 0;        ///< page reads per write of the merges for the delete deadline
+  double stamp_delete_cost = 0;  ///< page reads of a delete by stamp
   double mean_cost = 0;   ///< page reads of an average operation of the expected workload (Eq. 2), with its deletes by stamp
   double worst_cost = 0;  ///< largest mean_cost of all workloads within rho of the expected one; mean_cost if rho is 0
   OperationFigures worst_workload;  ///< shares of the workload whose mean cost is worst_cost
@@ -113,14 +113,14 @@ Result<double> change_cost(const TunerQuestion& question, const TunerSettings& f
 /// The mix of a workload, and how much it varies.
 struct WorkloadSummary {
   OperationCounts total;  ///< sum of all windows
-  bool enough = false;    ///< false: fewer than 1,000 operations, so that rho and divergence are unknown and 0
+  bool enough = false;    ///< false: there are fewer than 1,000 operations, so rho and divergence are unknown (0)
   /// Share of each kind of operation. If `enough`: the mean over all windows, with each share at least 1 %; else the mix of
   /// `total`.
   OperationFigures mean;
   double rho = 0;                 ///< the largest divergence of a window from the mean, in nats (section 6.2)
   double divergence = 0;          ///< divergence of the newest windows (1,000 operations or more) from the mean, in nats
-  double entries_per_range = 0;   ///< entries that a range read passes on average
-  double operations_per_day = 0;  ///< at the mean rate since the oldest window
+  double entries_per_range = 0;   ///< average number of entries that a range read passes
+  double operations_per_day = 0;  ///< operations in a day at the mean rate since the oldest window
 };
 /// Returns the summary of a history. `windows` are in order of time.
 WorkloadSummary summarize(std::span<const WorkloadWindow> windows);
@@ -140,8 +140,9 @@ struct Proposal {
   /// Page reads that `advice` saves in a day: at the mean workload if rho is 0, else with each settings at its own worst
   /// workload. 0 if unknown.
   double saved_per_day = 0;
-  bool worthwhile = false;  ///< the change costs less than it saves in a day, and an operation costs at least a tenth less
-  std::string verdict;      ///< one sentence: whether the change is worth it, and why
+  /// True if the change costs less than it saves in a day, and an operation costs at least a tenth less.
+  bool worthwhile = false;
+  std::string verdict;  ///< says in one sentence whether the change is worth it, and why
 };
 
 /// The result of recommend(). If there is no advice at all, `verdict` says why, and the proposals are empty.
@@ -154,10 +155,10 @@ struct Recommendation {
     bool measured = false;    ///< true if the advised setting is auto: the engine then measures h
   };
   Tiles tiles;
-  std::optional<TunerAdvice> today;  ///< costs of today's settings; empty: the model has no formula for the policy
+  std::optional<TunerAdvice> today;  ///< costs of today's settings; no value: the model has no formula for the policy
   std::optional<Proposal> nominal;   ///< the cheapest settings for the mean workload
-  std::optional<Proposal> robust;    ///< the settings with the lowest worst cost within rho; empty if rho is 0
-  std::string verdict;               ///< one sentence: whether a change of settings is worth it, and why
+  std::optional<Proposal> robust;    ///< the settings with the lowest worst cost within rho; no value if rho is 0
+  std::string verdict;               ///< says in one sentence whether a change of settings is worth it, and why
 
   /// Returns the proposal that `verdict` judges; nullptr if there is none.
   [[nodiscard]] const Proposal* judged() const { return robust ? &*robust : nominal ? &*nominal : nullptr; }

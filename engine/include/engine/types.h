@@ -56,7 +56,7 @@ inline constexpr DeleteKey kNoStamp = std::numeric_limits<DeleteKey>::max();
 
 /// The kind of an entry. The numbers are part of the file formats.
 enum class EntryKind : std::uint8_t {
-  kCompact = 0,    ///< a whole small collection; the engine does not look into it
+  kCompact = 0,    ///< a whole small collection; the engine does not interpret its value
   kTombstone = 1,  ///< the key was deleted
   kValue = 2,      ///< a plain value
   kHeader = 3,     ///< the header of a large collection; the keys of its elements begin with the header's key
@@ -91,7 +91,7 @@ struct LookupState;  // read_view.h
 struct LookupKey {
   Bytes key;
   std::uint64_t hash = 0;
-  LookupState* state = nullptr;  ///< where the stages of a prefetch store their results; may be null
+  LookupState* state = nullptr;  ///< for the results of the stages of a prefetch; may be null
 };
 
 /// Upper limits in bytes of a key and of a value. kMaxKeyBytes limits engine keys (escaped user keys).

@@ -18,7 +18,7 @@ struct OperationCounts {
   std::uint64_t empty_reads = 0;    ///< point reads that found no key
   std::uint64_t reads = 0;          ///< point reads that found their key
   std::uint64_t ranges = 0;         ///< range reads: each positioning of an iterator
-  std::uint64_t writes = 0;         ///< puts, deletes of keys and of ranges; deletes by stamp are not among them
+  std::uint64_t writes = 0;         ///< puts, deletes of keys and of ranges; without deletes by stamp
   std::uint64_t range_entries = 0;  ///< entries that the range reads passed, hidden versions and tombstones included
   /// The part of `writes` to which a delete deadline applies: deletes of keys and of ranges, and puts with a delete debt.
   std::uint64_t deletes = 0;
@@ -73,11 +73,12 @@ struct Workload {
   std::vector<WorkloadWindow> windows;
   // the tree
   TreeSettings settings;
-  std::uint64_t table_entries = 0;            ///< entries of all tables, old versions and tombstones included
-  std::uint64_t table_bytes = 0;              ///< bytes of the keys and values of these entries, before compression
-  double entries_per_file = 0;                ///< entries of a file of the largest size; 0: there are no tables
-  std::uint32_t pages_per_tile = 1;           ///< pages per tile (h) of new tables: the setting, or, if 0, the engine's choice
-  std::uint32_t measured_pages_per_tile = 1;  ///< h that TreeSettings::pages_per_tile 0 (auto) has or would have
+  std::uint64_t table_entries = 0;   ///< entries of all tables, old versions and tombstones included
+  std::uint64_t table_bytes = 0;     ///< bytes of the keys and values of these entries, before compression
+  double entries_per_file = 0;       ///< entries of a file of the largest size; 0: there are no tables
+  std::uint32_t pages_per_tile = 1;  ///< pages per tile (h) of new tables: the setting, or, if 0, the engine's choice
+  /// The h that the engine uses, or would use, if TreeSettings::pages_per_tile is 0 (auto).
+  std::uint32_t measured_pages_per_tile = 1;
   /// Fraction of the page reads since open, in all databases, that the block cache did not serve; 1 if there were no page reads.
   double cache_miss_ratio = 1;
   DeviceCosts device;  ///< Db::workload() leaves the defaults; a caller that knows the device sets it

@@ -51,7 +51,7 @@ class WriteBatch {
   static constexpr std::size_t kHeaderBytes = 32;
   static constexpr std::uint8_t kHasStamp = 1;    ///< an explicit stamp follows the key
   static constexpr std::uint8_t kHasExpiry = 2;   ///< an absolute expiry follows
-  static constexpr std::uint8_t kHasDebt = 4;     ///< of a put: it has PutOptions::debt
+  static constexpr std::uint8_t kHasDebt = 4;     ///< of a put: PutOptions::debt is true
   static constexpr std::uint8_t kIsCompact = 8;   ///< of a put: the value is a small collection
   static constexpr std::uint8_t kIsElement = 16;  ///< of a put or tombstone: the key belongs to an element of a large collection
   static constexpr std::uint8_t kHasBirth = 1;    ///< of a range tombstone: an explicit birth follows
@@ -155,8 +155,8 @@ class WriteBatch {
   /// Numbers of operations on one database.
   struct Written {
     DatabaseId database = 0;
-    std::uint32_t operations = 0;     ///< puts and deletes, other than deletes by stamp
-    std::uint32_t deletes = 0;        ///< of these, tombstones of keys and ranges, and puts with PutOptions::debt
+    std::uint32_t operations = 0;  ///< puts and deletes, other than deletes by stamp
+    std::uint32_t deletes = 0;     ///< how many of `operations` are tombstones of keys or ranges, or puts with PutOptions::debt
     std::uint32_t stamp_deletes = 0;  ///< deletes by stamp
   };
   /// Calls visit(Written) for each database with puts or deletes. A database with deletes by stamp may get several calls: add
@@ -200,7 +200,7 @@ class WriteBatch {
 
  private:
   struct Shared {
-    std::size_t offset;  ///< into rep_, where the value's bytes belong
+    std::size_t offset;  ///< offset in rep_ at which the value's bytes belong
     SharedValue value;
   };
   void forget();
@@ -218,7 +218,7 @@ class WriteBatch {
   Written written_;                    // counts of the first database
   std::vector<Written> also_written_;  // counts of other databases, and of deletes by stamp; rarely used
   std::size_t longest_key_ = 0;
-  std::size_t command_end_ = 0;  ///< into rep_; 0: end_command() was not called
+  std::size_t command_end_ = 0;  ///< offset in rep_ of the end of the command's operations; 0: end_command() was not called
   Millis relied_expiry_ = 0;
   TreeId relied_tree_ = kNoTree;
   bool adds_data_ = false;

@@ -9,7 +9,7 @@ class PlaceSearch::Filter final : public PointFilter {
  public:
   Filter(PlaceShape shape, PlaceOrder order)
       : PointFilter(points_offset(order)), shape_(std::move(shape)), boxes_(shape_.point_bounds()) {}
-  // A search asks for each tile of a table, and most are far away.
+  // Called for each tile of a table, and most tiles are far away. So the bounds are first compared with boxes around the shape.
   [[nodiscard]] bool meets(const PointBounds& bounds) const override {
     const bool near = std::any_of(boxes_.begin(), boxes_.end(), [&](const PointBounds& box) {
       return box.min_x <= bounds.max_x && bounds.min_x <= box.max_x && box.min_y <= bounds.max_y && bounds.min_y <= box.max_y;
@@ -53,8 +53,8 @@ bool PlaceSearch::enter_range() {
   return false;
 }
 
-// A table without bounds, a memtable, or a tile that the shape meets also has keys whose places are not in the shape. Such a key may
-// even be deleted, if its tombstone is in a tile that was passed over. So each place is examined here.
+// A table without bounds, a memtable, or a tile that the shape meets also has keys whose places are not in the shape. Such a key
+// may even be deleted, if its tombstone is in a tile that was passed over. So each place is examined here.
 void PlaceSearch::next() {
   valid_ = false;
   if (paused_ || !started_) {
