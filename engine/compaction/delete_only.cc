@@ -116,7 +116,7 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
     for (const FileMetaPtr& file : runs[run].files) {
       KeyRange range = range_of(file->stats);
       const auto cover = covered[run].find(file->data_file);
-      // Births of records that may cover entries of the file count, too. Older runs may have older versions of these entries,
+      // Includes births of records that may cover entries of the file. Older runs may have older versions of these entries,
       // which must be purged by the record's deadline. After the drop, perhaps no file shows that deadline.
       const Millis pending = older(file->stats.oldest_obligation(), records_birth(file->stats, *input.version->records));
       if (cover != covered[run].end() && (pending == 0 || pending >= cover->second || below.is_final(range))) {

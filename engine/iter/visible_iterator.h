@@ -28,7 +28,7 @@ struct VisibleOptions {
   KeyRange bounds{};  ///< keys outside are not shown
   SeqNum view_seq = 0;
   Millis now = 0;
-  std::uint64_t max_steps = 0;           ///< versions that one move may pass over (IteratorOptions::max_steps); 0 = no limit
+  std::uint64_t max_steps = 0;           ///< versions that one move may skip (IteratorOptions::max_steps); 0 = no limit
   bool elements = false;                 ///< true to show elements of large collections (IteratorOptions::elements)
   std::vector<SharedRecords> records{};  ///< the secondary range tombstones, as sets; empty sets may be left out
 };

@@ -38,7 +38,7 @@ class Policy {
   /// Returns the capacity of a level in bytes. The capacity of level 0 (the memtable and the runs flushed from it) is the
   /// memtable's size times the number of runs at which level 0 merges down.
   [[nodiscard]] virtual double capacity_bytes(const TreeShape& shape, int level) const = 0;
-  /// Return the number of runs of level 0 at which writes slow down, and at which they stop. Empty runs do not count.
+  /// Return the number of runs of level 0 at which writes slow down, and at which they stop. Runs without files are not counted.
   [[nodiscard]] virtual int slowdown_runs() const = 0;
   [[nodiscard]] virtual int stop_runs() const = 0;
   /// For a tree at rest (no job runs, and no plan is due): returns "" if the tree is within the policy's bounds (runs of a

@@ -39,9 +39,9 @@ struct FileMeta {
   void encode(std::string* out) const;
   /// Decodes all of `in`; returns kCorruption if it is malformed.
   static Result<FileMeta> decode(Bytes* in);
-  /// Returns the file as policies see it. `delete_deadline`: in ms, 0 = none. Births of records that may cover entries count like
-  /// those of tombstones. Births of lingering names and dead bytes do not count, since names and dead bytes are purged without a
-  /// merge (planner::names).
+  /// Returns the file as policies see it. `delete_deadline`: in ms, 0 = none. Its oldest_birth includes births of records that
+  /// may cover entries. It leaves out births of lingering names and dead bytes, since these are purged without a merge
+  /// (planner::names).
   [[nodiscard]] FileShape shape(Millis delete_deadline, Millis now, const RecordSet& records = *no_records()) const;
   bool operator==(const FileMeta&) const = default;
 };

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 namespace {
-constexpr double kSmallFlush = 0.5;  // full memtables below which a flush does not count in a static schedule
+constexpr double kSmallFlush = 0.5;  // a static schedule ignores flushes of fewer full memtables than this
 }  // namespace
 
 double full_memtables(const std::vector<FrozenMemTable>& frozen, std::uint64_t memtable_size, std::uint64_t empty_bytes) {
@@ -70,8 +70,8 @@ Status FlushJob::build(const TreePtr& tree, std::size_t most, Millis now, BuiltF
   return Status::ok();
 }
 
-// Returns the new count of flushes for a static schedule, which counts flushes of full memtables. A small flush, for a deadline
-// or on request, does not count: it is merged into the newest run, which the previous flush wrote. Large deletes reset the count.
+// Returns the new count of flushes for a static schedule, which counts only flushes of full memtables. A small flush, for a
+// deadline or on request, is merged into the newest run, which the previous flush wrote. Large deletes reset the count.
 std::uint64_t FlushJob::count_flush(const Policy& policy, double full, const Version& version,
                                     const TreeSettings& settings) const {
   TreeShape shape = version.shape_at(settings.memtable_size, settings.file_size, 0);

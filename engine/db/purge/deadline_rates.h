@@ -12,7 +12,7 @@ namespace ebbtide {
 /// Bytes that merges read per ms of their own time, smoothed: a new job has a weight of a quarter. Thread-safe.
 class MergeRate {
  public:
-  /// Adds a job. Jobs that are too short to measure do not count.
+  /// Adds a job. Has no effect if the job is too short to measure.
   void note(std::uint64_t bytes, std::uint64_t ns) EXCLUDES(mutex_) {
     if (bytes < kLeastBytes || ns < kLeastNs) return;
     const double rate = static_cast<double>(bytes) * 1e6 / static_cast<double>(ns);

@@ -45,7 +45,7 @@ class MissedDeadlines {
     bool operator==(const Miss&) const = default;
   };
   /// Counts and returns the survey's late deletes: each birth once per tree, and once more if damage keeps the delete. A delete
-  /// that is late because of damage does not count again for another reason.
+  /// that is late because of damage is not counted again for another reason.
   std::vector<Miss> note(const PurgeSurvey& survey, const MissCauses& causes);
   [[nodiscard]] std::uint64_t count(MissReason reason) const {
     return counts_[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed);

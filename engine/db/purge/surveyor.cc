@@ -10,8 +10,8 @@
 namespace ebbtide {
 namespace {
 
-// Returns the oldest birth, up to `now`, of a delete that is pending in the file; `now` if there is none. Dead bytes count until
-// they are punched. Deleted keys in fences and bounds count until the file's metadata is rewritten.
+// Returns the oldest birth, up to `now`, of a delete that is pending in the file; `now` if there is none. A delete is pending
+// until its dead bytes are punched, and its key is replaced in fences and bounds by a rewrite of the file's metadata.
 Millis floor_of_file(const FileMeta& file, const RecordSet& records, Millis now) {
   Millis floor = now;
   keep_oldest(&floor, file.oldest_obligation());

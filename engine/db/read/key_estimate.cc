@@ -1,6 +1,6 @@
 // The estimate assumes that the entries of a table are spread evenly over its bytes, and that each tombstone deletes one key. So
-// a range has as many keys as entries, minus two for each tombstone. Elements of large collections do not count. Versions that
-// are shadowed, expired or under a range tombstone count until a merge drops them.
+// a range has as many keys as entries, minus two for each tombstone. Elements of large collections are left out. Versions
+// that are shadowed, expired or under a range tombstone are included until a merge drops them.
 #include "db/read/key_estimate.h"
 
 #include <algorithm>

@@ -159,8 +159,8 @@ class Db {
   /// Returns kRevoked if the view was revoked.
   [[nodiscard]] Result<StampedKeys> scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey hi, Bytes from,
                                                 std::size_t max_keys, std::uint64_t max_pages) const;
-  /// Returns an estimate of the number of keys with lo <= stamp < hi, from the delete fences, without I/O. Overwritten versions
-  /// count until a merge drops them. Pages that a secondary range tombstone covers as a whole do not count.
+  /// Returns an estimate of the number of keys with lo <= stamp < hi, from the delete fences, without I/O. It includes
+  /// overwritten versions until a merge drops them, but no pages that a secondary range tombstone covers as a whole.
   [[nodiscard]] std::uint64_t estimate_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) const;
   /// Returns an iterator over `view`, a leased view. If `view` is a pass view, the iterator leases a new view, whose seq may be
   /// later; with IteratorOptions::resident and ReadMode::kResident it reads the pass view itself.

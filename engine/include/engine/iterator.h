@@ -11,10 +11,10 @@ namespace ebbtide {
 
 struct IteratorOptions {
   KeyRange bounds;  ///< the iterator reads no file, tile or page outside the bounds
-  /// Number of versions and tombstones that one move (a seek, next() or prev()) may pass over before it pauses. 0: no limit.
+  /// Number of versions and tombstones that one move (a seek, next() or prev()) may skip before it pauses. 0: no limit.
   std::uint64_t max_steps = 0;
   /// True to show the elements of large collections, too. Otherwise the iterator shows only the header of a collection, and
-  /// passes over all its elements in one step.
+  /// skips all its elements in one step.
   bool elements = false;
   /// True: the iterator never waits for the disk, if its view is a pass view of ReadMode::kResident. It adds a missing page to
   /// the view's MissSet, and becomes invalid with status kNotResident. Its results are valid while the PassGuard is held.
@@ -60,8 +60,7 @@ class Iterator {
   [[nodiscard]] virtual DeleteKey stamp() const = 0;
   [[nodiscard]] virtual SeqNum seq() const = 0;
 
-  /// Returns the number of versions and tombstones that all moves so far have passed over. Keys at which a move stopped do not
-  /// count.
+  /// Returns the number of versions and tombstones that all moves so far have skipped, without the keys at which a move stopped.
   [[nodiscard]] virtual std::uint64_t steps() const = 0;
   /// Returns ok also at the end of the range. After an error the iterator stays invalid.
   [[nodiscard]] virtual Status status() const = 0;

@@ -38,8 +38,8 @@ class StagedBatch {
   [[nodiscard]] std::size_t memory_bytes() const;
 
   /// Returns true if a batch should be staged: it empties no database, and has at least kLeastOperations operations or copies
-  /// at least kLeastBytes. A smaller batch commits fast enough without a memtable of its own. Large values are not copied and
-  /// do not count.
+  /// at least kLeastBytes. A smaller batch commits fast enough without a memtable of its own. Large values are not copied, so
+  /// their bytes are left out.
   [[nodiscard]] static bool pays_for(const WriteBatch& batch) {
     return batch.flushes() == 0 &&
            (batch.count() >= kLeastOperations || batch.payload_bytes() - batch.shared_bytes() >= kLeastBytes);

@@ -14,7 +14,7 @@ struct RunInfo {
   int level = 0;
   std::uint64_t files = 0, bytes = 0, entries = 0, tombstones = 0, range_tombstones = 0;
   std::uint64_t filter_bits = 0;
-  /// Birth of the oldest pending delete in the run's files; deletes by stamp and passed expiries count. 0 = none.
+  /// Birth of the oldest pending delete in the run's files, including deletes by stamp and passed expiries. 0 = none.
   Millis oldest_tombstone_birth = 0;
 };
 
@@ -87,7 +87,7 @@ struct Stats {
   std::uint64_t wal_syncs = 0, wal_writes = 0;
   std::uint64_t cache_hits = 0, cache_misses = 0, pages_read = 0, filter_negatives = 0, filter_false_positives = 0;
   std::uint64_t fetches = 0;
-  /// Number of runs whose tables a completed get searched. A filter check counts as a search.
+  /// Number of runs whose tables a completed get searched. A run whose filter denied the key is included.
   HistogramInfo runs_probed;
   // Write stalls by cause, in µs since open: time in which writes were stopped, and delays of writes by a slowdown. This is wall
   // time: two clients that wait at the same time count once.

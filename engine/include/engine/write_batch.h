@@ -70,7 +70,7 @@ class WriteBatch {
     /// even while the disk or the memory budget is full.
     bool shrinks = false;
     /// True if the key belongs to an element of a large collection (engine/collection_keys.h). An element has no stamp in any
-    /// mode, since a delete by stamp takes a collection by its header. Iterators pass over it, and it does not count as a key.
+    /// mode, since a delete by stamp deletes a collection by its header. Iterators skip elements, and key counts leave them out.
     bool element = false;
   };
 

@@ -1,11 +1,11 @@
 // The nearest places to a center, by circles that grow.
 //
-// The first circle is tiny. A circle without enough entries is followed by a larger one, whose size is estimated from how many entries it
-// had. In a circle that has enough, each nearer entry makes the circle smaller, so that more and more tiles are passed over. Circles
-// read the same tiles again, but then from memory; small circles meet few tiles, or none.
+// The first circle is tiny. A circle without enough entries is followed by a larger one, whose size is estimated from how many
+// entries it had. In a circle that has enough, each nearer entry makes the circle smaller, so that more and more tiles are
+// skipped. Circles read the same tiles again, but then from memory; small circles meet few tiles, or none.
 //
-// The search ends with the right entries however they are distributed over runs: each circle is a search of its own, which shows an
-// entry only if it exists.
+// The search ends with the right entries however they are distributed over runs: each circle is a search of its own, which shows
+// an entry only if it exists.
 #include <engine/spatial.h>
 
 #include <algorithm>

@@ -54,7 +54,7 @@ bool PlaceSearch::enter_range() {
 }
 
 // A table without bounds, a memtable, or a tile that the shape meets also has keys whose places are not in the shape. Such a key
-// may even be deleted, if its tombstone is in a tile that was passed over. So each place is examined here.
+// may even be deleted, if its tombstone is in a tile that was skipped. So each place is tested here.
 void PlaceSearch::next() {
   valid_ = false;
   if (paused_ || !started_) {
