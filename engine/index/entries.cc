@@ -9,8 +9,8 @@ namespace ebbtide {
 namespace {
 
 constexpr char kZero = '\0', kEscaped = '\xff', kEnd = '\x02';
-/// Greater than kEnd and less than kEscaped: begins after all entries of a value, and before those of longer values. At the begin of a
-/// key it marks the position of a build.
+/// Greater than kEnd and less than kEscaped. So a value, kZero and kAfterEnd sort after all entries of the value, and before
+/// entries of longer values that begin with it. A key that begins with kZero and kAfterEnd is the position of a build.
 constexpr char kAfterEnd = '\x03';
 constexpr std::size_t kMarkBytes = 2;
 
@@ -95,7 +95,7 @@ KeyRange build_positions() {
 
 Bytes build_position_of(Bytes key) { return key.substr(kMarkBytes); }
 
-// A put of the same key replaces the entry, so that it needs no tombstone.
+// If both entries have the same key, the put replaces the old entry, so no tombstone is needed.
 void change_index_entry(WriteBatch* batch, DatabaseId tree, const std::optional<IndexEntry>& before,
                         const std::optional<IndexEntry>& after, bool grows) {
   if (before && (!after || after->key != before->key)) batch->del(tree, before->key);

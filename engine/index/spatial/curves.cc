@@ -21,8 +21,8 @@ std::uint64_t spread(std::uint32_t value) {
 
 }  // namespace
 
-// Each step takes one bit of x and y: a quadrant of the square of the step before. In two of the four quadrants the curve is mirrored.
-// Bits above the current one do not matter any more, so all bits may be inverted.
+// Each step takes one bit of x and one of y, which select a quadrant of the last step's square. In two of the four quadrants the
+// curve is mirrored. Higher bits are not used again, so all bits may be inverted.
 std::uint64_t hilbert_code(std::uint32_t x, std::uint32_t y) {
   std::uint64_t code = 0;
   for (int bit = 31; bit >= 0; --bit) {

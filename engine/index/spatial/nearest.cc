@@ -4,8 +4,8 @@
 // entries it had. In a circle that has enough, each nearer entry makes the circle smaller, so that more and more tiles are
 // skipped. Circles read the same tiles again, but then from memory; small circles meet few tiles, or none.
 //
-// The search ends with the right entries however they are distributed over runs: each circle is a search of its own, which shows
-// an entry only if it exists.
+// The result is right for any distribution of entries over runs: each circle is a search of its own, which shows an entry only if
+// the entry exists.
 #include <engine/spatial.h>
 
 #include <algorithm>
@@ -21,9 +21,10 @@ namespace {
 constexpr double kFirstMeters = 1;
 /// More than half of the earth's circumference.
 constexpr double kAllMeters = 2.1e7;
-/// An empty circle is followed by one of eight times the radius: 9 circles from the first to the whole earth.
+/// After an empty circle, the radius of the next one is eight times as large: 9 circles from the first to the whole earth.
 constexpr double kMostGrowth = 8;
-/// If the entries lie evenly, a circle that is half again as wide as estimated has more than twice as many as needed.
+/// The factor by which the next circle's radius is larger than estimated. If entries are distributed evenly, such a circle has
+/// more than twice as many entries as needed.
 constexpr double kSpare = 1.5;
 
 bool nearer(const NearPlace& a, const NearPlace& b) { return std::tie(a.meters, a.record) < std::tie(b.meters, b.record); }

@@ -13,27 +13,29 @@ namespace {
 constexpr double kRadiansPerDegree = std::numbers::pi / 180.0;
 constexpr std::size_t kNumberBytes = 8;
 
-/// A calculated distance may be too large by rounding: by about 1e-16 of the radius for near places, and by 1e-8 of it for places that
-/// are nearly opposite each other. The slack of a lower bound is far more, and costs a search nothing.
+/// A lower bound is made smaller by this slack, since rounding may make a calculated distance too large: by about 1e-16 of the
+/// radius for near places, and by 1e-8 of it for places that are nearly opposite each other. The slack is far larger than that,
+/// and costs a search nothing.
 constexpr double kRelativeSlack = 1e-7, kSlackMeters = 0.001;
 
 double radians(double degrees) { return degrees * kRadiansPerDegree; }
 
-/// Returns the number whose upper 32 bits these are, with zeros or ones below.
+/// Returns the ordered number whose upper 32 bits are `upper`. The lower bits are ones if `rounded_up` is true, otherwise zeros.
 double number_from(std::uint32_t upper, bool rounded_up) {
   return number_of(code_bytes(std::uint64_t{upper} << 32 | (rounded_up ? 0xffffffffu : 0)));
 }
 
-/// Returns the number, or the end of the range that is nearer. Bits that are no number count as that end, too.
+/// Returns the nearest number to `number` in [low, high]. For NaN, returns `high` if `rounded_up` is true, otherwise `low`.
 double clamped(double number, double low, double high, bool rounded_up) {
   if (std::isnan(number)) return rounded_up ? high : low;
   return std::clamp(number, low, high);
 }
 
-/// Returns the latitude on a meridian, within [south, north], that is nearest to `place`. `degrees`: between place and meridian.
+/// Returns the latitude within [south, north] at which a meridian is nearest to `place`. `degrees`: longitude of the meridian
+/// minus that of the place.
 ///
-/// On the meridian the cosine of the distance is A cos(lat - peak). It falls with the distance of `lat` from `peak`, up to half a circle
-/// away. So its greatest value in a range is at the peak, or at an end of the range.
+/// On the meridian the cosine of the distance is A cos(lat - peak). It falls as `lat` moves away from `peak`, up to half a
+/// circle. So its greatest value in a range is at the peak, or at an end of the range.
 double nearest_latitude(const Place& place, double degrees, double south, double north) {
   const double from = radians(place.lat);
   const double peak = std::atan2(std::sin(from), std::cos(from) * std::cos(radians(degrees))) / kRadiansPerDegree;
@@ -94,10 +96,10 @@ double least_distance(const Place& place, const PlaceBox& box) {
   const double lon = place.lon;
   double least = 0;
   if (box.west <= lon && lon <= box.east) {
-    // A point of the same meridian is nearest.
+    // The nearest place of the box is on the meridian of `place`.
     least = place_distance(place, {lon, std::clamp(place.lat, box.south, box.north)});
   } else {
-    // On each circle of latitude the nearest place of the box is on one of its two edges.
+    // On each circle of latitude, the nearest place of the box is on the western or the eastern edge of the box.
     const auto to_edge = [&](double edge) {
       return place_distance(place, {edge, nearest_latitude(place, edge - lon, box.south, box.north)});
     };

@@ -41,7 +41,8 @@ void PlaceSearch::shrink(double meters) { filter_->shape().shrink(meters); }
 
 Status PlaceSearch::status() const { return iterator_->status(); }
 
-// Moves the iterator to the first key of a range that is not before its own. Returns false if it ends or pauses first.
+// Moves the iterator to the first key, at or after its current key, that is in one of the ranges. Returns false if the iterator
+// ends or pauses before.
 bool PlaceSearch::enter_range() {
   while (iterator_->valid()) {
     const Bytes key = iterator_->key();

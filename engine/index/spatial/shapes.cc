@@ -14,14 +14,16 @@ namespace ebbtide {
 namespace {
 
 constexpr double kDegreesPerRadian = 180.0 / std::numbers::pi;
-/// Degrees by which the box around a circle is larger than calculated, for rounding: 0.1 mm.
+/// Degrees by which the box around a circle is made larger than calculated, because of rounding: 0.1 mm.
 constexpr double kSlackDegrees = 1e-9;
 
-/// A box is covered by at most as many squares of a curve. More squares follow the box more closely; each costs a search a seek in every
-/// run. With 64 at most, the squares are on average less than half again as large as the box.
+/// The most squares of a curve that cover a box. With more squares, their area is nearer to the box's, but for each square a
+/// search makes a seek in every run. With at most 64, the area of the squares is on average less than 1.5 times the area of the
+/// box.
 constexpr std::uint64_t kMostSquares = 64;
 
-/// Adds the boxes of an interval of longitudes, which crosses the antimeridian if west > east. Places have the longitude -180 instead of 180.
+/// Adds the boxes of an interval of longitudes, which crosses the antimeridian if west > east. Places have the longitude -180
+/// instead of 180.
 void add_boxes(double west, double east, double south, double north, std::vector<PlaceBox>* boxes) {
   if (west > east) {
     boxes->push_back({-180, south, east, north});
@@ -37,7 +39,8 @@ struct CodeRange {
   std::uint64_t first, last;
 };
 
-/// Returns the codes of squares that cover the box, in no order. Squares of one size are used: the smallest of which few enough are needed.
+/// Adds to `out` the codes of squares that cover the box, in no order. All squares have one size: the smallest size with which
+/// kMostSquares are enough.
 void add_squares(PlaceOrder order, const PlaceBox& box, std::vector<CodeRange>* out) {
   const std::uint64_t left = column_of(box.west), right = column_of(box.east);
   const std::uint64_t bottom = row_of(box.south), top = row_of(box.north);
@@ -54,7 +57,7 @@ void add_squares(PlaceOrder order, const PlaceBox& box, std::vector<CodeRange>* 
   }
 }
 
-/// Returns the x coordinates of a box, which are the first bytes of a key, as numbers in order.
+/// Returns the smallest and the largest x of a box as ordered numbers: for PlaceOrder::kSimple, keys begin with x.
 CodeRange numbers_of(const PlaceBox& box) { return {key_word(ordered_number(box.west)), key_word(ordered_number(box.east))}; }
 
 std::vector<KeyRange> joined(std::vector<CodeRange> codes) {
@@ -91,7 +94,8 @@ std::optional<PlaceShape> PlaceShape::circle(const Place& center, double meters)
   const double angle = meters / kEarthRadiusMeters;
   const double rows = angle * kDegreesPerRadian + kSlackDegrees;
   const double south = std::max(center.lat - rows, -90.0), north = std::min(center.lat + rows, 90.0);
-  // A circle around a pole has all longitudes. The circle's widest part is not at the latitude of its center, but nearer to the pole.
+  // A circle that contains a pole has all longitudes. The circle is widest not at the latitude of its center, but nearer to the
+  // pole.
   const double ratio = south == -90 || north == 90 ? 1 : std::sin(angle) / std::cos(center.lat / kDegreesPerRadian);
   const double columns = ratio >= 1 ? 180 : std::asin(ratio) * kDegreesPerRadian * (1 + kSlackDegrees) + kSlackDegrees;
   if (columns >= 180) {
