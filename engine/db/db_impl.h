@@ -176,7 +176,7 @@ struct DbImpl {
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
   void say(Severity severity, const std::string& text);
   // recovery.cc
-  /// What recover() found while it opened tables and replayed the log.
+  /// The findings of recover(), which opens tables and replays the log.
   struct Recovered {
     SeqNum last_seq = 0;
     LogReplay::Replayed log;

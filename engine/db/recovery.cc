@@ -17,7 +17,7 @@ namespace {
 /// fills the disk. Their tables may be twice as large as the memtables: if values are a little over half a page, each page has
 /// only one value.
 constexpr std::uint64_t kReservedMemtables = 4;
-// At least two, so that a flush for a deadline does not wait for the long flush of another database.
+// There are at least two flush threads, so that a flush for a deadline does not wait for the long flush of another database.
 constexpr std::uint32_t kMinFlushThreads = 2;
 
 /// Limits if segments are small, as in tests. A piece of a staged batch has at most 1 / kPiecesPerSegment of a segment, or

@@ -1,4 +1,4 @@
-// How far the reaper (db/background/reaper.h) has deleted the elements of dead collections in one tree.
+// The progress of the reaper (db/background/reaper.h), which deletes the elements of dead collections in one tree.
 #pragma once
 
 #include <engine/types.h>

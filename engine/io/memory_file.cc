@@ -12,7 +12,7 @@ constexpr std::uint64_t kSector = MemoryFile::kSectorBytes;
 
 std::uint64_t sectors_of(std::uint64_t bytes) { return (bytes + kSector - 1) / kSector; }
 
-/// Returns the bytes of one sector of an image; zeros after the image's end.
+/// Returns the bytes of one sector of `image`, a copy of the content; zeros after its end.
 std::string sector_of(Bytes image, std::uint64_t sector) {
   std::string bytes(kSector, '\0');
   const std::uint64_t start = sector * kSector;

@@ -1,4 +1,4 @@
-// A file of the memory file system: two images of its bytes, durable and volatile, and the sectors in which they may differ.
+// A file of the memory file system: two copies of its content, durable and volatile, and the sectors in which they may differ.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class MemoryFile {
  private:
   struct Sector {
     bool dirty = false;      // true if the sector was written since the last sync
-    bool allocated = false;  // true if the volatile image has the sector
+    bool allocated = false;  // true if the volatile copy has the sector
     bool durable = false;    // true if the device has the sector
   };
   static MemoryFile synced(std::string bytes, std::vector<Sector> sectors);
@@ -48,7 +48,7 @@ class MemoryFile {
 
   std::string data_;
   std::string durable_;
-  std::vector<Sector> sectors_;  // the sectors of the longer image
+  std::vector<Sector> sectors_;  // the sectors of the longer copy
   std::uint64_t allocated_sectors_ = 0;
   std::uint64_t dirty_first_ = 0, dirty_end_ = 0;  // range of sector numbers that contains all dirty sectors
 };

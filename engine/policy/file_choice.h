@@ -8,7 +8,7 @@
 //                     ties: oldest tombstone, then most tombstones
 //   oldest            DD of Lethe: the file with the oldest pending delete; files without pending deletes come last; ties: most
 //                     tombstones, then the smallest seq, that is, the oldest data
-// Of files that are still equal, the first in key order is chosen. Lethe counts the overlapped files, which all have one size.
+// If files are still equal, the first in key order is chosen. Lethe counts the overlapped files, which all have one size.
 // Here file sizes differ, so overlap is a ratio of bytes.
 #pragma once
 

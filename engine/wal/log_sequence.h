@@ -25,7 +25,7 @@
 
 namespace ebbtide {
 
-/// What the manifest says about the log.
+/// The facts about the log that the manifest states.
 struct LogNeeds {
   FileNum oldest_log = kNoFile;  ///< the first segment of the log; kNoFile = unknown
   FileNum newest_log = kNoFile;  ///< the newest segment that the manifest names; kNoFile = none, or it is older than oldest_log

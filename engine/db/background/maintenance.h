@@ -56,7 +56,7 @@ class Maintenance {
 
   const Env env_;
   std::atomic<bool> reserve_queued_{false};
-  // Why the last attempt to create the reserve failed, so that the same failure is logged once. Only the queued attempt uses it.
+  // The error of the last attempt to create the reserve, so that the same error is logged once. Only the queued attempt uses it.
   std::string reserve_failure_;
   Mutex mutex_;                                   // taken before all other mutexes; held during a tick
   bool step_refused_ GUARDED_BY(mutex_) = false;  // the value that was logged last: only changes are logged

@@ -184,7 +184,7 @@ void ManifestEditor::remove_old_segments() {
   for (const FileNum file : env_.take_segments_below(oldest)) env_.obsolete_files->remove(log_file_name(file));
 }
 
-// Adds to the ledger the segments that are about to be removed.
+// Adds the log segments that are about to be removed to the purge ledger.
 void ManifestEditor::leave_segments(FileNum oldest) {
   if (!env_.has_segments_below(oldest)) return;
   const Millis now = env_.fence();

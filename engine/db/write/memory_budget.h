@@ -3,9 +3,9 @@
 //   budget = memtables without charged values + open tables + MemoryAccount + indexes and filters + block cache
 //            + the process's overhead
 //
-// Of the bytes left for indexes, filters and the block cache, indexes and filters get what they need, up to seven eighths. To a
-// lookup, a missing index or filter costs more than a missing page. Indexes and filters that do not fit are dropped from memory
-// and read again when they are needed.
+// Indexes and filters get the bytes that they need, up to seven eighths of the bytes left for indexes, filters and the block
+// cache. A lookup is slowed down more by a missing index or filter than by a missing page. Indexes and filters that do not fit
+// are dropped from memory and read again when they are needed.
 //
 // The overhead is the process's memory beyond the other terms of the sum: freed memory that the allocator keeps, partly used
 // pages of the allocator, buffers that are not charged, code. Overhead up to a 64th of the budget, or 4 MiB if that is more, does

@@ -37,7 +37,7 @@
 
 namespace ebbtide {
 
-/// How an AutoTuner is used: not at all, its decisions are shown, or its decisions are applied.
+/// The use of an AutoTuner: it is off, its decisions are only shown, or its decisions are applied.
 enum class TuningMode : std::uint8_t { kOff, kAdvise, kApply };
 
 struct AutoTunerOptions {

@@ -38,7 +38,7 @@ inline constexpr std::uint32_t kMostIndexes = kMaxIndexTrees - 1;
 /// The longest value that is indexed. Longer values would make long keys, which slow down every search.
 inline constexpr std::size_t kMostIndexedBytes = 1024;
 
-/// How the value of an entry is made from a record. The numbers are part of the file formats.
+/// Determines how the value of an entry is made from a record. The numbers are part of the file formats.
 enum class IndexKind : std::uint8_t {
   kText = 0,    ///< a field's bytes, ordered by memcmp
   kNumber = 1,  ///< a field that is a number, encoded by ordered_number()

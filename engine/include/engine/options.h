@@ -26,7 +26,7 @@ enum class FsyncMode : std::uint8_t { kAlways, kEverySecond, kNo };
 /// The numbers are part of the file formats.
 enum class Compression : std::uint8_t { kNone = 0, kLz4 = 1, kZstd = 2 };
 enum class FileChoice : std::uint8_t { kRoundRobin, kLeastOverlap, kMostTombstones, kOldest };
-/// How a merge chooses the keys at which its output files end: engine/docs/policies.md.
+/// The way in which a merge chooses the keys at which its output files end: engine/docs/policies.md.
 enum class Partitioning : std::uint8_t { kSize, kLocalRange, kGlobalRange };
 enum class FilterAllocation : std::uint8_t { kMonkey, kUniform };
 /// The lookups for which FilterAllocation::kMonkey distributes filter memory over the runs: the measured mix of lookups, or

@@ -126,8 +126,8 @@ struct Stats {
   std::uint64_t scrub_bytes = 0;           ///< bytes that the scrub has read and checked since open
   /// Number of faults that the scrub and Db::verify() found in tables since open. Each fault was reported to the EventListener.
   std::uint64_t scrub_errors = 0;
-  /// How often, since open, a tree was outside its policy's bounds (runs, capacities, depth) although the policy planned no
-  /// more work. Each case is a bug of the policy and was reported to the EventListener.
+  /// Number of times, since open, that a tree was outside its policy's bounds (runs, capacities, depth) although the policy
+  /// planned no more work. Each case is a bug of the policy and was reported to the EventListener.
   std::uint64_t bounds_broken = 0;
   std::uint64_t quarantined_files = 0;  ///< damaged or missing tables: TreeInfo::quarantined lists them by database
   // Numbers of deletes since open that were not purged by their deadline, by reason. `down`: the server was not running.
