@@ -82,8 +82,8 @@ void prefetch_first_bytes(const Block* block) {
   for (std::size_t at = 0; at < kFirstBytes; at += 64) __builtin_prefetch(reinterpret_cast<const char*>(block + 1) + at);
 }
 
-/// An allocator for std::allocate_shared that adds room for the block's bytes after the object. Sets `*tail` to that room, and
-/// `*total_bytes` to the size of the whole allocation.
+/// An allocator for std::allocate_shared that adds memory for the block's bytes after the object. Sets `*tail` to that memory,
+/// and `*total_bytes` to the size of the whole allocation.
 template <typename T>
 struct TailAllocator {
   using value_type = T;
@@ -275,7 +275,7 @@ void Shard::unlink(Block* block) {
 }
 
 void Shard::evict_to(std::uint64_t limit, Evicted* evicted) {
-  // Readers may set marks again while this loop clears them. So marks count only during the first two rounds; then any block is
+  // Readers may set marks again while this loop clears them. So only the first two rounds respect marks; then any block is
   // evicted, and the loop ends.
   for (std::size_t looked = 0, most = 2 * count; resident > limit && hand != nullptr; looked++) {
     Block* block = hand;

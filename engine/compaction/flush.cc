@@ -118,7 +118,7 @@ class RunProbe final : public KeysBelow {
   std::vector<One> runs_;
 };
 
-// One entry in this many is a sample for partitions. A sample counts the bytes of all entries since the last sample.
+// One entry in this many is a sample for partitions. A sample stands for the bytes of all entries since the last sample.
 constexpr std::uint64_t kEntriesPerSample = 16;
 
 /// Returns the bytes in a table per byte of keys and values, measured on the newest run with data.

@@ -44,8 +44,8 @@ void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close clos
 }
 
 /// Appends the union of tombstones of one seq, sorted by start, to `out`. They are duplicates of one tombstone, or pieces of a
-/// tombstone that was cut at file bounds. Where they overlap, the older birth counts; adjacent pieces with equal births are
-/// joined.
+/// tombstone that was cut at file bounds. Where they overlap, the result has the older birth; adjacent pieces with equal births
+/// are joined.
 void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<RangeTombstone>* out) {
   const std::size_t begin = out->size();
   const auto add = [&](const SharedKey& start, const SharedKey& end, SeqNum seq, Millis birth) {

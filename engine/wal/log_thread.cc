@@ -99,8 +99,8 @@ void GroupCommit::write_and_sync() {
   sync_ended();
 }
 
-// Does the sync that no thread waits for. Appends go on during the sync. Only a switch of segments, which may follow, excludes
-// appends, and it syncs the few records that were appended during this sync.
+// Does a sync for which no thread waits. Appends continue during the sync. Only the switch of segments, which may follow,
+// excludes appends; it also syncs the few records that were appended during this sync.
 void GroupCommit::sync_beside_appends() {
   const std::shared_ptr<LogWriter> writer = writer_;
   const SeqNum covered = logged_seq();
