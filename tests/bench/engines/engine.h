@@ -1,8 +1,8 @@
 // The engine interface of the benchmarks, implemented by Ebbtide and RocksDB, and their common set-up.
 //
-// Equal for both are the memtable, the block cache, filter bits a key, pages of 4 KiB, and no compression. The log is written at
-// each put but never synced. Each has as many merge threads, and one flush thread. With `size_ratio`, the trees are alike, too:
-// level 0 is merged down at four runs; level 1 has size_ratio memtables (at least four), and every further level size_ratio times
+// Equal for both are the memtable, the block cache, filter bits a key on average, pages of 4 KiB, and no compression. The log is
+// written at each put but never synced. Each has as many merge threads, and one flush thread. With `size_ratio`, the trees are alike,
+// too: level 0 is merged down at four runs; level 1 has size_ratio memtables (at least four), and every further level size_ratio times
 // as much; files are as large as a memtable. Everything else is each engine's default.
 //
 // Errors end the program, since later figures would mean nothing.
@@ -37,7 +37,7 @@ struct EngineSetup {
   std::map<std::string, double> policy_parameters{};  ///< parameters of the policy, without size_ratio
   std::uint32_t pages_per_tile = 1;
   Millis delete_deadline = Millis{24} * 3600 * 1000;
-  bool monkey = false;            ///< filter bits by level instead of uniform
+  bool monkey = true;             ///< filter bits by level, the shipped default, instead of uniform
   bool measured_lookups = false;  ///< with monkey: for the measured lookups instead of absent keys
   bool stamps = false;            ///< entries have the stamp passed to put_stamped()
 
