@@ -462,7 +462,8 @@ TEST_CASE("records are deleted by stamp: whole pages of the index are dropped un
   server.settle();
   const auto bytes = [&] {
     std::uint64_t sum = 0;
-    for (const RunInfo& run : server.db->tree_info(tree).value().runs) sum += run.bytes;
+    const TreeInfo info = server.db->tree_info(tree).value();
+    for (const RunInfo& run : info.runs) sum += run.bytes;
     return sum;
   };
   const std::uint64_t before = bytes(), dropped = server.db->stats().pages_dropped_full;
