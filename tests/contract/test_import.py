@@ -471,7 +471,10 @@ def test_killed_import_of_an_append_only_file_is_resumed_and_runs_each_command_o
     assert "continues after 50,502 keys" in text
     expected = {name: value for name, value in contents(redis_client, range(4)).items() if value[0] != b"stream"}
     assert contents(client, range(4)) == expected
-    assert not state.exists() and lost.read_text().count("ERR unknown command") == 2
+    assert not state.exists()
+    # Each interruption can lose the replies of commands that have run, and says so. The server refuses two commands.
+    refused = lost.read_text().count("ERR unknown command")
+    assert refused == 2 or (refused < 2 and "the interruption lost their replies" in text), text
 
 
 def test_unknown_or_failing_commands_of_an_append_only_file_are_listed_and_the_others_run(ours, tmp_path):

@@ -29,7 +29,7 @@ def test_command_docs_describe_the_commands_that_redis_lacks(server):
     wanted = {
         "delrange": ["start", "end"],
         "delprefix": ["prefix"],
-        "tree.info": [],
+        "tree.info": ["index"],
         "purge.ticket": [],
         "purge.wait": ["ticket", "timeout"],
         "purge.report": ["ticket"],

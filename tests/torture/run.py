@@ -105,7 +105,7 @@ PROGRAMS = {
     "crash": engine({"db": "crash*", "version": "power is lost*"}, "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
     "faults": engine(
         {
-            "db": "I/O error*,error at the n-th*,read fails at*,file operation fails*,checkpoint meets an error*",
+            "db": "file operation fails*,n-th file operation of a page drop*,read from the disk fails*,file operation of a checkpoint*",
             "version": "manifest write fails*",
         },
         "an I/O error at each file operation, once or permanently",
