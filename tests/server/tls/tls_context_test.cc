@@ -33,5 +33,5 @@ TEST_CASE("TLS key file is a pipe or a device: it is refused and not opened", "[
   CHECK(TlsContext::make(settings, &error) == nullptr);
   CHECK(error ==
         "server.tls.key_file /dev/null: is a pipe or a device, not a regular file; write its content to a file, and give "
-        "the path of that");
+        "that file's path");
 }
