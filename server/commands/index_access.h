@@ -1,10 +1,13 @@
 // Functions that INDEX.* and SPATIAL.* share: they find, create, describe and remove indexes (indexes.cc).
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include <engine/index.h>
+#include <engine/types.h>
 
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
@@ -33,5 +36,25 @@ Status check_complete(const Ctx& ctx, const IndexDefinition& index);
 Result<std::string> user_key_of(Bytes engine_key);
 /// The most elements of a reply.
 inline constexpr std::uint64_t kMostIndexReplies = 1'000'000;
+
+/// Charges what a search has found so far, in steps. The first kLargeValueBytes are free of charge, as in Ctx::reserve().
+class FoundCharge {
+ public:
+  explicit FoundCharge(Ctx& ctx) : ctx_(ctx) {}
+  /// Call it before `bytes` more are kept. kOutOfMemory: the memory budget has no room.
+  [[nodiscard]] Status add(std::uint64_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ <= charged_) return Status::ok();
+    const std::uint64_t step = std::max(bytes_ - charged_, kStep);
+    charged_ += step;
+    return ctx_.reserve(step);
+  }
+
+ private:
+  static constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
+
+  Ctx& ctx_;
+  std::uint64_t bytes_ = 0, charged_ = kLargeValueBytes;
+};
 
 }  // namespace ebbtide

@@ -315,6 +315,7 @@ Status range(Ctx& ctx) {
   const ReadView lease = env_of(ctx).db->lease(index.tree(ctx.session.database));
   TRY(check_complete(ctx, index));
   std::vector<std::string> replies;
+  FoundCharge charge(ctx);
   std::uint64_t bytes = 0;
   if (bounds && lease.has_tree()) {
     IteratorOptions walk_options;
@@ -328,7 +329,9 @@ Status range(Ctx& ctx) {
       Bytes record;
       if (!split_index_entry(walk->key(), &value, &record)) return Status::corruption("an entry of an index is damaged");
       TRY_ASSIGN(key, user_key_of(record));
-      bytes += key.size() + (options.with_values ? value.size() : 0) + sizeof(std::string);
+      const std::uint64_t more = key.size() + (options.with_values ? value.size() : 0) + sizeof(std::string);
+      TRY(charge.add(more));
+      bytes += more;
       if (replies.size() >= kMostIndexReplies) return reply_error("ERR the range has more than a million records: use LIMIT");
       replies.push_back(std::move(key));
       if (options.with_values) replies.push_back(value_text(index, std::move(value)));

@@ -29,8 +29,6 @@ using Type = ArgDoc::Type;
 constexpr std::uint64_t kUsualCount = 1000;
 /// A search checks if the command was cancelled after at most this many entries.
 constexpr std::uint64_t kStepsAtOnce = 10'000;
-/// Bytes of matches between two checks whether the memory budget has room for them.
-constexpr std::uint64_t kReservedAtOnce = 64 << 10;
 
 // --- definitions
 
@@ -260,26 +258,23 @@ Status visit(const Ctx& ctx, const IndexDefinition& index, const ReadView& lease
 }
 
 Status find(Ctx& ctx, const IndexDefinition& index, const ReadView& lease, const Search& search, Matches* out) {
+  FoundCharge charge(ctx);
   if (search.nearest) {
+    TRY(charge.add(*search.nearest * sizeof(NearPlace)));
     PlaceSearchOptions options;
     options.order = *place_order(index.kind);
     TRY_ASSIGN(nearest, nearest_places(*search.shape->center(), *search.nearest, options, open_on(ctx, lease)));
     out->places = std::move(nearest);
     return Status::ok();
   }
-  std::uint64_t bytes = 0, reserved = 0;
   Status room;
   TRY(visit(ctx, index, lease, search, [&](const PlaceSearch& walk) {
     if (out->places.size() == search.count) {
       out->resume = walk.resume_key();
       return false;
     }
-    bytes += sizeof(NearPlace) + walk.record().size();
-    if (bytes > reserved) {
-      reserved = bytes + kReservedAtOnce;
-      room = ctx.reserve(reserved);
-      if (!room.is_ok()) return false;
-    }
+    room = charge.add(sizeof(NearPlace) + walk.record().size());
+    if (!room.is_ok()) return false;
     const auto& center = search.shape->center();
     const double meters = center ? place_distance(*center, walk.place()) : 0;
     out->places.push_back({meters, walk.place(), std::string(walk.record())});

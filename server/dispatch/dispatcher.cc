@@ -494,7 +494,7 @@ void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
   commits ? start_long_write(pending, prepared) : start_offload(pending, prepared);
 }
 
-Status Dispatcher::maintain(const ReadView& view) {
+Status Dispatcher::maintain(const ReadView& view, IndexChanges* changes) {
   const IndexRun run{.db = env_.db,
                      .now = view.now(),
                      .mode = view.mode(),
@@ -504,15 +504,16 @@ Status Dispatcher::maintain(const ReadView& view) {
                        return database == view.database() ? view
                                                           : env_.db->view(database, view.now(), view.mode(), view.misses());
                      }};
-  return maintain_indexes(*env_.indexes, run, &batch_, &index_changes_);
+  return maintain_indexes(*env_.indexes, run, &batch_, changes);
 }
 
 Status Dispatcher::commit(Client& client, bool waited, const ReadView& view, KeyWaiters::Wait* own) {
   if (env_.indexes == nullptr || !env_.indexes->any()) [[likely]]
     return commit_batch(client, waited, own);
-  TRY(maintain(view));
+  IndexChanges changes;
+  TRY(maintain(view, &changes));
   TRY(commit_batch(client, waited, own));
-  env_.indexes->take(std::exchange(index_changes_, {}));
+  env_.indexes->take(std::move(changes));
   return Status::ok();
 }
 

@@ -203,8 +203,8 @@ class Dispatcher final : public CommandSink {
   /// Commits batch_, and updates the rank indexes of its collections.
   Status try_commit(bool waited);
   Status commit_batch(Client& client, bool waited, KeyWaiters::Wait* own);
-  /// Adds the operations that keep indexes up to date to the batch. `view`: the view with which the command has run.
-  Status maintain(const ReadView& view);
+  /// Completes the batch by operations on index trees. `view`: the run's. Sets `changes`, which the catalog takes after the commit.
+  Status maintain(const ReadView& view, IndexChanges* changes);
   /// Called after a commit of more than kMeasuredCommitBytes. Sets large_commit_, and ends the pass after kPassBytes. `logged`:
   /// the batch is already in the log, so it does not count towards kPassBytes.
   void note_large_commit(const WriteBatch& batch, bool logged);
@@ -354,7 +354,6 @@ class Dispatcher final : public CommandSink {
   bool failed_ = false;                             ///< a command has finished with an error since this was last cleared
   std::shared_ptr<LongWrite> finished_;             ///< set if the current command was a long write that is done
   bool reported_ = false;                           ///< the current command has reported its keys to the observers itself
-  IndexChanges index_changes_;                      ///< the changes that batch_ makes to the index catalog; set by maintain()
   /// Commands whose effects are being delivered. They take turns, one slice each.
   std::deque<std::shared_ptr<OffLoopWork>> deliveries_;
   MemoryCharge pass_charge_;  ///< charges the replies of a pass, until the connections charge their output buffers after it

@@ -62,13 +62,14 @@ bool Dispatcher::run_group(std::size_t first, std::size_t* end) {
   }
   *end = ran;
   usual = usual && batch_.count() == ran - first;
+  IndexChanges changes;
   if (usual && env_.indexes != nullptr && env_.indexes->any()) [[unlikely]]
-    usual = maintain(view).is_ok();
+    usual = maintain(view, &changes).is_ok();
   // A long write marks keys, and a client waits for keys, only while their locks are held.
   usual = usual && !env_.intents->any() && !env_.key_waiters->any();
   if (usual && env_.db->try_commit(batch_, false, &stall_ms_).is_ok()) [[likely]] {
-    if (!index_changes_.empty()) [[unlikely]]
-      env_.indexes->take(std::exchange(index_changes_, {}));
+    if (!changes.empty()) [[unlikely]]
+      env_.indexes->take(std::move(changes));
     finish_group(first, ran);
     return true;
   }

@@ -26,6 +26,19 @@ def create(client, comparator):
     wait_until(lambda: b"complete" in client.execute_command("SPATIAL.INFO", "places"))
 
 
+def test_matches_of_a_search_are_charged_to_the_budget_once(tmp_path):
+    with Server({**INDEXED, "storage.memory_budget": "128MiB"}, tmp_path, config=None) as running:
+        client = running.client()
+        create(client, "hilbert")
+        with client.pipeline(transaction=False) as pipe:
+            for i in range(80_000):
+                pipe.hset(f"car:{i}", mapping={"lon": i / 1000, "lat": 1})
+                if i % 4_000 == 3_999:
+                    pipe.execute()
+        cursor, keys = client.execute_command("SPATIAL.SEARCH", "places", "BOX", -180, -90, 180, 90, "COUNT", 100_000)
+        assert cursor == b"0" and len(keys) == 80_000
+
+
 def distance(a, b):
     (lon1, lat1), (lon2, lat2) = [tuple(map(math.radians, place)) for place in (a, b)]
     v, u = math.sin((lon2 - lon1) / 2), math.sin((lat2 - lat1) / 2)
