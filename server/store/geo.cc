@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <limits>
 
+#include <engine/interleave.h>
+
 #include "store/numbers.h"
 
 namespace ebbtide {
@@ -21,17 +23,7 @@ constexpr double kHalfEquator = 20037726.37;
 double radians(double degrees) { return degrees * kRadiansPerDegree; }
 double degrees(double radians) { return radians / kRadiansPerDegree; }
 
-/// Returns a number whose bit 2 * i is bit i of `value`.
-std::uint64_t spread(std::uint32_t value) {
-  std::uint64_t bits = value;
-  bits = (bits | (bits << 16)) & 0x0000ffff0000ffffULL;
-  bits = (bits | (bits << 8)) & 0x00ff00ff00ff00ffULL;
-  bits = (bits | (bits << 4)) & 0x0f0f0f0f0f0f0f0fULL;
-  bits = (bits | (bits << 2)) & 0x3333333333333333ULL;
-  return (bits | (bits << 1)) & 0x5555555555555555ULL;
-}
-
-/// The inverse of spread(). Ignores the odd bits.
+/// The inverse of spread_bits(). Ignores the odd bits.
 std::uint32_t gather(std::uint64_t bits) {
   bits &= 0x5555555555555555ULL;
   bits = (bits | (bits >> 1)) & 0x3333333333333333ULL;
@@ -62,7 +54,7 @@ struct Cell {
   std::uint32_t column = 0, row = 0;
   int step = 0;
 
-  [[nodiscard]] std::uint64_t bits() const { return spread(row) | (spread(column) << 1); }
+  [[nodiscard]] std::uint64_t bits() const { return spread_bits(row) | (spread_bits(column) << 1); }
   [[nodiscard]] double west() const { return kColumns.edge(column, step); }
   [[nodiscard]] double east() const { return kColumns.edge(column + 1, step); }
   [[nodiscard]] double south() const { return kRows.edge(row, step); }

@@ -3,21 +3,13 @@
 #include <cmath>
 #include <utility>
 
+#include <engine/interleave.h>
+
 namespace ebbtide {
 namespace {
 
 constexpr std::int64_t kColumnsPerDegree = std::int64_t{1} << 22, kRowsPerDegree = std::int64_t{1} << 23;
 static_assert(360 * kColumnsPerDegree < std::int64_t{1} << kCellBits && 180 * kRowsPerDegree < std::int64_t{1} << kCellBits);
-
-/// Moves bit i of `value` to bit 2 * i.
-std::uint64_t spread(std::uint32_t value) {
-  std::uint64_t bits = value;
-  bits = (bits | (bits << 16)) & 0x0000ffff0000ffffULL;
-  bits = (bits | (bits << 8)) & 0x00ff00ff00ff00ffULL;
-  bits = (bits | (bits << 4)) & 0x0f0f0f0f0f0f0f0fULL;
-  bits = (bits | (bits << 2)) & 0x3333333333333333ULL;
-  return (bits | (bits << 1)) & 0x5555555555555555ULL;
-}
 
 }  // namespace
 
@@ -38,7 +30,7 @@ std::uint64_t hilbert_code(std::uint32_t x, std::uint32_t y) {
   return code;
 }
 
-std::uint64_t zorder_code(std::uint32_t x, std::uint32_t y) { return spread(x) << 1 | spread(y); }
+std::uint64_t zorder_code(std::uint32_t x, std::uint32_t y) { return spread_bits(x) << 1 | spread_bits(y); }
 
 std::uint32_t column_of(double lon) {
   return static_cast<std::uint32_t>(static_cast<std::int64_t>(std::floor(lon * static_cast<double>(kColumnsPerDegree))) +
