@@ -377,6 +377,9 @@ def check_mirror(root):
         tested = str(Path(*relative.parts[1:])).removesuffix("_test.cc")
         if relative.parts[-2] != "scenarios" and not any((root / (tested + suffix)).exists() for suffix in SOURCES):
             yield f"{relative}: there is no {tested}.h or .cc; a test of several files belongs in {relative.parent / 'scenarios'}"
+        text = path.read_text()
+        if "\nnamespace TEST_FILE {\n" not in text or "\nnamespace {\n" in text:
+            yield f"{relative}: what it defines is not in `namespace TEST_FILE {{`; tests/CMakeLists.txt says why"
 
 
 CHECKS = {

@@ -165,10 +165,16 @@ class Rules(unittest.TestCase):
 
     # mirror
     def test_unit_test_must_be_beside_its_subject_or_in_scenarios(self):
-        self.assert_one("mirror", "tests/engine/io/disk_test.cc", "", "there is no engine/io/disk.h or .cc")
+        cases = "#include <a>\n\nnamespace TEST_FILE {\n}\n"
+        self.assert_one("mirror", "tests/engine/io/disk_test.cc", cases, "there is no engine/io/disk.h or .cc")
         self.write("engine/io/disk.h", "")
-        self.assert_clean("mirror", "tests/engine/io/disk_test.cc", "")
-        self.assert_clean("mirror", "tests/engine/io/scenarios/power_test.cc", "")
+        self.assert_clean("mirror", "tests/engine/io/disk_test.cc", cases)
+        self.assert_clean("mirror", "tests/engine/io/scenarios/power_test.cc", cases)
+
+    def test_unit_test_must_stand_in_a_namespace_of_its_own(self):
+        self.write("engine/io/disk.h", "")
+        self.assert_one("mirror", "tests/engine/io/disk_test.cc", "TEST_CASE() {}\n", "not in `namespace TEST_FILE {`")
+        self.assert_one("mirror", "tests/engine/io/disk_test.cc", "\nnamespace TEST_FILE {\n}\nnamespace {\n}\n", "not in")
 
     # hygiene
     def test_hygiene_rule_finds_a_breach_of_each_kind(self):

@@ -9,6 +9,8 @@
 #include "histogram.h"
 #include "wire_format.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::bench;
 
@@ -172,3 +174,5 @@ TEST_CASE("values have a compressible share: the compressible part has the reque
     CHECK(static_cast<double>(constant) / static_cast<double>(values.size()) == Approx(part).margin(0.05));
   }
 }
+
+}  // namespace TEST_FILE

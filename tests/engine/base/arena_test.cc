@@ -13,6 +13,8 @@
 #include "base/arena.h"
 #include "base/random.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("arena allocates pieces of any size: they are aligned, do not overlap, and do not move") {
@@ -74,3 +76,5 @@ TEST_CASE("thread frees an arena that another thread filled: the arena's large b
   CHECK_FALSE(mapped(own));
   CHECK_FALSE(mapped(small));
 }
+
+}  // namespace TEST_FILE

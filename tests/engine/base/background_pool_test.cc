@@ -7,6 +7,8 @@
 
 #include "base/background_pool.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("tasks of both priorities are queued: the thread pool runs those of high priority first, and each task once",
@@ -42,3 +44,5 @@ TEST_CASE("task is submitted to a stopped thread pool: it does not run", "[threa
   CHECK(ran == 1);
   pool.stop();  // no effect
 }
+
+}  // namespace TEST_FILE

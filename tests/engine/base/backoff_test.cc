@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
@@ -26,5 +26,5 @@ TEST_CASE("work fails again and again: each wait is twice the last, up to 4 s; a
   CHECK_FALSE(backoff.rests(2 * kSecond));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using Kind = MemoryAccount::Kind;
-
-namespace {
 
 MemoryCharge take(MemoryAccount& account, std::uint64_t bytes) {
   MemoryCharge charge;
@@ -17,8 +17,6 @@ MemoryCharge take(MemoryAccount& account, std::uint64_t bytes) {
   charge.took(account, Kind::kCommands, bytes);
   return charge;
 }
-
-}  // namespace
 
 TEST_CASE("memory charge is released, split or moved: the account's total is the remaining charge") {
   MemoryAccount account;
@@ -144,3 +142,5 @@ TEST_CASE("limit of an account is lowered: charges are refused until the limit i
   account.set_limit(100, 0);
   CHECK(account.room() == 60);
 }
+
+}  // namespace TEST_FILE

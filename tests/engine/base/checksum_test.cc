@@ -4,6 +4,8 @@
 
 #include "base/hash.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("bytes, file or offset are different: the checksum is different") {
@@ -37,3 +39,5 @@ TEST_CASE("keys have a prefix: prefix_successor() returns the end of their range
   CHECK(prefix_successor("").empty());
   CHECK(prefix_successor(Bytes("a\0", 2)) == "a\x01");
 }
+
+}  // namespace TEST_FILE

@@ -6,6 +6,8 @@
 
 #include "base/random.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("varints are written: they take one byte per 7 bits and read back, and reading a truncated one fails") {
@@ -60,8 +62,6 @@ TEST_CASE("string is longer than the remaining bytes: reading it fails") {
   CHECK_FALSE(get_bytes(&huge, &s));
 }
 
-namespace {
-
 /// Returns strings that often have a common prefix.
 std::string random_bytes(Random& random) {
   std::string bytes(random.uniform(24), 'a');
@@ -70,8 +70,6 @@ std::string random_bytes(Random& random) {
   }
   return bytes;
 }
-
-}  // namespace
 
 TEST_CASE("key_word() turns keys without their common prefix into numbers: these sort like the keys", "[property]") {
   Random random(3);
@@ -104,3 +102,5 @@ TEST_CASE("common_bytes() and same_bytes() get random strings: the results equal
     REQUIRE(same_bytes(a.data(), b.data(), n) == (a.substr(0, n) == b.substr(0, n)));
   }
 }
+
+}  // namespace TEST_FILE

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("header names a generation: header_generation() returns it; for generation 0 or a short header it returns nullopt") {
@@ -32,3 +34,5 @@ TEST_CASE("collection has several generations: the range of one contains its ele
   CHECK_FALSE(all.contains("key"));
   CHECK_FALSE(all.contains(std::string("key\x00\xff", 5)));
 }
+
+}  // namespace TEST_FILE

@@ -7,6 +7,8 @@
 
 #include "base/epoch.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("objects are retired while a guard is alive: they are freed only after it ends") {
@@ -83,3 +85,5 @@ TEST_CASE("epoch is destroyed: it frees all retired objects, also those retired 
   }
   CHECK(freed == 2);
 }
+
+}  // namespace TEST_FILE

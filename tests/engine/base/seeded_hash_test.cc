@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::size_t kBuckets = 1024;
 
@@ -19,8 +19,6 @@ std::size_t fullest_bucket(const std::vector<std::string>& keys) {
   for (const std::string& key : keys) ++counts[SeededHash{}(key) % kBuckets];
   return *std::max_element(counts.begin(), counts.end());
 }
-
-}  // namespace
 
 TEST_CASE("keys share a bucket under one seed: under another seed they are spread over the buckets") {
   std::vector<std::string> keys;
@@ -34,3 +32,5 @@ TEST_CASE("keys share a bucket under one seed: under another seed they are sprea
   seed_hash_tables(0);
   CHECK(seeded < 16);
 }
+
+}  // namespace TEST_FILE

@@ -10,7 +10,7 @@
 #include "base/random.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 struct Total {
   int sum = 0;
@@ -36,8 +36,6 @@ std::size_t common_chunks(const List& a, const List& b) {
   }
   return common;
 }
-
-}  // namespace
 
 TEST_CASE("copy of a list is changed: the original stays, and one chunk is copied") {
   const List before(numbers(10'000));
@@ -167,4 +165,5 @@ TEST_CASE("thread reads a copy of a list and drops the copy: the list changes th
   CHECK(in_place > 0);
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

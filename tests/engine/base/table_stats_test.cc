@@ -2,9 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
-namespace {
 Entry value(Bytes key, SeqNum seq, DeleteKey stamp = kNoStamp, Millis expiry = 0) {
   Entry e;
   e.key = key;
@@ -20,7 +21,6 @@ Entry tombstone(Bytes key, SeqNum seq, Millis birth) {
   e.value = {};
   return e;
 }
-}  // namespace
 
 TEST_CASE("entries are added: table stats count them") {
   TableStats s;
@@ -117,3 +117,5 @@ TEST_CASE("sequence number of table stats exceeds the maximum: decoding fails") 
     CHECK(TableStats::decode(&in).status().code() == Code::kCorruption);
   }
 }
+
+}  // namespace TEST_FILE

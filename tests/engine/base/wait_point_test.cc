@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("condition holds already: wait_until() returns without sleeping", "[wait]") {
@@ -56,3 +58,5 @@ TEST_CASE("many more threads than cores publish in turn: no wake-up is lost", "[
   CHECK(plain == kThreads * kTurns);
   CHECK(point.sleepers() == 0);
 }
+
+}  // namespace TEST_FILE

@@ -3,9 +3,9 @@
 
 #include "base/random.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string payload(const WriteBatch& batch) {
   std::vector<Bytes> pieces;
@@ -36,8 +36,6 @@ WriteBatch sample() {
   batch.set_header(100, 5000, 42);
   return batch;
 }
-
-}  // namespace
 
 TEST_CASE("write batch refers to values instead of copying them: it reads back as written") {
   const WriteBatch batch = sample();
@@ -191,3 +189,5 @@ TEST_CASE("batch would exceed the largest sequence number: it is refused") {
     CHECK(WriteBatch::parse(payload).is_ok() == (first == kMaxSeqNum - 10));
   }
 }
+
+}  // namespace TEST_FILE

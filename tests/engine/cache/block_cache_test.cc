@@ -12,7 +12,7 @@
 #include "cache/striped_counter.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 /// Returns bytes that only the block of this key has.
 std::string page_of(BlockKey key, std::size_t size = 4096) {
@@ -347,5 +347,5 @@ TEST_CASE("more threads than stripes add to a striped counter at once: the count
   CHECK(counter.total() == kThreads * 101 + 200);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

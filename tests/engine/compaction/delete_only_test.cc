@@ -7,7 +7,7 @@
 #include "engine/compaction/files.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 struct DropTree {
   Version version;
@@ -86,5 +86,5 @@ TEST_CASE("file has versions newer than the range tombstone: the file is kept") 
   REQUIRE(tree.dropped().empty());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -12,7 +12,7 @@
 #include "tree_fixture.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using testing::Owned;
 using testing::TreeFixture;
@@ -885,5 +885,5 @@ TEST_CASE("slice lacks a file that it requires: execute() refuses the slice and 
   tree.check();
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

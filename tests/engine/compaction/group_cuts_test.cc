@@ -4,7 +4,7 @@
 #include "tree_fixture.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using testing::TreeFixture;
 
@@ -46,8 +46,6 @@ void grow(TreeFixture& tree) {
   REQUIRE(tree.version->runs[1].files.size() > 10);
 }
 
-}  // namespace
-
 TEST_CASE("group is cut into parts: the parts cover the group without gaps, and each begins where a file below ends", "[cuts]") {
   TreeFixture tree(1);
   grow(tree);
@@ -83,4 +81,5 @@ TEST_CASE("output of a group fits into one file: the group is one part", "[cuts]
   CHECK(parts_of_rewrite(tree, true).size() == 1);
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -5,7 +5,7 @@
 #include "engine/compaction/files.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("several jobs are started: the registry refuses a job that conflicts with a running one") {
   Version version;
@@ -38,5 +38,5 @@ TEST_CASE("several jobs are started: the registry refuses a job that conflicts w
   registry.abort_all();
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

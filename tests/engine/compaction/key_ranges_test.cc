@@ -7,7 +7,7 @@
 #include "compaction/key_ranges.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("range is divided into bottommost and other pieces: each piece agrees with a check of its keys one by one") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
@@ -43,8 +43,6 @@ TEST_CASE("range is divided into bottommost and other pieces: each piece agrees 
   }
 }
 
-}  // namespace
-
 TEST_CASE("middle of a range is removed: the parts before and after the middle remain") {
   using Ranges = std::vector<KeyRange>;
   CHECK(outside_of({"a", "z"}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", "z"}});
@@ -55,4 +53,5 @@ TEST_CASE("middle of a range is removed: the parts before and after the middle r
   CHECK(outside_of({"g", "p"}, {"g", "p"}).empty());
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

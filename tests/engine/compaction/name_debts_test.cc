@@ -4,7 +4,7 @@
 #include "compaction/name_debts.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("files of the same and older runs have pending deletes: birth_at() returns the oldest birth in files with the key") {
   Version version;
@@ -38,5 +38,5 @@ TEST_CASE("files of the same and older runs have pending deletes: birth_at() ret
   CHECK(at_600.birth_at("zz") == 0);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

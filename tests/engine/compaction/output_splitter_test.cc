@@ -7,7 +7,7 @@
 #include "engine/iter/entries.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("output file ends: range tombstones are cut there, and every file has the tombstones over its keys") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -104,5 +104,5 @@ TEST_CASE("outputs are aligned: an output ends with the file below whose end is 
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

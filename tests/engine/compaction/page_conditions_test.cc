@@ -11,7 +11,7 @@
 #include "table/metadata.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 // The columns are the fields of PageConditions, in their order; * is any value. Several rows may apply to a combination; all must
 // agree.
@@ -115,8 +115,6 @@ bool all_covered_by(const std::vector<Record>& deletes, const PageFence& page, S
   const RecordSet records(deletes);
   return all_covered(page, {&records, visible, kNow});
 }
-
-}  // namespace
 
 TEST_CASE("page meets any combination of conditions: may_go_whole() decides as the truth table says", "[drops]") {
   const std::vector<Row> table = rows();
@@ -222,4 +220,5 @@ TEST_CASE("page is kept: pages of its tile that may have newer versions of its k
   CHECK(left({page(1, 70, true), page(1, 70, true)}) == "gg");
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

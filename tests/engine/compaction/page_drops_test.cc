@@ -19,9 +19,9 @@
 #include "table/metadata.h"
 #include "tree/text.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 struct E {
   std::string key;
@@ -154,8 +154,6 @@ struct Bed {
     return out;
   }
 };
-
-}  // namespace
 
 TEST_CASE("all entries of a page have expired: the page is dropped, and no other page is", "[drops]") {
   Bed bed;
@@ -374,8 +372,6 @@ TEST_CASE("page is dropped in part: each of its entries is kept, removed or repl
   CHECK(judge_entry(E{"a", 1, 15}.view("x"), records, 55, false).birth == 500);
 }
 
-namespace {
-
 // Returns the result of a reader at `view` for each key: the seq of the version that exists, or 0.
 std::map<std::string, SeqNum> answers(const std::vector<E>& all, const RecordSet& records, SeqNum view, Millis now) {
   std::map<std::string, const E*> newest;
@@ -464,8 +460,6 @@ void fill(Bed& bed, Random& random, std::uint32_t h) {
   // In some rounds no reader can see the newest record yet.
   bed.input.visible_seq = random.one_in(4) && !bed.records.empty() ? bed.records.newest() - 1 : seq;
 }
-
-}  // namespace
 
 TEST_CASE("page has one version not flagged `first`: it is dropped in part if the filters of older runs exclude the key",
           "[drops]") {
@@ -632,3 +626,5 @@ TEST_CASE("random pages are dropped: no older version becomes visible", "[drops]
   CHECK(above_older > 50);
   CHECK(with_versions > 10);
 }
+
+}  // namespace TEST_FILE

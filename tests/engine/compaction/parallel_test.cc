@@ -8,7 +8,7 @@
 #include "compaction/parallel.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("pool is null, runs no tasks or is shut down: each part of the work runs exactly once") {
   std::vector<std::atomic<int>> ran(50);
@@ -26,5 +26,5 @@ TEST_CASE("pool is null, runs no tasks or is shut down: each part of the work ru
   for (const auto& n : ran) REQUIRE(n == 3);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 // The range to which a part's range tombstones are clipped, and the known pending births of the keys at its ends.
 struct Clip {
@@ -18,8 +18,6 @@ Clip clip_of(const KeyRange& range, const SliceBorder& border) {
   REQUIRE(part.tombstone_range.has_value());
   return {*part.tombstone_range, part.pending_at_start, part.pending_at_end};
 }
-
-}  // namespace
 
 TEST_CASE("part borders on a slice: range tombstones of the part are cut where the slice's output begins or ends", "[slice]") {
   const SliceBorder border{{"g", "p"}, SliceEnds{"h", "m", 70, 80}};
@@ -60,4 +58,5 @@ TEST_CASE("slice is unbounded on one side: only parts on its bounded side border
   CHECK(clip_of({"p", ""}, {{"", "p"}, std::nullopt}).range == KeyRange{"", ""});
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -16,7 +16,7 @@
 #include "support/datadriven.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 /// Returns up to 20 bytes of a small alphabet, so that many keys have a common prefix; with the bytes 0x00 and 0xff.
 std::string random_string(Random& random) {
@@ -379,5 +379,5 @@ TEST_CASE("the thesis' examples are partitioned: the partitions equal those in t
       });
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

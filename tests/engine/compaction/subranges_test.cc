@@ -5,7 +5,7 @@
 #include "engine/compaction/files.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 InputFile input(const FileMetaPtr& file, std::size_t run = 0) { return {run, run + 1, file, range_of(file->stats)}; }
 
@@ -68,5 +68,5 @@ TEST_CASE("group is cut evenly: the ranges have about the same bytes and leave n
           }).size() == 1);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -9,7 +9,7 @@
 #include "engine/iter/entries.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using testing::Owned;
 using Cover = FragmentedRangeTombstones::Cover;
@@ -386,5 +386,5 @@ TEST_CASE("versions have large or shared values: survivors refer to the values w
   REQUIRE(out[0].shared == &shared);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

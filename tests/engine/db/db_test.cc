@@ -1,8 +1,8 @@
 #include "engine/db/harness.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string scan(Harness& h, DatabaseId d, const KeyRange& range = {}) {
   IteratorOptions options;
@@ -13,7 +13,6 @@ std::string scan(Harness& h, DatabaseId d, const KeyRange& range = {}) {
   CHECK(it->status().is_ok());
   return out;
 }
-}  // namespace
 
 TEST_CASE("value was put: reads find it in memory, in tables and after a restart") {
   Harness h;
@@ -310,3 +309,5 @@ TEST_CASE("tree has tiles of mixed and changing sizes: reads are correct") {
   CHECK(found == count);
   CHECK(h.db->verify(0)->errors.empty());
 }
+
+}  // namespace TEST_FILE

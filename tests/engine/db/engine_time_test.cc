@@ -6,9 +6,9 @@
 
 #include "engine/db/harness.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kExpiry = 20'000, kLong = 45'000;
 
@@ -25,8 +25,6 @@ void pass(Harness& h, Millis ms) {
     h.settle();
   }
 }
-
-}  // namespace
 
 TEST_CASE("mark of engine time has been passed: now() continues, and stamped() waits until a later mark is durable") {
   SimulatedClock clock;
@@ -224,3 +222,5 @@ TEST_CASE("process is killed and restarted: engine time leads the wall clock by 
   CHECK(after->now() >= before);
   CHECK(after->now() < before + EngineTime::kLead / 2);  // the mark is a whole kLead ahead
 }
+
+}  // namespace TEST_FILE

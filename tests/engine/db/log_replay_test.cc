@@ -6,10 +6,10 @@
 #include "base/oldest.h"
 #include "engine/db/write/commit_bed.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr std::uint64_t kRoomy = 64 << 20;
 
@@ -117,8 +117,6 @@ LogNote note_in(const LogReplay::Replayed& replayed, TreeId tree) {
   return *note;
 }
 Millis birth_in(const LogReplay::Replayed& replayed, TreeId tree) { return note_in(replayed, tree).oldest_delete; }
-
-}  // namespace
 
 TEST_CASE("log is replayed: trees have the operations of the log, and each database has its tree of before") {
   CommitBed bed;
@@ -310,3 +308,5 @@ TEST_CASE("memtables take three quarters of the budget: they are flushed if the 
   CHECK((full.flushes == 1 && full.warnings.size() == 1));
   CHECK((full.get(0, "k0") == value && full.get(0, "k399") == value));
 }
+
+}  // namespace TEST_FILE

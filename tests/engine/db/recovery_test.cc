@@ -8,9 +8,9 @@
 #include "support/long_run.h"
 #include "wal/log_format.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string read_all(MemoryFileSystem& fs, const std::string& path) {
   auto file = fs.open(path);
@@ -28,8 +28,6 @@ void write_all(MemoryFileSystem& fs, const std::string& path, Bytes bytes) {
 }
 
 bool ends_with(const std::string& text, const char* end) { return text.ends_with(end); }
-
-}  // namespace
 
 TEST_CASE("power loss brings back a removed log segment: open does not replay the segment") {
   Settings settings = Harness::small();
@@ -415,8 +413,6 @@ TEST_CASE("log is cut within its first record: open fails if tables rely on the 
 
 // --- files of an earlier version, kept in testdata/format_1
 
-namespace {
-
 const std::string kKept = EBBTIDE_TEST_DIR "/testdata/format_1";
 
 Settings kept_settings() {
@@ -506,8 +502,6 @@ void open_kept(Harness& h, const std::string& kept, void (*write)(Harness&)) {
   h.open();
 }
 
-}  // namespace
-
 TEST_CASE("files of testdata have format 1: the database opens and has all their data") {
   Harness h(kept_settings());
   open_kept(h, kKept, write_kept);
@@ -520,8 +514,6 @@ TEST_CASE("files of testdata have format 1: the database opens and has all their
 }
 
 // --- with pending deletes: dropped and replaced pages, records, births, debts, expiries
-
-namespace {
 
 constexpr Millis kKeptDeadline = 3'600'000, kMinute = 60'000;
 
@@ -609,8 +601,6 @@ void check_kept_deletes(Harness& h, bool expired) {
   }
 }
 
-}  // namespace
-
 TEST_CASE("files have format 1 and pending deletes: the database opens, and the deletes keep their deadlines", "[deadlines]") {
   Harness h(kept_deletes_settings());
   open_kept(h, EBBTIDE_TEST_DIR "/testdata/format_1_deletes", write_kept_deletes);
@@ -646,8 +636,6 @@ TEST_CASE("files have format 1 and pending deletes: the database opens, and the 
 }
 
 // --- the first version with compact entries and with debts of puts
-
-namespace {
 
 constexpr int kKeptSets = 100, kSmallerInTables = 20, kSmaller = 30;
 
@@ -689,8 +677,6 @@ void check_kept_collections(Harness& h) {
   }
   h.verify(0);
 }
-
-}  // namespace
 
 TEST_CASE("files have format 2, compact entries and delete debts: the database opens, and the debts keep their deadlines",
           "[deadlines]") {
@@ -762,3 +748,5 @@ TEST_CASE("database is made: the parent of the data directory is synced once; th
   h.reopen();
   CHECK(synced == 1);
 }
+
+}  // namespace TEST_FILE

@@ -5,9 +5,9 @@
 #include "io/file_names.h"
 #include "support/files.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr auto kGoOn = [](std::uint64_t) { return true; };
 
@@ -29,8 +29,6 @@ std::vector<std::string> in_copy(Harness& h, const std::string& suffix) {
   std::erase_if(paths, [](const std::string& path) { return !path.starts_with("copy/"); });
   return paths;
 }
-
-}  // namespace
 
 TEST_CASE("checkpoint is complete: its verification reads every table and log segment, and finds no error") {
   Harness h;
@@ -98,3 +96,5 @@ TEST_CASE("verification is stopped: it returns kAborted; directory has no checkp
   }
   CHECK_FALSE(verify_checkpoint(h.files.get(), "nowhere", kGoOn).is_ok());
 }
+
+}  // namespace TEST_FILE

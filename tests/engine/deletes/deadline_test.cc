@@ -5,6 +5,8 @@
 
 #include "base/random.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("deadline never changes: a delete is due at its birth plus the deadline") {
@@ -89,3 +91,5 @@ TEST_CASE("deadline changes many times: due times keep the order of births, and 
     }
   }
 }
+
+}  // namespace TEST_FILE

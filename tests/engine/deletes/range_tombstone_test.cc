@@ -10,7 +10,7 @@
 #include "deletes/tombstone_set.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
@@ -357,5 +357,5 @@ TEST_CASE("threads insert tombstones while others read: each read sees all tombs
   CHECK(set.size() == kWriters * kEach);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

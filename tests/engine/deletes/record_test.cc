@@ -8,7 +8,7 @@
 #include "base/random.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 std::vector<Record> random_records(Random& random, std::size_t count) {
   std::vector<Record> out;
@@ -328,5 +328,5 @@ TEST_CASE("deletes by stamp are inserted into a log while others read: readers s
   CHECK(log.size() == 2000);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

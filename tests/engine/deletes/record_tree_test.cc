@@ -8,7 +8,7 @@
 #include "base/random.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 /// Checks that every part of the tree describes the records below it. Returns these records.
 std::vector<Record> checked(const RecordPart& part, bool by_range, std::size_t depth, std::size_t* leaf_depth) {
@@ -146,5 +146,5 @@ TEST_CASE("tree of deletes by stamp loses them one by one: it ends empty, and it
   CHECK(tree.memory_bytes() == 0);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

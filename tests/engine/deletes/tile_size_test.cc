@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 // Lethe's own example for Eq. 3 has 400 GB in 4 KiB pages, 50 million lookups and 10,000 short range queries between two range
@@ -60,3 +62,5 @@ TEST_CASE("mix of operations changes: the tile size follows recent operations, a
   size.follow(use, 40'000, 4);
   CHECK(size.pages() == 1);
 }
+
+}  // namespace TEST_FILE

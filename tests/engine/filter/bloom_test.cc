@@ -7,9 +7,9 @@
 
 #include "base/random.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 struct Observed {
   double rate;  ///< false columns per absent key and column
@@ -46,8 +46,6 @@ Observed observe(double bits, std::uint32_t columns, std::uint32_t slices, std::
   seen.rate = static_cast<double>(false_columns) / static_cast<double>(questions * columns);
   return seen;
 }
-
-}  // namespace
 
 TEST_CASE("Bloom filter has random keys: it finds each of them, and has the expected rate of false positives", "[bloom]") {
   for (const double bits : {1.0, 3.3, 5.0, 7.5, 10.0, 14.2}) {
@@ -107,3 +105,5 @@ TEST_CASE("filter slice is malformed: parsing it returns an error", "[bloom]") {
     }
   }
 }
+
+}  // namespace TEST_FILE

@@ -12,7 +12,7 @@
 #include "filter/slices.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr double kLn2Squared = 0.480453013918201424667;
 
@@ -352,5 +352,5 @@ TEST_CASE("filter slices are chosen again: loaded ones stay unless others are cl
   CHECK(choose_slices_evenly(table, 30) == std::vector<std::uint32_t>{3});
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

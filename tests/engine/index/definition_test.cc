@@ -3,9 +3,9 @@
 
 #include <engine/index.h>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 IndexDefinition place() {
   return {.name = "place",
@@ -18,8 +18,6 @@ IndexDefinition place() {
           .skipped = {1, 2, 300, 1ULL << 40},
           .policy = PolicySettings{"binomial", {{"k", 4}, {"x", -0.5}}}};
 }
-
-}  // namespace
 
 TEST_CASE("definition is encoded: decoding returns it") {
   IndexDefinition definition = place();
@@ -75,3 +73,5 @@ TEST_CASE("index has a prefix: the range of its records contains exactly the key
     }
   }
 }
+
+}  // namespace TEST_FILE

@@ -13,9 +13,9 @@
 #include "base/random.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string random_bytes(Random& random, std::size_t most) {
   std::string out(random.uniform(most + 1), ' ');
@@ -41,8 +41,6 @@ std::vector<WriteBatch::Op> operations(const WriteBatch& batch) {
   for (WriteBatch::Op op; batch.next_op(&cursor, &op);) out.push_back(op);
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("index entry is made of value and record: its key sorts by value, then record, and splits into both") {
   Random random(first_seed() + 1);
@@ -150,3 +148,5 @@ TEST_CASE("index entry of a record changes: the old key gets a tombstone only if
     CHECK_FALSE(batch.adds_data());
   }
 }
+
+}  // namespace TEST_FILE

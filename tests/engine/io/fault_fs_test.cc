@@ -7,7 +7,7 @@
 #include "engine/io/rooms.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 struct FaultRoom : MemoryRoom {
   FaultFileSystem faulty{fs()};
@@ -202,5 +202,5 @@ TEST_CASE("many threads make calls: they are counted exactly", "[threads]") {
   REQUIRE(fs.operations(ops_of(FileOp::kWrite)) == 400);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

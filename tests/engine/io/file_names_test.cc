@@ -8,7 +8,7 @@
 #include "base/random.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 struct Parsed {
   bool ours = false;
@@ -143,5 +143,5 @@ TEST_CASE("path is spelled with ./, // or / at its end: lies_within() gives the 
   REQUIRE_FALSE(lies_within("data/../backup", "data"));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -12,7 +12,7 @@
 #include "engine/io/rooms.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
@@ -317,5 +317,5 @@ TEMPLATE_TEST_CASE("one thread syncs while another appends: both succeed, and al
   REQUIRE(value_of(room.fs().file_size(room.path("f"))) == 40'000);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -13,7 +13,7 @@
 #include "engine/io/rooms.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kSector = MemoryFileSystem::kSectorBytes;
 constexpr std::uint64_t kSeeds = 400;
@@ -448,5 +448,5 @@ TEST_CASE("random operations, then a crash: each entry has a state since its las
   REQUIRE(differ > 1000);  // crashes must lose something
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

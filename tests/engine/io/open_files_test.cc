@@ -16,7 +16,7 @@
 #include "io/fault_fs.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr int kFiles = 10;
 
@@ -194,5 +194,5 @@ TEST_CASE("threads read more files than may be open: all read the right bytes") 
   REQUIRE(bed.open->counts().open <= 2);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

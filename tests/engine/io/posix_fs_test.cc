@@ -26,7 +26,7 @@
 #include "io/vectors.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 unsigned mode_of(const std::string& path) {
   struct stat info {};
@@ -482,5 +482,5 @@ TEST_CASE("read queue is destroyed with submitted and queued reads: the destruct
   queue.reset();
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
@@ -85,5 +85,5 @@ TEST_CASE("several threads request bytes: they share one rate limit", "[threads]
   REQUIRE(limiter.request(0) == 40 * kMs);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

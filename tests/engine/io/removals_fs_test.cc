@@ -6,9 +6,9 @@
 #include "io/memory_fs.h"
 #include "io/removals_fs.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 void make(FileSystem& fs, const std::string& path) {
   auto file = fs.create(path);
@@ -16,8 +16,6 @@ void make(FileSystem& fs, const std::string& path) {
   REQUIRE((*file)->append("x").is_ok());
   REQUIRE((*file)->close().is_ok());
 }
-
-}  // namespace
 
 TEST_CASE("file is removed: the removal counts as durable once its directory is synced afterwards", "[removals]") {
   MemoryFileSystem base;
@@ -105,3 +103,5 @@ TEST_CASE("watched directory has another spelling, as with a final slash: its re
     CHECK(fs.unremoved() == std::vector<std::string>{"000002.data"});
   }
 }
+
+}  // namespace TEST_FILE

@@ -7,7 +7,7 @@
 #include "io/fault_fs.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kBytes = std::uint64_t{1} << 20;
 
@@ -120,5 +120,5 @@ TEST_CASE("fault or crash at any call: all of the reserve file is left, or none"
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -5,7 +5,7 @@
 #include "engine/io/rooms.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("file is written atomically: the trace has every call, in order") {
   MemoryRoom room;
@@ -56,5 +56,5 @@ TEST_CASE("calls of every kind are made: the trace has each call, with its lengt
                            code_name(Code::kNotFound) + "\n");
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

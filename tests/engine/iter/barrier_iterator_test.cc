@@ -6,7 +6,7 @@
 #include "iter/visible_iterator.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using testing::Owned;
 using testing::VectorIterator;
@@ -61,8 +61,6 @@ Owned value(const std::string& key, SeqNum seq) {
 
 const std::string kError = "corruption: 000007.meta: is missing";
 
-}  // namespace
-
 TEST_CASE("table is unreadable: the iterator shows keys before the table, and then ends with the table's error") {
   Walk walk{{value("a", 90), value("e", 91)}, {value("b", 10), value("f", 11), value("z", 12)}};
   CHECK(walk.forward() == "a b " + kError);
@@ -102,4 +100,5 @@ TEST_CASE("iterator has max_steps 1 and reaches an unreadable table: it still en
   CHECK(it.status().code() == Code::kCorruption);
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

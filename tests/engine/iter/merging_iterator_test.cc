@@ -6,7 +6,7 @@
 #include "iter/run_iterator.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using testing::Owned;
 using testing::VectorIterator;
@@ -223,5 +223,5 @@ TEST_CASE("file of a run cannot be opened: the iterator ends with its error") {
   REQUIRE(it.status().is_ok());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -6,7 +6,7 @@
 #include "entries.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using testing::Owned;
 using testing::Source;
@@ -224,5 +224,5 @@ TEST_CASE("source of a visible iterator has an error: the iterator ends with the
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -11,7 +11,7 @@
 #include "base/random.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 KeyNode* make_key(Arena& arena, Bytes key) { return KeyNode::create(arena.allocate(KeyNode::bytes_for(key.size())), key); }
 
@@ -157,5 +157,5 @@ TEST_CASE("writers race for the same keys: each key gets one node, and readers f
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

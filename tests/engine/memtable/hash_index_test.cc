@@ -10,8 +10,13 @@
 #include <vector>
 
 #include "base/hash.h"
+#ifdef __x86_64__
+#include "support/stepped_thread.h"
+#endif
 
 namespace ebbtide {
+namespace TEST_FILE {
+
 TEST_CASE("hashes of keys end in the same bits: the keys are still spread over the buckets") {
   Arena arena;
   const HashIndex index(std::size_t{1} << 20, arena);
@@ -20,13 +25,7 @@ TEST_CASE("hashes of keys end in the same bits: the keys are still spread over t
   for (std::uint64_t high = 0; high < kKeys; ++high) ++counts[index.bucket_number((high << 20) | 0x5a5a5)];
   CHECK(*std::max_element(counts.begin(), counts.end()) < 4 * (kKeys / counts.size() + 1));
 }
-}  // namespace ebbtide
-
 #ifdef __x86_64__
-#include "support/stepped_thread.h"
-
-namespace ebbtide {
-namespace {
 
 constexpr std::size_t kFirst = 8, kGrown = 64, kSlots = 7;  // buckets before and after the growth; keys in a bucket
 
@@ -111,8 +110,6 @@ std::uint64_t steps_until_found() {
   return steps;
 }
 
-}  // namespace
-
 TEST_CASE("hash index grows while a writer is stopped anywhere in add(): the key is found once add() has returned") {
   bool stopped = true;
   std::uint64_t steps = 0;
@@ -192,5 +189,7 @@ TEST_CASE("writer stops in find_to_write(), then finds an old node: every later 
   CHECK(found > 5);
 }
 
+#endif  // __x86_64__
+
+}  // namespace TEST_FILE
 }  // namespace ebbtide
-#endif

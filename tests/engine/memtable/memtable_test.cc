@@ -13,7 +13,7 @@
 #include "memtable/hash_index.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 LookupKey lookup(Bytes key) { return {key, hash_key(key)}; }
 
@@ -557,5 +557,5 @@ TEST_CASE("put of a large batch has a delete debt: the debt is born at the commi
   CHECK(e.debt == 0);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -5,7 +5,7 @@
 #include <cmath>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TunerQuestion question_of(OperationFigures workload, double rho = 0) {
   TunerQuestion question;
@@ -78,5 +78,5 @@ TEST_CASE("history of a workload is given: it sets the question's workload and r
   CHECK(question.rho == Approx(0.193).margin(0.001));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr Millis kMinute = 60'000;
 constexpr OperationFigures kWrites = {0.02, 0.03, 0.0, 0.95}, kReads = {0.5, 0.45, 0.0, 0.05}, kRanges = {0.02, 0.03, 0.9, 0.05},
@@ -268,5 +268,5 @@ TEST_CASE("policy is a stack, data is small, or all reads are cached: nothing is
   CHECK(says(cached.windows(kReads, 3).why, "block cache serves 99 %"));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -8,7 +8,7 @@
 #include "filter/monkey.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr PerOperation kEven = {0.25, 0.25, 0.25, 0.25};
 constexpr double kBits = 8.0 * 1024;  // the size of an entry, in bits
@@ -302,5 +302,5 @@ TEST_CASE("last level has one run: the longest merge rewrites all of it; more ru
   CHECK(costs_of(s, by_file, kEven).transient_space < 1.1);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

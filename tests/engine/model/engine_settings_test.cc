@@ -6,7 +6,7 @@
 #include "model/tuner.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 System system_of(double entries) {
   System s;
@@ -110,5 +110,5 @@ TEST_CASE("settings leave parameters out: the tuning has the policy's defaults")
   CHECK_FALSE(tuning_of(s, {"binomial", {}}, 1 << 20, 10));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -5,7 +5,7 @@
 #include <cmath>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 /// Returns Figure 7's data: 512 GB in 2^35 entries of 16 bytes, pages of 4 KB.
 System monkey_system(double bits_per_entry) {
@@ -186,5 +186,5 @@ TEST_CASE("costs have bounds: the design keeps within them at a higher cost; no 
   CHECK_FALSE(monkey_design(s, {1, 1, 1, 1}).is_ok());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

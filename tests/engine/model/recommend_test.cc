@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr Millis kMinute = 60'000;
 
@@ -294,5 +294,5 @@ TEST_CASE("cache serves a part of the page reads: read costs are multiplied by t
   CHECK_FALSE(costs_now(workload));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

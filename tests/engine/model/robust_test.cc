@@ -8,7 +8,7 @@
 #include "base/random.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 /// Returns the largest mean cost of the mixes in steps of 1 / `steps` that are in the ball.
 double worst_on_grid(const PerOperation& mix, const PerOperation& costs, double rho, int steps) {
@@ -90,5 +90,5 @@ TEST_CASE("rho grows: the worst cost never falls") {
   CHECK(before == 4);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

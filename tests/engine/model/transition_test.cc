@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 /// 1,023 buffers of 1,000 entries: a full tree of ten whole levels with T = 2.
 System small_system() {
@@ -59,5 +59,5 @@ TEST_CASE("merge moves entries: its cost counts the reads and writes of their pa
   CHECK(merge_cost(system, 1000) == Approx(40));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -8,7 +8,7 @@
 #include "base/random.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 /// Returns the system of section 5.3: 10 billion entries of 1 KB, pages of 4 KB, 10 bits an entry for filters and buffer.
 TuneRequest endure_request(const PerOperation& mix, std::vector<Layout> layouts) {
@@ -302,5 +302,5 @@ TEST_CASE("request has a wrong field: tune() returns an error") {
   CHECK(tune(r).status().to_string().find("memory is 125") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

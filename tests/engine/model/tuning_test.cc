@@ -5,7 +5,7 @@
 #include <cmath>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 System good_system() {
   System s;
@@ -61,5 +61,5 @@ TEST_CASE("parameter of a tuning is out of range: the error names the field") {
   CHECK_FALSE(check_tuning(t).is_ok());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TuneRequest request() {
   TuneRequest r;
@@ -73,5 +73,5 @@ TEST_CASE("change or tuning has a wrong field: what_if() returns an error") {
   CHECK_FALSE(what_if(request(), wrong, {}).is_ok());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

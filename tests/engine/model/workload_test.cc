@@ -7,7 +7,7 @@
 #include "base/random.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr PerOperation kEven = {0.25, 0.25, 0.25, 0.25};
 
@@ -87,5 +87,5 @@ TEST_CASE("rho is computed from two workloads, one lacking an operation: it is f
   CHECK_FALSE(uncertainty_between(kEven, {1, 1, 0, 0}).is_ok());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

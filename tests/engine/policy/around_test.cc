@@ -5,7 +5,7 @@
 #include "tree/frozen.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 FileShape file(FileNum num, const std::string& smallest, const std::string& largest, std::uint64_t bytes = 100) {
   FileShape out;
@@ -19,8 +19,6 @@ FileShape damaged(FileShape shape) {
   shape.quarantined = true;
   return shape;
 }
-
-}  // namespace
 
 TEST_CASE("no file is quarantined: plan_around() returns no plan") {
   TreeShape shape{.runs = {{1, 0, {file(1, "a", "z")}}}};
@@ -75,4 +73,5 @@ TEST_CASE("too many runs lie over a quarantined file: the newest are merged, and
   CHECK(merge->target == PlanTarget{3, 0});
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -1,6 +1,8 @@
 // Tests of the slice: which runs and targets take part, and how far it grows.
 #include "engine/policy/fade_bed.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using ebbtide::testing::FadeBed;
 
@@ -96,3 +98,5 @@ TEST_CASE("slice is proposed: its bytes are those of all its inputs, an upper bo
                 {.policy = "tiering"})
             .bytes_of_slice(8) == std::uint64_t{21} << 20);
 }
+
+}  // namespace TEST_FILE

@@ -1,6 +1,8 @@
 // Tests of the step down: which files go, where they rest, and when a slice is needed instead.
 #include "engine/policy/fade_bed.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using ebbtide::testing::FadeBed;
 
@@ -98,3 +100,5 @@ TEST_CASE("running job has a file of the step: the proposed step is marked as bu
                 "L3 r1: 1[a..z 1M]\n")
             .step(3) == "merge r3{3} r2{5} -> r2 L2 busy");
 }
+
+}  // namespace TEST_FILE

@@ -17,7 +17,7 @@
 #include "tree/text.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 PolicySettings settings_of(const test::DataCase& data) {
   PolicySettings settings;
@@ -331,5 +331,5 @@ TEST_CASE("parameter is at an end of its range: it is accepted; beyond the end: 
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

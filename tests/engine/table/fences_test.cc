@@ -10,9 +10,9 @@
 
 #include "base/random.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 // Returns a separator that is hard to distinguish by its first eight bytes: these bytes are common, or it ends with zeros or
 // 0xff.
@@ -45,8 +45,6 @@ void check(const Fences& fences, const std::vector<std::string>& separators, Byt
   REQUIRE(fences.find(key) == expected);
   if (key.starts_with(fences.prefix())) REQUIRE(fences.finish(key, fences.begin(key)) == expected);
 }
-
-}  // namespace
 
 TEST_CASE("key is searched in a table's fences: the last separator that is not past the key is found",
           "[table][fences][property]") {
@@ -96,3 +94,5 @@ TEST_CASE("separator of two keys is computed: it is the shortest string that kee
   REQUIRE(shortest_separator("same", "same") == "same");
   REQUIRE(shortest_separator("", "x") == "x");
 }
+
+}  // namespace TEST_FILE

@@ -6,7 +6,7 @@
 #include "table/loaded_filter.h"
 
 namespace ebbtide::test {
-namespace {
+namespace TEST_FILE {
 
 class Reports final : public DamageSink {
  public:
@@ -61,8 +61,6 @@ void flip_byte(ColdBench& bench, const std::string& path, std::size_t at) {
   REQUIRE((*file)->append(*bytes).is_ok());
   REQUIRE((*file)->close().is_ok());
 }
-
-}  // namespace
 
 TEST_CASE("table is opened lazily: no file is read until the table is searched") {
   ColdBench bench;
@@ -413,4 +411,5 @@ TEST_CASE("160 tables, a thousandth of 10 TB, have no index in memory: they take
   CHECK(resident < 160 * 2048);  // the rest of 2 MB is for the manifest's entries, open files and the bounds in tree views
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide::test

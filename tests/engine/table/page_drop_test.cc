@@ -6,10 +6,10 @@
 #include "io/fault_fs.h"
 #include "table/page.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 // A table, and the entries that it must have.
 struct Living {
@@ -215,8 +215,6 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
   }
   return true;
 }
-
-}  // namespace
 
 TEST_CASE("pages are dropped as a whole and in part, in many rounds: all living entries can still be read", "[table][drops]") {
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
@@ -592,3 +590,5 @@ TEST_CASE("table is written: flags mark pages with only expiring entries, and ti
   }
   REQUIRE((all && some && several));
 }
+
+}  // namespace TEST_FILE

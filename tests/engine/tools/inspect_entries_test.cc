@@ -10,7 +10,7 @@
 #include "tree/text.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 const std::string kDir = "db";  // the directory of test::Bench
 
@@ -291,5 +291,5 @@ TEST_CASE("key argument has quotes: it is read as printed, with escapes; without
   for (const char* wrong : {"", "a b", "(", "a)"}) CHECK_FALSE(parse_key(wrong).is_ok());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

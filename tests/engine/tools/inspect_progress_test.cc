@@ -7,6 +7,8 @@
 
 #include "io/memory_fs.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("tool runs long: it reports its progress every two seconds, first after two") {
@@ -29,3 +31,5 @@ TEST_CASE("tool runs long: it reports its progress every two seconds, first afte
   CHECK_FALSE(progress.open("data/none").is_ok());
   CHECK(told.back() == "0.02 GiB read, 0.02 GiB written, in none");
 }
+
+}  // namespace TEST_FILE

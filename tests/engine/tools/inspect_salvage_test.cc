@@ -13,9 +13,9 @@
 #include "support/files.h"
 #include "tools/inspect.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 const std::string kOut = "out", kApart = "out-possibly-deleted";
 
@@ -114,8 +114,6 @@ void check_certain(const Saved& saved, const std::map<std::string, std::string>&
   }
   for (const auto& [key, value] : saved.apart) REQUIRE(saved.certain.count(key) == 0);
 }
-
-}  // namespace
 
 TEST_CASE("undamaged database is salvaged: the copy equals it, with deletes of all kinds and expiries") {
   Harness h(no_merges());
@@ -481,8 +479,6 @@ TEST_CASE("manifest and log have deletes by stamp: salvage applies them") {
   CHECK(saved.certain.count("key60") == 1);
 }
 
-namespace {
-
 /// A drive that cannot read one sector of one file.
 class BadSector final : public InterposedFileSystem {
  public:
@@ -498,8 +494,6 @@ class BadSector final : public InterposedFileSystem {
   const std::string path_;
   const std::uint64_t begin_;
 };
-
-}  // namespace
 
 TEST_CASE("drive cannot read a sector: the report names the place, and all other bytes are salvaged") {
   Harness h(no_merges());
@@ -589,3 +583,5 @@ TEST_CASE("salvage is interrupted: no output directory is left") {
   CHECK(outcome.exit_status == 2);
   CHECK(h.files->list(kOut).status().is_not_found());
 }
+
+}  // namespace TEST_FILE

@@ -14,7 +14,7 @@
 #include "io/memory_fs.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 const std::string kDir = "db";
 
@@ -213,5 +213,5 @@ TEST_CASE("output of send cannot be written: send returns an error, and says tha
   CHECK(done.text.find("The stream is incomplete.") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

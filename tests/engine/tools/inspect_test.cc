@@ -19,7 +19,7 @@
 #include "wal/log_reader.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 const std::string kDir = "db";
 
@@ -570,8 +570,6 @@ TEST_CASE("directory is open in a server, or has no database: repair changes not
   CHECK(fs->list("other")->empty());
 }
 
-namespace {
-
 /// Checks sample() after damage to one file: lost data was in that file, and reading it is an error, or it was in the log.
 void check_sample(const Opened& opened, const std::string& damaged) {
   const bool log = damaged.ends_with(".wal"), table = damaged.ends_with(".data") || damaged.ends_with(".meta");
@@ -584,8 +582,6 @@ void check_sample(const Opened& opened, const std::string& damaged) {
     }
   }
 }
-
-}  // namespace
 
 TEST_CASE("directory is damaged at random: repair either changes nothing, or the database opens afterwards", "[tools][repair]") {
   const auto whole = sample();
@@ -706,5 +702,5 @@ TEST_CASE("strings have any bytes: they are printed as valid JSON", "[tools]") {
   CHECK(JsonObject().add("n", std::uint64_t{7}).add("s", "x").add("a", array).str() == "{\"n\":7,\"s\":\"x\",\"a\":[1,2]}");
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

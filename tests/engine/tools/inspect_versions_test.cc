@@ -9,7 +9,7 @@
 #include "version/version_set.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 const std::string kKept = EBBTIDE_TEST_DIR "/../db/testdata/";
 
@@ -114,5 +114,5 @@ TEST_CASE("directory has no database: inspect of its versions returns an error",
   CHECK_FALSE(inspect_versions(fs, "none").errors.empty());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -15,7 +15,7 @@
 #include "tree/text.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 SimulationSettings of(const std::string& name, std::map<std::string, double> parameters = {}) {
   SimulationSettings settings;
@@ -485,5 +485,5 @@ TEST_CASE("settings of a simulation are invalid: the error has the reason", "[si
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -5,7 +5,7 @@
 #include <cmath>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 /// Returns the question of section 8: 10 billion entries of 1 KB, 10 bits an entry, leveling and tiering, the 15 workloads.
 CompareQuestion endure_question(std::vector<double> rhos, int sample = 2000) {
@@ -124,5 +124,5 @@ TEST_CASE("comparison has a wrong field: compare() returns an error") {
   CHECK(compare(question).status().to_string().find("rho is -1") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

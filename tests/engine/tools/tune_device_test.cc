@@ -8,7 +8,7 @@
 #include "tools/tune_inputs.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kFile = std::uint64_t{8} << 20;
 
@@ -120,5 +120,5 @@ TEST_CASE("file size or number of reads is out of range: measure_device() return
   CHECK_FALSE(measure_device(f.fs, f.clock, f.test).is_ok());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TuneValues smallest_values() {
   return {{"entries", "100M"}, {"entry_size", "200"}, {"memory", "512MiB"}, {"workload", "0.2,0.4,0.1,0.3"}};
@@ -162,5 +162,5 @@ TEST_CASE("tuner's keys are listed: each has a group and a help text, and occurs
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

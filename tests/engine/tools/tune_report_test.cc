@@ -8,7 +8,7 @@
 #include "tools/tune_inputs.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TuneInputs inputs(const TuneValues& more = {}) {
   TuneValues values = {{"entries", "100M"}, {"entry_size", "200"}, {"memory", "512MiB"}, {"workload", "0.2,0.4,0.1,0.3"}};
@@ -94,5 +94,5 @@ TEST_CASE("what-if is printed: one row for the present costs, and two rows for e
     CHECK(text.find(part) != std::string::npos);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 ServedValue text(const std::string& value) { return {false, value, {}}; }
 ServedValue array(std::vector<ServedValue> items) { return {true, "", std::move(items)}; }
@@ -149,5 +149,5 @@ TEST_CASE("advice is not worth a change, or there is none: no settings are print
   CHECK(says(recommendation_json(workload, *none), "\"nominal\":null"));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr PerOperation kMix = {0.25, 0.25, 0.25, 0.25};
 constexpr double kBuffer = 8e5;  // in bits: a thousand entries of 100 bytes
@@ -80,5 +80,5 @@ TEST_CASE("policy is unknown, or flushes are too many to simulate: simulated_cos
             .find("give a larger buffer") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -4,17 +4,15 @@
 #include "tree/key_positions.h"
 #include "tree/text.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::vector<std::vector<std::pair<double, double>>> positions(const char* text) {
   const auto shape = parse_shape(text);
   if (!shape.is_ok()) FAIL(shape.status().to_string());
   return key_positions(*shape);
 }
-
-}  // namespace
 
 TEST_CASE("tree has one run: positions of its files are to scale, without gaps") {
   const auto at = positions("L1 r1: 1[a..c 1M] 2[k..m 2M] 3[t..v 1M]\n");
@@ -51,3 +49,5 @@ TEST_CASE("file's exclusive end is the next file's start: their positions do not
 }
 
 TEST_CASE("tree has no files: there are no positions") { CHECK(key_positions(TreeShape{}).empty()); }
+
+}  // namespace TEST_FILE

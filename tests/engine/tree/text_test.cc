@@ -8,7 +8,7 @@
 #include "tree/text.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 std::string random_key(Random& random) {
   std::string key;
@@ -268,5 +268,5 @@ TEST_CASE("plan's inputs are marked as busy, then as free: no other file changes
   CHECK(shape == before);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -12,7 +12,7 @@
 #include "version/version_edit.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 std::string key(std::uint64_t number) {
   char text[16];
@@ -179,8 +179,6 @@ std::size_t new_chunks(const Version& before, const Version& after) {
   return fresh;
 }
 
-}  // namespace
-
 TEST_CASE("many edits are applied: sums, file numbers, shapes and checks equal those computed from all files") {
   Life life(11);
   const DeadlineRule rules[] = {DeadlineRule(500), DeadlineRule(2000)};
@@ -299,4 +297,5 @@ TEST_CASE("added file breaks an invariant: the edit is refused, as a check of al
   refused(again, run.id);  // the file number is taken
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

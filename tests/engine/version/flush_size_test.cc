@@ -5,7 +5,7 @@
 #include "version/version.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kMemtable = std::uint64_t{64} << 20;
 
@@ -99,5 +99,5 @@ TEST_CASE("share of a flush is very small or very large: it is clamped to kLeast
   CHECK(nothing.share == 0);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

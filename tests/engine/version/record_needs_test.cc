@@ -9,7 +9,7 @@
 #include "base/random.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 FileMeta file_with(FileNum num, DeleteKey min, DeleteKey max, SeqNum min_seq, SeqNum applied_seq) {
   FileMeta file;
@@ -194,5 +194,5 @@ TEST_CASE("no file needs a delete by stamp: the manifest does not store it, and 
   CHECK(last[0].removed_records == std::vector<SeqNum>{20, 31});
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -6,7 +6,7 @@
 #include "version_samples.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using test::any_number;
 using test::plain_file;
@@ -463,11 +463,6 @@ TEST_CASE("file's shape is made for merge policies: it has the births and the nu
   CHECK((shape.tombstones == 1 && shape.oldest_birth == 20 && shape.deadline == 1020));
 }
 
-}  // namespace
-}  // namespace ebbtide
-
-namespace ebbtide {
-
 TEST_CASE("file is quarantined: snapshots keep the quarantine until an edit ends it") {
   FileMeta file;
   file.data_file = 7;
@@ -517,4 +512,5 @@ TEST_CASE("edit names the version that wrote the manifest: decoding keeps the na
   CHECK(*VersionEdit::decode(bytes) == edit);
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -9,7 +9,8 @@
 
 namespace ebbtide::test {
 
-inline std::string random_bytes(Random& random, std::uint64_t max) {
+/// Returns random bytes, at most `max`.
+inline std::string bytes_up_to(Random& random, std::uint64_t max) {
   std::string out;
   for (std::uint64_t n = random.uniform(max + 1); n > 0; --n) out += static_cast<char>(random.uniform(256));
   return out;
@@ -28,7 +29,7 @@ inline FileMeta random_file_meta(Random& random) {
   file.metadata_checksum = any_number(random);
   for (std::uint64_t n = random.uniform(4); n > 0; --n) {
     Entry entry;
-    const std::string key = random_bytes(random, 12);
+    const std::string key = bytes_up_to(random, 12);
     entry.key = key;
     entry.seq = any_number(random) & kMaxSeqNum;
     entry.kind = random.one_in(3) ? EntryKind::kTombstone : EntryKind::kValue;
@@ -61,7 +62,7 @@ inline TreeEdit random_tree_edit(Random& random) {
   for (auto n = random.uniform(3); n > 0; --n) edit.punched.emplace_back(any_number(random), any_number(random));
   for (auto n = random.uniform(3); n > 0; --n) edit.removed_runs.push_back(any_number(random));
   for (auto n = random.uniform(3); n > 0; --n) edit.relabeled.emplace_back(any_number(random), level());
-  for (auto n = random.uniform(3); n > 0; --n) edit.cursors.emplace_back(level(), random_bytes(random, 8));
+  for (auto n = random.uniform(3); n > 0; --n) edit.cursors.emplace_back(level(), bytes_up_to(random, 8));
   for (auto n = random.uniform(3); n > 0; --n) edit.removed_records.push_back(any_number(random) & kMaxSeqNum);
   for (auto n = random.uniform(3); n > 0; --n) {
     const DeleteKey lo = any_number(random) & (kMaxDeleteKey >> 1);
@@ -79,7 +80,7 @@ inline TreeEdit random_tree_edit(Random& random) {
     }
     edit.deadlines = DeadlineRule(any_number(random), std::move(earlier));
   }
-  if (random.one_in(2)) edit.key_space = random_bytes(random, 12);
+  if (random.one_in(2)) edit.key_space = bytes_up_to(random, 12);
   if (random.one_in(2)) edit.next_run = any_number(random);
   return edit;
 }

@@ -15,7 +15,7 @@
 #include "version_samples.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using test::describe;
 using test::plain_file;
@@ -728,5 +728,5 @@ TEST_CASE("tree breaks its invariants after all edits: open fails, and the error
         "corruption: MANIFEST-000001: after the record at 24: tree 1: run 1: file 2 and file 4 overlap or are out of order");
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -3,11 +3,11 @@
 
 #include <catch2/catch.hpp>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
-namespace {
 constexpr std::uint64_t kMs = 1'000'000;
-}  // namespace
 
 TEST_CASE("sync has ended: the next waits for as many operations as were synced or queued, at most a quarter of its time") {
   CommitDelay delay;
@@ -58,3 +58,5 @@ TEST_CASE("delays bring no more operations: syncs are delayed more and more rare
   delay.waited(10, 20);
   CHECK(syncs_until_next_try() == 1);
 }
+
+}  // namespace TEST_FILE

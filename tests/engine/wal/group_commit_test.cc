@@ -12,9 +12,9 @@
 #include "wal/batch_group.h"
 #include "wal/log_reader.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
@@ -120,8 +120,6 @@ bool eventually(Done done) {
   return true;
 }
 
-}  // namespace
-
 TEST_CASE("batch is queued during a sync, and no event loop writes it: the log thread writes it", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
@@ -196,8 +194,6 @@ TEST_CASE("fsync is always and the queue is never empty: full segments are still
   CHECK(log.log->take_segments_below(log.log->oldest_needed(kBatches + 1)).size() >= 5);
 }
 
-namespace {
-
 /// Syncs one put, while a second one is queued. The next sync is then delayed, since another put of the first client is expected.
 void sync_once_and_delay(Log& log) {
   log.gate.on_sync = [&log] {
@@ -210,8 +206,6 @@ void sync_once_and_delay(Log& log) {
   REQUIRE(eventually([&] { return log.log->delays_sync(); }));
   CHECK(log.log->durable_seq() == 1);
 }
-
-}  // namespace
 
 TEST_CASE("fsync is always: a sync waits for the next commands of clients that the previous sync answered", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
@@ -377,3 +371,5 @@ TEST_CASE("log is closed while threads wait for a sync: the threads return", "[t
   closer.join();
   waiter.join();
 }
+
+}  // namespace TEST_FILE

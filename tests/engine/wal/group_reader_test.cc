@@ -8,9 +8,9 @@
 #include "base/random.h"
 #include "io/memory_fs.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string group_of(const std::vector<WriteBatch>& batches) {
   std::string out;
@@ -75,8 +75,6 @@ Status read_to_end(const LogPayload& payload) {
     }
   }
 }
-
-}  // namespace
 
 TEST_CASE("group of batches is longer than the reader's window: each operation is read as it was written", "[group_reader]") {
   Random random(3);
@@ -144,3 +142,5 @@ TEST_CASE("group is truncated, or one of its lengths is changed: reading it retu
     (void)read_to_end(payload_of(fs, changed, 4000));  // this must not crash; the reader cannot notice a changed key or value
   }
 }
+
+}  // namespace TEST_FILE

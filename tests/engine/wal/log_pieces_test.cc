@@ -12,9 +12,9 @@
 #include "wal/log_format.h"
 #include "wal/log_sequence.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string payload_of(const WriteBatch& batch) {
   std::vector<Bytes> parts;
@@ -104,8 +104,6 @@ struct Segments {
   std::vector<std::string> groups;
   std::vector<LogDamage> damages;
 };
-
-}  // namespace
 
 TEST_CASE("pieces of a batch lie between groups, in two segments: the batch is read at its commit record", "[pieces]") {
   Segments log;
@@ -269,3 +267,5 @@ TEST_CASE("piece or commit record is truncated anywhere: decoding fails, without
     if (n < head.size()) CHECK_FALSE(decode_piece(Bytes(head).substr(0, n), &piece).is_ok());
   }
 }
+
+}  // namespace TEST_FILE

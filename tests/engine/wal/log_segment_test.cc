@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Makes segments 3, 5 and 9 with operations up to 10, 20 and 30; the last segment is the current one.
 LogSegments three() {
@@ -22,8 +22,6 @@ std::vector<FileNum> files_of(const std::vector<LogSegment>& segments) {
   for (const LogSegment& s : segments) files.push_back(s.file);
   return files;
 }
-
-}  // namespace
 
 TEST_CASE("oldest segment needed for a seq is searched: it is the one with that operation, or the current one") {
   const LogSegments segments = three();
@@ -81,3 +79,5 @@ TEST_CASE("later segments have deletes: they count as pending in each earlier se
   CHECK(log_debts(segments, 600)[0][0] == 80);
   CHECK(log_debts({}, 100).empty());
 }
+
+}  // namespace TEST_FILE

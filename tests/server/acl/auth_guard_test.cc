@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("auth guard: network has spent its free failed attempts: its delay doubles up to a limit; others have none") {
@@ -53,3 +55,5 @@ TEST_CASE("auth guard: 1,000 networks fail in one second: kLinesASecond lines ar
   CHECK(lines == AuthGuard::kLinesASecond);
   CHECK(guard.failed("net7", "a", "u", 6'000));
 }
+
+}  // namespace TEST_FILE

@@ -4,6 +4,8 @@
 
 #include "commands.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
 
@@ -16,3 +18,5 @@ TEST_CASE("ACL command or category is given in upper or lower case: it is found"
   CHECK(acl_category("SCRIPTING") == kAclCategories.size() - 1);
   CHECK_FALSE(acl_category("@read").has_value());
 }
+
+}  // namespace TEST_FILE

@@ -10,9 +10,9 @@
 #include "base/random.h"
 #include "store/glob.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 bool matches_any(const AclPatternSet& set, Bytes text, std::uint8_t access) {
   return std::any_of(set.all().begin(), set.all().end(), [&](const AclPatternSet::Pattern& pattern) {
@@ -44,8 +44,6 @@ std::string random_text(Random& random, const std::string& letters, std::uint64_
   for (std::uint64_t n = random.uniform(most + 1); n > 0; --n) text += letters[random.uniform(letters.size())];
   return text;
 }
-
-}  // namespace
 
 TEST_CASE("ACL pattern set: it matches a text if and only if one of its patterns does") {
   Random random(7);
@@ -147,3 +145,5 @@ TEST_CASE("key is compared with many long ACL patterns: the counted steps grow w
   CHECK(steps_of(nested, key) < 2000);
   CHECK(steps_of(chain, key) > 1000 * 500 / 16);
 }
+
+}  // namespace TEST_FILE

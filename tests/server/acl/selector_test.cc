@@ -8,10 +8,10 @@
 
 #include "commands.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 AclSelector selector(std::initializer_list<Bytes> rules) {
   AclSelector out;
@@ -61,8 +61,6 @@ bool range_allowed(const AclSelector& s, Bytes start, std::optional<Bytes> end, 
   request.range = &range;
   return check(s, request).allowed();
 }
-
-}  // namespace
 
 TEST_CASE("new ACL selector: it allows nothing; with the rules +@all ~* &* it allows everything", "[acl]") {
   const AclSelector none;
@@ -231,3 +229,5 @@ TEST_CASE("ACL selector is parsed from the text of another selector: both select
     CHECK(again == s);
   }
 }
+
+}  // namespace TEST_FILE

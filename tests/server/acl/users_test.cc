@@ -7,10 +7,10 @@
 #include "acl/sha256.h"
 #include "commands.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 std::string hex(const Sha256& hash) {
   std::string out;
@@ -48,8 +48,6 @@ std::string refusal(Bytes name, const std::vector<Bytes>& rules) {
 }
 
 std::string line_of(const Users& users, const std::string& name) { return "user " + name + " " + users.find(name)->text(); }
-
-}  // namespace
 
 TEST_CASE("sha256: the examples of FIPS 180-4 have the published hashes", "[acl]") {
   CHECK(hex(sha256("")) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -261,3 +259,5 @@ TEST_CASE("user has as many patterns or passwords as are allowed: a rule that ad
   CHECK(refused("&c", AclSelector::kMostPatterns).find("at most 16384 patterns") != std::string::npos);
   CHECK(refused(">p", User::kMostPasswords).find("at most 4096 passwords") != std::string::npos);
 }
+
+}  // namespace TEST_FILE

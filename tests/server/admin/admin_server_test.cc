@@ -14,9 +14,9 @@
 
 #include "admin/admin_server.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 // A client's socket. Reads wait at most 20 s, so that a failing test ends.
 class Link {
@@ -66,8 +66,6 @@ std::string ask(std::uint16_t port, const std::string& path, const std::string& 
 AdminHandlers handlers() {
   return {[] { return std::string("ebbtide_up 1\n"); }, [] { return std::string(); }};
 }
-
-}  // namespace
 
 TEST_CASE("HTTP port: /metrics, /healthz and /ready are served, and /ready gives 503 while the database is being opened") {
   std::atomic<bool> ready{false};
@@ -233,3 +231,5 @@ TEST_CASE("HTTP: console takes long: 16 console requests and a request for metri
   go.set_value();
   for (auto& link : slow) CHECK(link->all().find("HTTP/1.1 200") == 0);
 }
+
+}  // namespace TEST_FILE

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("basic authentication: user and password are encoded as in RFC 7617") {
   CHECK(basic_credentials("Aladdin", "open sesame") == "QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
@@ -24,5 +24,5 @@ TEST_CASE("basic authentication: only equal credentials are accepted; upper and 
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -3,13 +3,11 @@
 
 #include "admin/console.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
-namespace {
-
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-}  // namespace
 
 TEST_CASE("database is not open: the console's JSON has data of the server and none of the engine") {
   ConsoleSnapshot s;
@@ -126,3 +124,5 @@ TEST_CASE("database has an index: the console gets its tree with the names of bo
   INFO(console_json(s));
   CHECK(has(console_json(s), R"({"db":3074,"owner":2,"index":"towns","building":true,"files":0)"));
 }
+
+}  // namespace TEST_FILE

@@ -13,7 +13,7 @@
 #include "admin/admin_server.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::int64_t kPatienceMs = 20'000;
 
@@ -96,5 +96,5 @@ TEST_CASE("health probe without a metrics port: PONG and NOAUTH replies to PING 
   CHECK(ping("-ERR max number of clients reached\r\n").find("-ERR max number") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

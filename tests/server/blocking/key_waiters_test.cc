@@ -9,9 +9,9 @@
 
 #include "blocking/key_waiters.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 using Ids = std::vector<std::uint64_t>;
 
@@ -62,8 +62,6 @@ struct Fixture {
     return std::exchange(loop.resumed, {});
   }
 };
-
-}  // namespace
 
 TEST_CASE("clients are blocked on a key: each push wakes the client that has waited longest and is not yet woken") {
   Fixture t;
@@ -202,3 +200,5 @@ TEST_CASE("SWAPDB swaps two databases: the first client of each queue in both da
   std::sort(woken.begin(), woken.end());
   CHECK(woken == Ids{1, 2});
 }
+
+}  // namespace TEST_FILE

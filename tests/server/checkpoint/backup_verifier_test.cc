@@ -11,9 +11,9 @@
 
 #include "checkpoint/backups.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 struct Checks {
   BackupVerifier::Env env() {
@@ -45,8 +45,6 @@ void make_backup(const std::filesystem::path& dir, const std::string& name, bool
   std::filesystem::create_directories(dir / name);
   if (finished) std::ofstream(dir / name / "CURRENT") << "x";
 }
-
-}  // namespace
 
 TEST_CASE("new backup passes its verification: older backups are removed") {
   Checks checks;
@@ -121,3 +119,5 @@ TEST_CASE("older backups are removed: the configured number of finished backups 
   CHECK(std::filesystem::exists(dir / backup_name(1, "0badcaff")));
   std::filesystem::remove_all(dir);
 }
+
+}  // namespace TEST_FILE

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 // A directory of this test alone, even if several tests run at once.
 struct OwnDirectory {
@@ -24,8 +24,6 @@ struct OwnDirectory {
 };
 
 const std::string kId = "3f9a1c07";
-
-}  // namespace
 
 TEST_CASE("backup begins: its directory is named after this time, and the names sort by time") {
   CHECK(backup_name(0, kId) == "1970-01-01T00-00-00.000Z-3f9a1c07");
@@ -82,3 +80,5 @@ TEST_CASE("DATABASE_ID or its temporary file is a named pipe: the server does no
   CHECK(*database_id(own.path.string(), 0xabc) == "00000abc");
   CHECK(*database_id(own.path.string(), 0xdef) == "00000abc");
 }
+
+}  // namespace TEST_FILE

@@ -15,10 +15,10 @@
 #include "support/files.h"
 #include "support/long_run.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 /// Returns the records that the index of the field should have, found through the records themselves.
 std::string expected(CommandHarness& server, const std::string& prefix, const std::string& field) {
@@ -126,8 +126,6 @@ std::string change(Random& random, Millis now) {
       return "HSETEX " + key() + " PX " + std::to_string(1 + random.uniform(300)) + " FIELDS 1 town" + value;
   }
 }
-
-}  // namespace
 
 TEST_CASE("record is written or deleted: its index entry changes in the same commit") {
   CommandHarness server(command_families());
@@ -475,3 +473,5 @@ TEST_CASE("records are deleted by stamp: whole pages of the index are dropped un
   CHECK(server("INDEX.RANGE times -inf +inf LIMIT 0 1") ==
         "[\"" + std::string("car:") + std::to_string(2000 * 7919 % 4000) + "\"]");
 }
+
+}  // namespace TEST_FILE

@@ -5,10 +5,10 @@
 #include "commands/families.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 constexpr Millis kDeadline = 3'600'000;
 
@@ -25,8 +25,6 @@ void pass(CommandHarness& server, Millis ms) {
     server.db->write_log();
   }
 }
-
-}  // namespace
 
 TEST_CASE("deletes are on time or late: PURGE.REPORT says which; after a restart it is unknown, and reported as null") {
   const std::span<const CommandSpec> families[] = {string_commands(), range_delete_commands(), tree_commands(), purge_commands()};
@@ -58,3 +56,5 @@ TEST_CASE("deletes are on time or late: PURGE.REPORT says which; after a restart
   CHECK(says("\"state\":\"done\""));
   CHECK(says("\"in_time\":null"));
 }
+
+}  // namespace TEST_FILE

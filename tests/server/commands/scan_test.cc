@@ -6,10 +6,10 @@
 #include "commands/families.h"
 #include "server/dispatch/manual_offload.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 struct Page {
   std::string cursor;
@@ -52,8 +52,6 @@ std::vector<std::string> scan_all(CommandHarness& server, const std::vector<std:
   } while (page.cursor != "0");
   return keys;
 }
-
-}  // namespace
 
 TEST_CASE("client calls SCAN until the cursor is 0: it gets every key once, in pages of COUNT keys") {
   CommandHarness server(command_families());
@@ -299,3 +297,5 @@ TEST_CASE("transaction deletes keys before KEYS: KEYS counts them as examined, a
   server("SET k2 v");
   CHECK(scan_all(server, {}) == std::vector<std::string>{"a", "k2", "l"});
 }
+
+}  // namespace TEST_FILE

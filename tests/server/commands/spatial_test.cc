@@ -6,10 +6,10 @@
 #include "commands/families.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 const std::string kCreate = "SPATIAL.CREATE places PREFIX city: LON lon LAT lat";
 
@@ -19,8 +19,6 @@ void add_cities(CommandHarness& server) {
   server("HSET city:suva lon 178.44 lat -18.14");
   server("HSET city:apia lon -171.77 lat -13.83");
 }
-
-}  // namespace
 
 TEST_CASE("records with places are written, moved and deleted: searches find the records that exist, at their present places") {
   for (const char* comparator : {"", " COMPARATOR hilbert", " COMPARATOR zorder", " COMPARATOR simple"}) {
@@ -105,3 +103,5 @@ TEST_CASE("server is restarted: the spatial index has its records and its compar
   CHECK(server("SPATIAL.INFO places").find("\"simple\"") != std::string::npos);
   CHECK(server("SPATIAL.INFO places").find("binomial") != std::string::npos);
 }
+
+}  // namespace TEST_FILE

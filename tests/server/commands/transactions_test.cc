@@ -10,10 +10,10 @@
 #include "commands/families.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 std::uint64_t calls(const CommandHarness& server, Bytes command) {
   return server.stats.commands()[server.table.find_full(command)->index].calls;
@@ -78,8 +78,6 @@ std::string exec_on_a_loop(CommandHarness& server, int client_number) {
   client.out.consume(client.out.size());
   return reply;
 }
-
-}  // namespace
 
 TEST_CASE("two transactions watch a and b and write one key each: one of them fails", "[threads]") {
   CommandHarness server(families_and_own());
@@ -540,3 +538,5 @@ TEST_CASE("time passes the last mark of engine time: STAMP.GET in a transaction 
   const std::string replies = server("EXEC");
   CHECK(replies == "[OK, " + server("STAMP.GET k") + "]");
 }
+
+}  // namespace TEST_FILE

@@ -5,14 +5,12 @@
 #include "commands/families.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-namespace {
-
 const std::span<const CommandSpec> kFamilies[] = {string_commands(), tuning_commands()};
-
-}  // namespace
 
 TEST_CASE("database is read-only: TUNE.APPLY is refused like a write, and computes no advice") {
   CommandHarness server(kFamilies);
@@ -24,3 +22,5 @@ TEST_CASE("database is read-only: TUNE.APPLY is refused like a write, and comput
   CHECK(server("TUNE.APPLY").starts_with("(error) MISCONF Writes are refused"));
   server.faults().clear_faults();
 }
+
+}  // namespace TEST_FILE

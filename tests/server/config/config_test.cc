@@ -11,9 +11,9 @@
 
 #include "config/config.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string error_of(const std::string& text, const ConfigSources& sources = {}) {
   const auto config = load_config_text(text, "f.yaml", sources);
@@ -51,8 +51,6 @@ void set(Config& config, const std::string& name, const std::string& value) {
   INFO(status.to_string());
   REQUIRE(status.is_ok());
 }
-
-}  // namespace
 
 TEST_CASE("sizes and durations have units: they are parsed and printed with these; texts without a unit are refused") {
   CHECK(*parse_size("64MiB") == 64u << 20);
@@ -510,3 +508,5 @@ TEST_CASE("configuration file is a named pipe or a device: it is refused at once
   }
   std::filesystem::remove(pipe);
 }
+
+}  // namespace TEST_FILE

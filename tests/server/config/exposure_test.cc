@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 Config bound_to(std::vector<std::string> addresses) {
   Config config;
@@ -58,5 +58,5 @@ TEST_CASE("metrics port is reachable beyond loopback: the logged line names the 
   CHECK(exposure_of(config, true, 6379).line.empty());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("configuration is being changed: event loops read the values before the change, without a wait") {
@@ -30,3 +32,5 @@ TEST_CASE("configuration is being changed: event loops read the values before th
             })
             .is_ok());
 }
+
+}  // namespace TEST_FILE

@@ -6,7 +6,7 @@
 #include "config/config.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 std::string yaml_of(const std::string& conf) {
   const auto yaml = yaml_from_redis_conf(conf, "redis.conf");
@@ -114,5 +114,5 @@ TEST_CASE("redis.conf sets the port of the metrics: the translation fails with a
 
 TEST_CASE("redis.conf is empty: the translated configuration has the defaults") { CHECK(loaded("").port == 6379); }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

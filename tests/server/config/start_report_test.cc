@@ -6,7 +6,7 @@
 #include <algorithm>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
@@ -96,5 +96,5 @@ TEST_CASE("clients need no password: the last line of the start says so, as a wa
   CHECK(start.lines().back().starts_with("! "));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -3,15 +3,13 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 AclLogEntry entry(const std::string& user, std::int64_t ms) {
   return {.context = "toplevel", .object = "AUTH", .user = user, .client = "at " + std::to_string(ms), .updated_ms = ms};
 }
-
-}  // namespace
 
 TEST_CASE("ACL LOG: equal failures come within a minute: one entry counts them and moves to the front") {
   AclLog log;
@@ -105,3 +103,5 @@ TEST_CASE("ACL LOG: entry gets a longer client description: the memory of the lo
   log.set_limit(0);
   CHECK(log.memory_bytes() == 0);
 }
+
+}  // namespace TEST_FILE

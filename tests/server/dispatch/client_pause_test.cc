@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide::test {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("CLIENT PAUSE WRITE is in effect: only writes wait, and check again after at most 20 ms") {
   Switches switches;
@@ -40,5 +40,5 @@ TEST_CASE("client pause ends at its time or by UNPAUSE: no command waits any mor
   CHECK_FALSE(switches.has(Switches::kPause));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide::test

@@ -10,7 +10,7 @@
 #include "one_loop.h"
 
 namespace ebbtide::test {
-namespace {
+namespace TEST_FILE {
 
 /// Expired events are on. Each reading of the clock takes `step_ns`.
 struct Bed {
@@ -73,5 +73,5 @@ TEST_CASE("message about an expired key is sent in parts: the next slice begins 
   CHECK(bed.published == std::vector<std::string>{"k"});
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide::test

@@ -11,7 +11,7 @@
 #include "store/collection/large.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 std::vector<ExpiryWatch::Key> take_due(ExpiryWatch& watch, Millis now) {
   std::vector<ExpiryWatch::Key> out;
@@ -213,5 +213,5 @@ TEST_CASE("expiry watch: too many keys are written during a sweep: the sweep's r
   CHECK(due(watch, 1000) == Keys{"0:a"});
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

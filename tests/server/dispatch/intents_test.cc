@@ -7,9 +7,9 @@
 #include "dispatch/intents.h"
 #include "resp/client.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 class Loop final : public ClientLoop {
  public:
@@ -34,8 +34,6 @@ KeySet put(const char* key, DatabaseId database = 0) {
   batch.put(database, key, "v");
   return KeySet(batch);
 }
-
-}  // namespace
 
 TEST_CASE("another write of a key commits that a long write has marked: the marks are broken; writes of other keys break none") {
   Intents intents;
@@ -169,3 +167,5 @@ TEST_CASE("keys of a second key set are added: the first set has the keys of bot
   whole.seal();
   CHECK(set.meets(whole));  // a key of database 1 was added with the other keys
 }
+
+}  // namespace TEST_FILE

@@ -8,15 +8,13 @@
 #include "base/hash.h"
 #include "base/random.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 bool ascends(std::span<const std::uint16_t> stripes) {
   return std::adjacent_find(stripes.begin(), stripes.end(), std::greater_equal<>()) == stripes.end();
 }
-
-}  // namespace
 
 TEST_CASE("command has several keys: it locks their stripes in ascending order, each once") {
   KeyLocks locks(2);
@@ -39,3 +37,5 @@ TEST_CASE("command has several keys: it locks their stripes in ascending order, 
     }
   }
 }
+
+}  // namespace TEST_FILE

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide::test {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("command is faster than the threshold, or the threshold is 0: the command is not recorded") {
   LatencyMonitor monitor;
@@ -53,5 +53,5 @@ TEST_CASE("LATENCY RESET names an event: its samples are removed; no event is na
   CHECK(monitor.events().empty());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide::test

@@ -8,7 +8,7 @@
 #include "one_loop.h"
 
 namespace ebbtide::test {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("MONITOR is on: its client gets each command as a line, with unprintable bytes escaped") {
   Switches switches;
@@ -52,5 +52,5 @@ TEST_CASE("MONITOR client was removed: it gets no more commands") {
   CHECK(loop.client.out.empty());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide::test

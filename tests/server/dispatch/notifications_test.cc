@@ -9,7 +9,7 @@
 #include "dispatch/table.h"
 
 namespace ebbtide::test {
-namespace {
+namespace TEST_FILE {
 
 using Strings = std::vector<std::string>;
 
@@ -184,7 +184,6 @@ TEST_CASE("keymiss events are published in slices: events and order are the same
   CHECK(t.take() == Strings{"__keyspace@0__:c keymiss", "__keyevent@0__:keymiss c"});
 }
 
-}  // namespace
 TEST_CASE("last element is removed: the command's event comes before del; empty result is stored: only del is published") {
   Fixture t("EA");
   WriteBatch batch;
@@ -222,4 +221,5 @@ TEST_CASE("ZADD has INCR before the scores: the event is zincr; INCR is a member
   CHECK(t.events(zadd, {"zadd", "k", "1", "incr"}, put("k")) == Strings{"__keyevent@0__:zadd k"});
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide::test

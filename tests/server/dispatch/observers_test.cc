@@ -9,7 +9,7 @@
 #include "one_loop.h"
 
 namespace ebbtide::test {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("client tracks keys, or expired events are on: the server watches expiries; otherwise it does not") {
   Observers observers;
@@ -67,5 +67,5 @@ TEST_CASE("MOVE moves a key: its expiration is published in the target database"
   CHECK_FALSE(observers.expiries.take_first_due(50));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide::test

@@ -15,9 +15,9 @@
 
 #include "dispatch/offload.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 struct Work final : OffloadWork {
   void run() override {
@@ -40,8 +40,6 @@ struct Unwanted final : OffloadWork {
   void run() override { std::abort(); }
   [[nodiscard]] bool wanted() const override { return false; }
 };
-
-}  // namespace
 
 TEST_CASE("thread of one class of work is busy: work of every other class runs, on threads of its own") {
   ThreadOffload offload(1, 1);
@@ -143,3 +141,5 @@ TEST_CASE("collect() is called: each idle offload thread returns freed memory to
   std::unique_lock lock(mutex);
   CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return threads.size() == 10; }));
 }
+
+}  // namespace TEST_FILE

@@ -6,17 +6,15 @@
 #include "dispatch/rate_meter.h"
 #include "dispatch/server_stats.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::size_t bucket_by_search(std::uint64_t nanos) {
   std::size_t i = 0;
   while (i < kCallBounds.size() && nanos > kCallBounds[i]) ++i;
   return i;
 }
-
-}  // namespace
 
 TEST_CASE("command is called: the call counts in the first latency bucket whose bound is not below its time") {
   CHECK(bucket_of(0) == 0);
@@ -118,3 +116,5 @@ TEST_CASE("rate is the mean of the last 16 samples: a sample after a reset of it
   for (std::size_t i = 0; i < RateMeter::kSamples; ++i) meter.sample(now += 100'000'000, total);
   CHECK(meter.per_second() == 0);
 }
+
+}  // namespace TEST_FILE

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace ebbtide::test {
-namespace {
+namespace TEST_FILE {
 
 using Strings = std::vector<std::string>;
 
@@ -116,5 +116,5 @@ TEST_CASE("slow log shows arguments: their number and length are limited, and pa
   CHECK(shown.back() == "... (4 more arguments)");
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide::test

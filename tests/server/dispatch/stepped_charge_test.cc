@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("memory of a table changes: its charge changes in whole steps; by less than a step: the charge stays") {
@@ -28,3 +30,5 @@ TEST_CASE("charge and release functions are not set: follow() does nothing") {
   memory.follow(10 * SteppedCharge::kStep);
   memory.follow(0);
 }
+
+}  // namespace TEST_FILE

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 // Short names with common beginnings, ends, lengths or bytes, and a name that is too long for RecentCommands.
 constexpr std::array kNames = {"a", "aa", "aaa", "aaaa", "get", "set", "getx", "gget", "aabbccdd", "aabbccde", "gettttttt"};
@@ -23,8 +23,6 @@ std::string upper(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
   return name;
 }
-
-}  // namespace
 
 TEST_CASE("commands repeat in any spelling and order: RecentCommands finds the same command as the command table") {
   std::vector<CommandSpec> specs;
@@ -55,3 +53,5 @@ TEST_CASE("texts resemble names of commands: RecentCommands finds no command") {
   CHECK(recent.find(table, "\0"s) == nullptr);
   CHECK(recent.find(table, "a\0"s) == nullptr);
 }
+
+}  // namespace TEST_FILE

@@ -10,7 +10,7 @@
 #include "one_loop.h"
 
 namespace ebbtide::test {
-namespace {
+namespace TEST_FILE {
 
 /// A tracking table, and a loop with one client.
 struct Fixture {
@@ -419,5 +419,5 @@ TEST_CASE("tracked keys exceed their memory: some are removed, and their clients
   CHECK(t.table.counts().items == 0);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide::test

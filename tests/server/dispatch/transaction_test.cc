@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("key is watched again: its first version stays; keys with equal names in two databases are two keys") {
@@ -27,3 +29,5 @@ TEST_CASE("key is watched again: its first version stays; keys with equal names 
   watched.add({0, "b"}, {});
   CHECK(watched.contains({0, "b"}));
 }
+
+}  // namespace TEST_FILE

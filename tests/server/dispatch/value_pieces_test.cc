@@ -9,10 +9,10 @@
 
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 constexpr std::uint64_t kBytes = 3 * kValuePieceBytes + 1234;
 
@@ -59,8 +59,6 @@ struct Run {
   Found found;
 };
 
-}  // namespace
-
 TEST_CASE("part of a large value is visited: the visitor gets every byte of the part, in pieces and in order") {
   Run run(GENERATE(false, true));
   const std::uint64_t first = 5, length = 2 * kValuePieceBytes + 100;
@@ -103,3 +101,5 @@ TEST_CASE("client disconnects during a visit or copy of a large value: the visit
   std::string copied(kBytes, '\0');
   CHECK(copy_value(*run.ctx, run.found, copied.data()).code() == Code::kAborted);
 }
+
+}  // namespace TEST_FILE

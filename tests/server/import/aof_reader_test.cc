@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 using Commands = std::vector<std::vector<std::string>>;
 
@@ -20,8 +20,6 @@ Status read_all(const std::string& bytes, Commands* commands) {
     commands->push_back(command.arguments);
   }
 }
-
-}  // namespace
 
 TEST_CASE("append-only file has time stamps: its commands are read, and the stamps are skipped") {
   Commands commands;
@@ -63,3 +61,5 @@ TEST_CASE("append-only manifest has an invalid line: the error names the line") 
   REQUIRE(files.status().code() == Code::kCorruption);
   CHECK(files.status().message().find("line 2") != Bytes::npos);
 }
+
+}  // namespace TEST_FILE

@@ -10,7 +10,7 @@
 #include "import/report.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("import report is saved and restored: counts, lines and keys in doubt are the same") {
   TransferReport report;
@@ -65,5 +65,5 @@ TEST_CASE("resume state of an import is written: reading returns the same; its f
   std::filesystem::remove_all(home);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using Hashes = KnownKeys::Hashes;
 
@@ -25,8 +25,6 @@ KnownKeys opened(Result<KnownKeys>&& keys) {
 }
 
 void note(KnownKeys& keys, const std::vector<Hashes>& hashes) { REQUIRE(keys.note(hashes).is_ok()); }
-
-}  // namespace
 
 TEST_CASE("copy pass is over: its keys and values are known, and a key missing in the next pass is reported as gone") {
   KnownKeys keys = opened(KnownKeys::create(""));
@@ -130,4 +128,5 @@ TEST_CASE("file of known keys is shorter than the saved position: resuming fails
   CHECK(KnownKeys::resume(file.path, 16, 16).is_ok());
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -10,9 +10,9 @@
 #include "store/dump.h"
 #include "store/rdb.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string with_crc(std::string file) {
   file.push_back('\xff');
@@ -77,8 +77,6 @@ std::string sample() {
           std::string(8, 't') + std::string(RAW("\x01")) + std::string(16, 'i');
   return with_crc(file);
 }
-
-}  // namespace
 
 TEST_CASE("RDB file has every kind of marker: all keys are found, with database, expiry and raw value") {
   const ReadFile read = read_file(sample());
@@ -152,3 +150,5 @@ TEST_CASE("RDB file has the checksum 0: the checksum is not compared") {
   CHECK(read_file(file + std::string(8, '\0')).entries.size() == 1);
   CHECK(read_file(file + std::string(8, 'x')).status.code() == Code::kCorruption);
 }
+
+}  // namespace TEST_FILE

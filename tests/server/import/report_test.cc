@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("import report: columns are aligned, the last row has sums, and missing keys are listed with the reason") {
@@ -39,3 +41,5 @@ TEST_CASE("import report has no missing keys: it is only the table") {
   CHECK_FALSE(report.lost_any());
   CHECK(report.text("imported").find("not imported") == std::string::npos);
 }
+
+}  // namespace TEST_FILE

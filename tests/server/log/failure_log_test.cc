@@ -5,9 +5,9 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::int64_t kSecond = 1'000'000;
 
@@ -17,8 +17,6 @@ std::string line(std::int64_t unix_micros, std::int64_t offset, std::size_t room
   out.resize(format_failure(out, unix_micros, offset, text));
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("failure log: line begins with time and level, as every line of the log does") {
   CHECK(line(0, 0) == "1970-01-01T00:00:00.000+00:00 E out of memory\n");
@@ -45,3 +43,5 @@ TEST_CASE("failure log: text is longer than the buffer: the line is cut and ends
   CHECK(line(0, 0, 36) == "1970-01-01T00:00:00.000+00:00 E out\n");
   CHECK(line(0, 0, 1) == "\n");
 }
+
+}  // namespace TEST_FILE

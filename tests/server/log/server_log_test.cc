@@ -11,6 +11,8 @@
 
 #include <unistd.h>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("log: message has control bytes: they are escaped, and the message is one line") {
@@ -123,3 +125,5 @@ TEST_CASE("log file is in a missing directory: the directory is made; log file i
                     "log.file: " + (room / "logs").string() + ": cannot be opened for writing: Is a directory");
   std::filesystem::remove_all(room);
 }
+
+}  // namespace TEST_FILE

@@ -10,7 +10,7 @@
 #include "machine/machine.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -157,5 +157,5 @@ TEST_CASE("machine: CPU quota is half a core: one core is usable") {
   CHECK(usable_cores(root.path()).count == usable_cores("/nonexistent").count);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

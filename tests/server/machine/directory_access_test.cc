@@ -10,7 +10,7 @@
 #include <string>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr uid_t kOther = 12345;
 
@@ -147,5 +147,5 @@ TEST_CASE("every user may write to the data directory: a warning names its mode;
   CHECK(exposed_directory(directory.path() + "/missing").empty());
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

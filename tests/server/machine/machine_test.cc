@@ -6,7 +6,7 @@
 #include "machine/machine.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("limit of open files is large enough for all clients: tables get the remaining files") {
   const FileShares shares = share_files(1'048'576, 10'000);
@@ -55,5 +55,5 @@ TEST_CASE("machine has many cores: half as many event loops, and a quarter as ma
   CHECK(merge_threads_for(4096) == 256);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

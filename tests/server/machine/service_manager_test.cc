@@ -10,7 +10,7 @@
 #include <string>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 // The service manager's end of the socket.
 class Manager {
@@ -91,5 +91,5 @@ TEST_CASE("systemd watchdog limit is for this process: the period is half the li
   for (const char* usec : {"", "0", "-5", "x", "5x"}) CHECK(watchdog_period_ms(usec, "7", 7) == 0);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

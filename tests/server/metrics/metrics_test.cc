@@ -6,9 +6,9 @@
 
 #include "metrics/metrics.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 bool has_line(const std::string& text, const std::string& line) {
   return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
@@ -27,8 +27,6 @@ MetricsSnapshot sample() {
   s.scan_steps = {{10, 100}, {3, 2, 1}, 345};
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("database is being opened: metrics of the server are served, without those of the engine") {
   MetricsSnapshot s = sample();
@@ -218,3 +216,5 @@ TEST_CASE("database has an index: metrics list the index's tree apart, and do no
   CHECK(has_line(text, "ebbtide_index_entries{db=\"0\",index=\"towns\"} 7"));
   CHECK(has_line(text, "ebbtide_index_building{db=\"0\",index=\"towns\"} 1"));
 }
+
+}  // namespace TEST_FILE

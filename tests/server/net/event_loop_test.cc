@@ -19,9 +19,9 @@
 #include "net/event_loop.h"
 #include "resp/reply.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 // The sink's commands: ECHO x, WAIT n (resumed by the test), LATER (asks for a retry), BIG n, SEE seq, CLOSE; others reply +OK.
 class TestSink final : public CommandSink {
@@ -337,8 +337,6 @@ struct Harness {
 
 std::string bulk(const std::string& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; }
 std::string echo(const std::string& text) { return "*2\r\n$4\r\nECHO\r\n" + bulk(text); }
-
-}  // namespace
 
 TEST_CASE("memory budget is exceeded: a connection whose buffers grow is closed, even if others have larger buffers") {
   Harness h;
@@ -898,8 +896,6 @@ TEST_CASE("one reply exceeds the output limit: the connection closes before the 
   CHECK(h.loop->counters().output_limit_closes.get() == 1);
 }
 
-namespace {
-
 /// A client that gets more than its socket takes and the soft limit allows.
 struct SoftLimit {
   static NetSettings settings() {
@@ -934,8 +930,6 @@ struct SoftLimit {
   Harness h{settings()};
   const int fd = h.connect();
 };
-
-}  // namespace
 
 TEST_CASE("output stays above the soft limit: the client is closed after the configured time, not before") {
   SoftLimit client;
@@ -1331,3 +1325,5 @@ TEST_CASE("loop is stopped while 200 commands wait: all connections are closed")
   CHECK(h.shared.clients == 0);
   CHECK(h.sink.closed.size() == 200);
 }
+
+}  // namespace TEST_FILE

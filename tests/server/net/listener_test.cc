@@ -17,9 +17,9 @@
 
 #include "net/listener.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 class NullSink final : public CommandSink {
  public:
@@ -58,8 +58,6 @@ struct Fixture {
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<Listener> listener;
 };
-
-}  // namespace
 
 TEST_CASE("no file descriptor is left: the listener does not spin, and accepts again when one is free") {
   Fixture f;
@@ -118,8 +116,6 @@ TEST_CASE("setting changes while several connections are being accepted: the new
   ::close(second);
 }
 
-namespace {
-
 /// Returns the accepted end of a connection that this process has made; -1 if there is none.
 int accepted_end(int client) {
   constexpr int kDescriptors = 1024;
@@ -140,8 +136,6 @@ int option_of(int fd, int level, int option) {
   REQUIRE(::getsockopt(fd, level, option, &value, &size) == 0);
   return value;
 }
-
-}  // namespace
 
 TEST_CASE("connection is accepted: its socket has tcp_keepalive's probes, and sends replies without delay") {
   Fixture f;
@@ -172,8 +166,6 @@ TEST_CASE("connection is accepted: its socket has tcp_keepalive's probes, and se
   for (const int each : {client, brief, never}) ::close(each);
 }
 
-namespace {
-
 // A path for a socket in a directory of its own.
 class SocketPath {
  public:
@@ -203,8 +195,6 @@ class SocketPath {
  private:
   std::string directory_;
 };
-
-}  // namespace
 
 TEST_CASE("listener on a Unix socket: the socket has the configured mode, and stop() removes it") {
   Fixture f;
@@ -250,3 +240,5 @@ TEST_CASE("file at the Unix socket's path is no socket: the file is kept, and li
   f.listener->stop();
   CHECK(S_ISREG(place.mode()));
 }
+
+}  // namespace TEST_FILE

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("unauthenticated connections are too many: the oldest of the network with the most of them is closed") {
@@ -47,3 +49,5 @@ TEST_CASE("one host has many unauthenticated connections: those of other hosts i
   for (std::uint64_t id = 3; id < 130; ++id) strangers.add({id, "net/64", "net::2", nullptr});
   for (std::uint64_t id = 3; id < 128; ++id) REQUIRE(strangers.take_one_to_close()->client_id == id);
 }
+
+}  // namespace TEST_FILE

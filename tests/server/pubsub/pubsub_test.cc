@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// A loop with one client, whose tasks run when the test calls for them.
 class Loop final : public ClientLoop {
@@ -43,8 +43,6 @@ std::string messages(int from, int to) {
   }
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("messages are published together: another loop gets them in order and in few tasks") {
   PubSub pubsub;
@@ -178,3 +176,5 @@ TEST_CASE("channel, pattern and text are long: all subscribers share one copy of
   CHECK(places[0].size() == 3);
   CHECK(places[0] == places[1]);
 }
+
+}  // namespace TEST_FILE

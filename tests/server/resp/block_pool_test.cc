@@ -13,7 +13,7 @@
 #include "resp/output_buffer.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::size_t kShared = std::size_t{1} << 20;
 
@@ -103,5 +103,5 @@ TEST_CASE("reply was sent: its memory is freed although the thread that built th
   builder.join();
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -7,9 +7,9 @@
 #include "resp/output_buffer.h"
 #include "resp/parser.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Keeps all memory that it should free.
 struct KeepingDisposer final : Disposer {
@@ -20,8 +20,6 @@ struct KeepingDisposer final : Disposer {
 };
 
 std::shared_ptr<const std::string> value_of(std::size_t bytes) { return std::make_shared<const std::string>(bytes, 'v'); }
-
-}  // namespace
 
 TEST_CASE("large shared value leaves an output buffer: the disposer thread frees it; a small value is freed at once") {
   KeepingDisposer disposer;
@@ -80,3 +78,5 @@ TEST_CASE("no disposer is set: let_go() frees memory at once") {
   let_go(std::move(value), true);
   CHECK(watched.expired());
 }
+
+}  // namespace TEST_FILE

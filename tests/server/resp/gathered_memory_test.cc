@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("GatheredMemory allocates pieces of every size: each piece keeps its bytes until all are released") {
   GatheredMemory memory;
@@ -40,5 +40,5 @@ TEST_CASE("GatheredMemory allocates few pieces: it takes little memory; many pie
   CHECK(memory.memory_bytes() - memory.system_bytes() < 2 * GatheredMemory::kSystemBytes);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

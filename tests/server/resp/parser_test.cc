@@ -9,9 +9,9 @@
 
 #include "resp/parser.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 struct Outcome {
   std::vector<std::vector<std::string>> commands;
@@ -102,8 +102,6 @@ void same_however_split(const std::string& input, const ParserLimits& limits, un
               input, [&] { return 1 + random() % most; }, limits, i % 2 == 1) == expected);
   }
 }
-
-}  // namespace
 
 TEST_CASE("pipelined and inline commands are received: the parser returns each command") {
   const Outcome got = whole("*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\nset a \"b\\x41\\n\" 'c d'\n*1\r\n$0\r\n\r\n");
@@ -382,3 +380,5 @@ TEST_CASE("parser's buffer grows by megabytes: arguments of the incomplete comma
   parser.discard();
   CHECK(parser.memory() == 0);
 }
+
+}  // namespace TEST_FILE

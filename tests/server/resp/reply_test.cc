@@ -7,9 +7,9 @@
 
 #include "resp/reply.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 template <typename Write>
 std::string written(int protocol, Write write) {
@@ -29,8 +29,6 @@ std::string number(double value) {
   char text[40];
   return {text, format_double(value, text)};
 }
-
-}  // namespace
 
 TEST_CASE("reply of each kind is written: its bytes are those of RESP2 and of RESP3") {
   golden([](Reply& r) { r.simple("PONG"); }, "+PONG\r\n", "+PONG\r\n");
@@ -280,3 +278,5 @@ TEST_CASE("several buffers share a message: each counts it as if it were copied"
   CHECK(other.memory() == 0);
   CHECK(text.use_count() == 1);
 }
+
+}  // namespace TEST_FILE

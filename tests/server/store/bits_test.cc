@@ -7,9 +7,9 @@
 #include <random>
 #include <vector>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max(), kMin = std::numeric_limits<std::int64_t>::min();
 
@@ -29,8 +29,6 @@ std::string random_value(std::mt19937_64& random, std::size_t bytes) {
   value.resize(bytes);
   return value;
 }
-
-}  // namespace
 
 TEST_CASE("bits: BITCOUNT and BITPOS of random bytes equal a scan of each bit") {
   std::mt19937_64 random(1);
@@ -138,3 +136,5 @@ TEST_CASE("bitfields: number does not fit into its type: it wraps, saturates or 
   CHECK(fit_field(i8, kMin + 128, saturate) == -128);
   CHECK(fit_field(i64, kMin, fail) == kMin);
 }
+
+}  // namespace TEST_FILE

@@ -14,10 +14,10 @@
 #include "store/dump.h"
 #include "store/rdb.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace std::string_literals;
-
-namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -86,8 +86,6 @@ std::string zeros(std::size_t count) {
 }
 
 constexpr const char* kBadFormat = "ERR Bad data format";
-
-}  // namespace
 
 TEST_CASE("collection is dumped: the payload has the bytes of Redis's plain forms") {
   const auto body = [](Bytes collection) {
@@ -354,3 +352,5 @@ TEST_CASE("collection is restored: memory is reserved for the result, and for th
   const Load many(dumped(encode(CollectionType::kList, List(names.begin(), names.end()))));
   CHECK(many.reserved >= names.size() * sizeof(Bytes) + many.collection.size());
 }
+
+}  // namespace TEST_FILE

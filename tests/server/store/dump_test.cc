@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string with_footer(std::string body, unsigned version = 10) {
   body.push_back(static_cast<char>(version));
@@ -27,8 +27,6 @@ std::string body_of(Bytes value) {
   CHECK(load_string(payload) == std::string(value));
   return payload.substr(1, payload.size() - 11);
 }
-
-}  // namespace
 
 TEST_CASE("dump: checksum of a text is the CRC64 that Redis computes") {
   CHECK(crc64("") == 0);
@@ -119,3 +117,5 @@ TEST_CASE("dump: payload has a string: its length is known before memory is allo
   CHECK(announced(std::string("\x80\x00\x10\x00\x00", 5) + "short") == 0);
   CHECK(loaded_bytes(with_footer("\x05x")) == 0);
 }
+
+}  // namespace TEST_FILE

@@ -6,9 +6,9 @@
 #include <random>
 #include <string>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr GeoPoint kPalermo{13.361389, 38.115556}, kCatania{15.087269, 37.502669};
 
@@ -55,8 +55,6 @@ SortedSet sorted(SortedSet members) {
 }
 
 double score(double longitude, double latitude) { return static_cast<double>(geo_score({longitude, latitude})); }
-
-}  // namespace
 
 TEST_CASE("geo position is encoded as a score: the score is that of Redis's documentation", "[geo]") {
   CHECK(geo_score(kPalermo) == 3479099956230698);
@@ -201,3 +199,5 @@ TEST_CASE("member that a geo search skips is damaged: the search fails", "[geo]"
   const std::string whole = encode(SortedSet{{1, "abc"}, {2, std::string(200, 'x')}, {3, "c"}});
   for (std::size_t size = 3; size < whole.size(); ++size) CHECK_FALSE(members_in_cells(whole.substr(0, size), {{9, 10}}).is_ok());
 }
+
+}  // namespace TEST_FILE

@@ -5,9 +5,9 @@
 #include <random>
 #include <string>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Redis's own recursive matcher, for patterns without brackets. The tests compare results with it.
 bool oracle(Bytes pattern, Bytes text) {
@@ -18,8 +18,6 @@ bool oracle(Bytes pattern, Bytes text) {
   if (pattern[0] == '\\' && pattern.size() > 1) pattern.remove_prefix(1);
   return pattern[0] == text[0] && oracle(pattern.substr(1), text.substr(1));
 }
-
-}  // namespace
 
 TEST_CASE("glob pattern is compared with a text: the result is that of KEYS in Redis") {
   CHECK(glob_match("*", ""));
@@ -153,3 +151,5 @@ TEST_CASE("glob has a long bracket expression: the comparison counts one step fo
   CHECK(GlobMatch(pattern, text).go_on(&steps) == false);
   CHECK(steps < 10'000'000 - 900'000);
 }
+
+}  // namespace TEST_FILE

@@ -4,17 +4,15 @@
 #include <map>
 #include <random>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string text(const Hash& hash) {
   std::string out;
   for (const HashField& each : hash) out += std::string(each.field) + "=" + std::string(each.value) + " ";
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("hash: new field is set: it comes last; known field is set: it keeps its place", "[hashes]") {
   for (const std::size_t changes : {1u, 100u}) {  // without and with an index
@@ -90,3 +88,5 @@ TEST_CASE("hash: find_field() finds a field in the encoded bytes, and damage bef
   CHECK(*find_field(bytes, "c") == std::nullopt);
   CHECK(find_field(Bytes(bytes).substr(0, bytes.size() - 1), "b").status().code() == Code::kCorruption);
 }
+
+}  // namespace TEST_FILE

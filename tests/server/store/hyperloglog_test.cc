@@ -6,17 +6,15 @@
 
 #include "store/dump.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string sketch_of(int from, int to) {
   std::string value = hll::make_empty();
   for (int i = from; i < to; ++i) REQUIRE(hll::add(&value, std::to_string(i)));
   return value;
 }
-
-}  // namespace
 
 TEST_CASE("hyperloglog: elements are added, from sparse to dense form: bytes and counts are Redis's") {
   struct Step {
@@ -103,3 +101,5 @@ TEST_CASE("hyperloglog: registers have values that no element can give: the coun
   for (std::size_t i = 16; i < value.size(); ++i) value[i] = '\xff';
   CHECK(*hll::count(value) == std::uint64_t{1} << 63);
 }
+
+}  // namespace TEST_FILE

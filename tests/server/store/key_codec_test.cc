@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Returns a short key of the bytes that escaping treats specially.
 std::string random_key(std::mt19937_64& random) {
@@ -20,8 +20,6 @@ std::string random_key(std::mt19937_64& random) {
 }
 
 bool in(const KeyRange& range, const std::string& user_key) { return range.contains(escaped_key(user_key)); }
-
-}  // namespace
 
 TEST_CASE("key is escaped: only its zero bytes change") {
   std::string buffer;
@@ -82,3 +80,5 @@ TEST_CASE("range of keys is escaped: it contains its keys together with all thei
   CHECK(is_empty(engine_range(Bytes("b"), Bytes("b"))));
   CHECK(is_empty(engine_range(Bytes(""), Bytes(""))));
 }
+
+}  // namespace TEST_FILE

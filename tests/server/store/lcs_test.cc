@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Computes the length directly from the definition.
 std::uint32_t slow_length(Bytes a, Bytes b) {
@@ -20,8 +20,6 @@ std::string random_text(std::mt19937_64& random) {
   for (char& c : text) c = static_cast<char>('a' + random() % 3);
   return text;
 }
-
-}  // namespace
 
 TEST_CASE("lcs: example of Redis's documentation gives the reply shown there") {
   const Lcs found = lcs("ohmytext", "mynewtext");
@@ -55,3 +53,5 @@ TEST_CASE("lcs: random texts: the length is the longest possible, and the result
     CHECK(found.text.size() == found.length);
   }
 }
+
+}  // namespace TEST_FILE

@@ -3,16 +3,14 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::pair<std::size_t, std::size_t> between(std::int64_t start, std::int64_t stop, std::size_t size) {
   const Places places = places_between(start, stop, size);
   return {places.begin, places.end};
 }
-
-}  // namespace
 
 TEST_CASE("list: range is given by positions from head or tail (negative): it is cut at the ends of the list", "[lists]") {
   using Pair = std::pair<std::size_t, std::size_t>;
@@ -65,3 +63,5 @@ TEST_CASE("list: a number of equal elements is removed from the head or the tail
   CHECK(remove_elements(&other, 1, "x") == 0);
   CHECK(other == list);
 }
+
+}  // namespace TEST_FILE

@@ -5,6 +5,8 @@
 
 #include "store/expiry.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("text is parsed as an integer: it is accepted only if Redis accepts it") {
@@ -59,3 +61,5 @@ TEST_CASE("expiry overflows, is in the past or has to be rounded: the result is 
   CHECK(describe_expiry(kNow + 1500, kIn, kNow) == 2);
   CHECK(describe_expiry(kNow + 5, kAtMilli, kNow) == kNow + 5);
 }
+
+}  // namespace TEST_FILE

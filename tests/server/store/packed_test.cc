@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace std::string_literals;
-
-namespace {
 
 /// Returns the items as texts, integers with "#" before them; "damaged" if the form is not well-formed.
 std::string read(PackedForm form, Bytes bytes) {
@@ -69,8 +69,6 @@ const std::string kZiplist = ziplist(44, 8,
                                      "\x05\xd0\x00\x00\x00\x80"                  // -2147483648
                                      "\x06\xe0\x00\x00\x00\x00\x00\x00\x00\x80"  // the smallest integer
                                      "\xfe\x0a\x00\x00\x00\x00"s);               // "", after a length of five bytes
-
-}  // namespace
 
 TEST_CASE("packed: listpack has every kind of entry: all are read") {
   CHECK(read(PackedForm::kListpack, kListpack) == "#127 hi #-1 #-4096 #-32768 #8388607 #-2147483648 #9223372036854775807 ");
@@ -169,3 +167,5 @@ TEST_CASE("packed: integers of an intset are read at each width, if they are in 
   CHECK(read(PackedForm::kIntset, little(2, 4) + little(2, 4) + "\x05\x00\x05\x00"s) == "damaged");  // twice the same
   CHECK(read(PackedForm::kIntset, little(2, 4) + little(2, 4) + "\x05\x00\x04\x00"s) == "damaged");  // descending
 }
+
+}  // namespace TEST_FILE

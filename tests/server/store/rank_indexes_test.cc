@@ -6,9 +6,9 @@
 
 #include "store/collections.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMany = 1'000;
 
@@ -44,8 +44,6 @@ class Indexed {
 
   RankIndexes indexes;
 };
-
-}  // namespace
 
 TEST_CASE("first reader of a collection splits its rank index: the next reader begins at its boundary") {
   Indexed z;
@@ -165,3 +163,5 @@ TEST_CASE("rank indexes exceed their number: the index that was used least recen
   }
   CHECK(z.open(z.state(10), 10)->ticket == 0);
 }
+
+}  // namespace TEST_FILE

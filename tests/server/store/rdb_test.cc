@@ -6,10 +6,10 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace std::string_literals;
-
-namespace {
 
 std::string length(std::uint64_t n) {
   std::string out;
@@ -28,8 +28,6 @@ std::optional<std::string> read(Bytes bytes) {
   const auto stored = source.take_string();
   return stored && source.left() == 0 ? unpack(*stored) : std::nullopt;
 }
-
-}  // namespace
 
 TEST_CASE("rdb: length is written in the fewest bytes, and is read back") {
   CHECK(length(63) == "\x3f");
@@ -137,3 +135,5 @@ TEST_CASE("lzf: every kind of token is decoded, and no read or write is out of b
                                    3),
                        2) == std::nullopt);  // fewer literal bytes than announced
 }
+
+}  // namespace TEST_FILE

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("set: members are given in any order, some twice: the set has each once, sorted", "[sets]") {
@@ -38,3 +40,5 @@ TEST_CASE("set: members at given positions are taken out: one part has these mem
   CHECK(chosen == Set{"a", "c"});
   CHECK(rest == Set{"b", "d"});
 }
+
+}  // namespace TEST_FILE

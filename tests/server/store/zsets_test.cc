@@ -5,9 +5,9 @@
 #include <limits>
 #include <random>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -26,8 +26,6 @@ std::string in(const SortedSet& members, const Places& places) {
 
 ScoreBound score(Bytes bound) { return parse_score_bound(bound).value(); }
 LexBound lex(Bytes bound) { return parse_lex_bound(bound).value(); }
-
-}  // namespace
 
 TEST_CASE("sorted set: members are sorted by score, then by bytes", "[zsets]") {
   for (const std::size_t changes : {1u, 100u}) {  // without and with an index
@@ -152,3 +150,5 @@ TEST_CASE("sorted set: scores are weighted and aggregated, and a sum that is not
   CHECK(united({{low, 1}, {high, 1}}, Aggregate::kSum, kNeverStop)[0].score == 0);
   CHECK(united({{high, 0}}, Aggregate::kSum, kNeverStop)[0].score == 0);
 }
+
+}  // namespace TEST_FILE

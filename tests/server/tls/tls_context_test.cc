@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("TLS certificate is missing: no context is made, and the error names the configuration key and the file", "[tls]") {
@@ -35,3 +37,5 @@ TEST_CASE("TLS key file is a pipe or a device: it is refused and not opened", "[
         "server.tls.key_file /dev/null: is a pipe or a device, not a regular file; write its content to a file, and give "
         "that file's path");
 }
+
+}  // namespace TEST_FILE

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 TEST_CASE("tuning advice is applied: CONFIG SET gets all keys at once, and keys whose values differ are returned") {
   std::map<std::string, std::string> keys = {{"databases.2.policy.name", "leveling"},
@@ -46,5 +46,5 @@ TEST_CASE("configuration refuses a key of tuning advice: the error has the reaso
         "ERR the advice was not applied, and nothing has changed: CONFIG SET failed (possibly related to argument 'k') - why");
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

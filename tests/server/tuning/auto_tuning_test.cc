@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr Millis kWindow = 60'000;
 
@@ -197,5 +197,5 @@ TEST_CASE("database has no workload: tuning.auto shows no state for it") {
   CHECK_FALSE(fake.board.state(3));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 KeptAdvice advice_for(const TunerSettings& settings, Millis at) {
   KeptAdvice out;
@@ -48,5 +48,5 @@ TEST_CASE("tuning.auto is switched off: only the number of changes is still show
   CHECK(board.changes(1).by_itself == 1);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -13,10 +13,10 @@
 #include "version/manifest.h"
 #include "version/version_set.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 // A database of one table and two log segments, the second of which has 9 bytes so far.
 struct Bed {
@@ -91,8 +91,6 @@ struct Bed {
     return text;
   }
 };
-
-}  // namespace
 
 TEST_CASE("checkpoint is made: it has the tables, finished segments, the written part of the current segment, and a manifest") {
   Bed bed;
@@ -169,3 +167,5 @@ TEST_CASE("table is damaged: the checkpoint takes those of the table's files tha
   CHECK(report->damaged == 1);
   CHECK(bed.names().count(metadata_file_name(table->metadata_file)) == 1);
 }
+
+}  // namespace TEST_FILE

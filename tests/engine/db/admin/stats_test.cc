@@ -9,6 +9,8 @@
 #include "db/admin/stats.h"
 #include "engine/compaction/files.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("several threads count: their counters are summed, and gets that searched no table are in the first bucket") {
@@ -103,3 +105,5 @@ TEST_CASE("deadlines are missed: they are counted by reason") {
   add_missed(missed, &s);
   CHECK((s.deadlines_missed_load == 1 && s.deadlines_missed_down == 0 && s.deadlines_missed_disk == 0));
 }
+
+}  // namespace TEST_FILE

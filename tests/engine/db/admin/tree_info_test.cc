@@ -9,10 +9,10 @@
 #include "db/admin/tree_info.h"
 #include "engine/db/background/tables.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 struct Bed {
   TreeFixture files{1};
@@ -48,8 +48,6 @@ struct Bed {
     return info;
   }
 };
-
-}  // namespace
 
 TEST_CASE("tree has memtables and runs: tree info lists them with their filters, and estimates the number of keys") {
   Bed bed;
@@ -137,3 +135,5 @@ TEST_CASE("cache had no lookups: its miss ratio is 1, as if every page came from
   CHECK(miss_ratio(3, 1) == 0.25);
   CHECK(miss_ratio(5, 0) == 0);
 }
+
+}  // namespace TEST_FILE

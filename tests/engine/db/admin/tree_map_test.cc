@@ -7,9 +7,9 @@
 
 #include "engine/compaction/files.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kNow = 1'000'000;
 
@@ -32,8 +32,6 @@ TreeView view_of(std::vector<Run> runs) {
   view.tables = std::move(tables);
   return view;
 }
-
-}  // namespace
 
 TEST_CASE("run has more files than the map has cells: neighbours share a cell, and all bytes are shown") {
   const TreeView view = view_of({run_of(2, 0, 3), run_of(1, 1, 100)});
@@ -116,3 +114,5 @@ TEST_CASE("file has dead bytes that are not punched yet: the file's cell shows t
   draw_tree(view_of({{1, 0, {file}}}), {}, kNow, 100, &map);
   CHECK(map.runs[0].cells[0].oldest_birth == kNow - 9);
 }
+
+}  // namespace TEST_FILE

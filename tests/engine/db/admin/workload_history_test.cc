@@ -6,9 +6,9 @@
 #include "base/checksum.h"
 #include "base/coding.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kWindow = WorkloadHistory::kWindow, kHour = WorkloadHistory::kHour, kWeek = WorkloadHistory::kKept;
 constexpr Millis kNow = 500'000 * kHour;  // in the year 2027
@@ -27,8 +27,6 @@ std::string signed_again(std::string file) {
   put_u64(&file, block_checksum(file, kNoFile, 0));
   return file;
 }
-
-}  // namespace
 
 TEST_CASE("window has no operations: it is not stored") {
   WorkloadHistory history;
@@ -126,3 +124,5 @@ TEST_CASE("newer version wrote the history file: the error names both format ver
   CHECK(status.code() == Code::kUnsupported);
   CHECK(status.to_string().find("version 3, and this program reads up to version 2") != std::string::npos);
 }
+
+}  // namespace TEST_FILE

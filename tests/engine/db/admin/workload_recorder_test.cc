@@ -11,9 +11,9 @@
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kWindow = WorkloadHistory::kWindow;
 
@@ -61,8 +61,6 @@ std::uint64_t reads_of(const std::vector<WorkloadWindow>& windows) {
   for (const WorkloadWindow& window : windows) sum += window.counts.reads;
   return sum;
 }
-
-}  // namespace
 
 TEST_CASE("operations are counted: they are in the window of their minute and in their database") {
   Bed bed;
@@ -177,3 +175,5 @@ TEST_CASE("database is read-only: the file WORKLOAD is not written until the dat
   bed.advance(kWindow);
   CHECK(bed.submitted.size() == 1);
 }
+
+}  // namespace TEST_FILE

@@ -9,10 +9,10 @@
 #include "db/background/compaction_job.h"
 #include "engine/db/background/tables.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 // A tree of two runs, each with the keys a and b.
 struct Bed {
@@ -100,8 +100,6 @@ struct Bed {
     return status;
   }
 };
-
-}  // namespace
 
 TEST_CASE("job has merged its inputs: readers use the outputs") {
   Bed bed;
@@ -255,3 +253,5 @@ TEST_CASE("pages are dropped: the drop is counted, and the file has dead bytes")
   CHECK(bed.totals.pages_dropped == 1);
   CHECK(bed.files.version->runs.front().files.front()->dead_bytes != 0);
 }
+
+}  // namespace TEST_FILE

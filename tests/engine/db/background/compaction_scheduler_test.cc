@@ -9,10 +9,10 @@
 #include "db/background/compaction_scheduler.h"
 #include "engine/db/background/tables.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 // A tree of several overlapping runs of level 0. The default policy merges four.
 struct Bed {
@@ -101,8 +101,6 @@ struct Bed {
     while (!submitted.empty()) turn();
   }
 };
-
-}  // namespace
 
 TEST_CASE("policy has plans: the end of each job starts the next, until the policy has no plan") {
   Bed bed;
@@ -239,16 +237,12 @@ TEST_CASE("flush waits for a merge: it is scheduled once, when the merge ends") 
   CHECK_FALSE(bed.tree->flush_waits);
 }
 
-namespace {
-
 // Makes a tree whose delete of "a" is past its deadline.
 void make_late(Bed& bed) {
   bed.tree->deadlines = DeadlineRule(8000);
   bed.flush({.key = "a", .kind = EntryKind::kTombstone, .delete_key = 1000});
   bed.files.context.now = 20'000;
 }
-
-}  // namespace
 
 TEST_CASE("merge is for a deadline: it runs while compactions are paused, and reserves disk space until it ends") {
   Bed bed(1);
@@ -284,3 +278,5 @@ TEST_CASE("delete is late and no thread is free: merges that are not for deadlin
   bed.turn();
   CHECK(aborted != for_deadline);
 }
+
+}  // namespace TEST_FILE

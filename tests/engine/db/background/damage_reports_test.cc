@@ -5,11 +5,11 @@
 
 #include <utility>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
-namespace {
 constexpr std::uint64_t kSecond = 1'000'000'000;
-}
 
 TEST_CASE("read errors of files are reported: take() returns the first error of each file, and then nothing") {
   DamageReports reports;
@@ -73,3 +73,5 @@ TEST_CASE("file is added again: its check time and failure count are kept; file 
   CHECK(checks.failed(3) == 0);
   CHECK_FALSE(checks.next(500 * kSecond, 99 * kSecond));
 }
+
+}  // namespace TEST_FILE

@@ -8,9 +8,9 @@
 #include "base/hash.h"
 #include "db/background/deadline_keeper.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kDeadline = 100'000;
 
@@ -55,8 +55,6 @@ struct Bed {
     keeper.tick(trees.loads([](TreeId) { return false; }));
   }
 };
-
-}  // namespace
 
 TEST_CASE("memtable's oldest delete is due to leave memory: the memtable is frozen and flushed") {
   Bed bed;
@@ -105,3 +103,5 @@ TEST_CASE("PURGE.NOW applies to a delete: the memtable that has the delete is du
   bed.tick();
   CHECK(bed.hurried == std::vector<TreeId>{1});
 }
+
+}  // namespace TEST_FILE

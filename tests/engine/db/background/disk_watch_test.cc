@@ -6,7 +6,7 @@
 #include "io/memory_fs.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kDisk = 64 * kMiB, kReserve = 4 * kMiB;  // the disk counts as nearly full below 3.2 MiB
@@ -220,5 +220,5 @@ TEST_CASE("directory has a size limit: its files may use the disk up to the limi
   CHECK(disk.watch.full(0));
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -11,10 +11,10 @@
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 struct Bed {
   MemoryFileSystem memory;
@@ -47,8 +47,6 @@ struct Bed {
   bool exists(const std::string& name) { return fs.exists("db/" + name); }
 };
 
-}  // namespace
-
 TEST_CASE("job fails before its edit: its outputs are unlinked at once, except a page drop's data file, which is in use") {
   Bed bed;
   bed.outputs.unlink(bed.tree, {Bed::table(1, 2)}, {Bed::table(3, 4)});
@@ -79,3 +77,5 @@ TEST_CASE("job failed: the purge ledger lists its outputs as one item, and names
   CHECK((leaving[0].name == "(outputs)" && leaving[1].name == data_file_name(1)));
   CHECK(leaving[1].floors == PurgeLedger::Floors{{7, 3000}});
 }
+
+}  // namespace TEST_FILE

@@ -16,9 +16,9 @@
 #include "version/manifest.h"
 #include "wal/log_writer.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr FileNum kOld = 2, kCurrent = 3, kManifest = 5;
 constexpr Millis kSecond = 1000, kMinute = 60 * kSecond;
@@ -97,8 +97,6 @@ struct Bed {
 
 std::string path_of(FileNum segment) { return "db/" + log_file_name(segment); }
 const std::string kManifestPath = "db/" + manifest_file_name(kManifest);
-
-}  // namespace
 
 TEST_CASE("another program changes a segment: within a second the segment is reported lost, with the kind of change") {
   const auto [how, message] = GENERATE(table<std::string, std::string>({{"removed", " was removed while"},
@@ -271,3 +269,5 @@ TEST_CASE("scrub of log and manifest is pending: no second one is submitted; clo
   bed.tick();
   CHECK(bed.submitted.size() == 1);
 }
+
+}  // namespace TEST_FILE

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("flush holds the gate: another flush may hold it at the same time", "[threads]") {
@@ -67,3 +69,5 @@ TEST_CASE("flushes and recoveries come in any order: no recovery runs beside ano
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
 }
+
+}  // namespace TEST_FILE

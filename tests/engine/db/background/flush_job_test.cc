@@ -10,10 +10,10 @@
 #include "engine/db/background/installer_env.h"
 #include "engine/db/background/tables.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr std::uint64_t kMemTableBytes = 64 << 10;
 
@@ -63,8 +63,6 @@ struct Bed {
   }
   [[nodiscard]] const TreeEdit& edit() const { return built.edit.trees.at(0); }
 };
-
-}  // namespace
 
 TEST_CASE("several memtables are flushed: they become tables of one run, and the edit requires the log up to their last seq") {
   Bed bed;
@@ -131,3 +129,5 @@ TEST_CASE("memtables are below, just above or far above the memtable size: they 
   CHECK(full_memtables(bed.tree->frozen, kMemTableBytes, empty) > 4);
   CHECK(full_memtables(bed.tree->frozen, empty, empty) == 0);
 }
+
+}  // namespace TEST_FILE

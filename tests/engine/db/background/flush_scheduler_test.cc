@@ -11,9 +11,9 @@
 #include "base/hash.h"
 #include "db/background/flush_scheduler.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMemTableBytes = 64 << 10;
 
@@ -98,8 +98,6 @@ struct Bed {
     }
   }
 };
-
-}  // namespace
 
 TEST_CASE("flush is requested repeatedly: frozen memtables are flushed once") {
   Bed bed;
@@ -251,3 +249,5 @@ TEST_CASE("schedule is static: a flush waits for a running merge, but not for a 
   bed.run();
   CHECK(bed.flushed.size() == 1);
 }
+
+}  // namespace TEST_FILE

@@ -15,10 +15,10 @@
 #include "engine/db/background/tables.h"
 #include "engine/db/trees/registry_env.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr std::uint64_t kMemTableBytes = 64 << 10;
 
@@ -148,8 +148,6 @@ struct Bed {
   }
 };
 
-}  // namespace
-
 TEST_CASE(
     "memtables of several trees are flushed: one edit adds the tables, once the log has the memtables' operations durably") {
   Bed bed;
@@ -259,3 +257,5 @@ TEST_CASE("log failed: one edit adds tables with all operations, and the log con
   MutexLock lock(bed.trees.commit_mutex);
   CHECK((bed.a->active_first_seq == 0 && bed.b->active_first_seq == 0));
 }
+
+}  // namespace TEST_FILE

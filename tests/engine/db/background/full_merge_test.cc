@@ -7,9 +7,9 @@
 #include "db/background/full_merge.h"
 #include "support/keys.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Returns a tree of `runs` runs with keys below `keys`. The files of each run end at random keys.
 TreeShape random_shape(Random& random, int runs, std::uint64_t keys, std::uint64_t longest) {
@@ -75,8 +75,6 @@ std::set<FileNum> files_of(const Plan& plan) {
   return files;
 }
 
-}  // namespace
-
 TEST_CASE("manual merge of a range is planned: it takes the files of the range and all files that overlap them") {
   Random random(7);
   int plans = 0, busy_plans = 0;
@@ -125,3 +123,5 @@ TEST_CASE("manual merge has 100,000 files in one overlapping chain: its plan is 
   const Plan plan = plan_full_merge(shape, {key_of(0), key_of(11)}, &busy);
   CHECK(files_of(plan).size() == 2 * kFiles);
 }
+
+}  // namespace TEST_FILE

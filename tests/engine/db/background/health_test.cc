@@ -8,9 +8,9 @@
 
 #include "db/background/health.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 struct Bed {
   SimulatedClock clock;
@@ -44,8 +44,6 @@ struct Bed {
   }
   void pass(std::uint64_t ms) { clock.advance(ms); }
 };
-
-}  // namespace
 
 TEST_CASE("background job fails: the database is read-only; log line and write error name the job") {
   Bed bed;
@@ -208,3 +206,5 @@ TEST_CASE("disk has no space for a write: disk_refused_at() returns the time of 
   bed.health.note_refusal(Status::no_space("full"));
   CHECK(bed.health.disk_refused_at() == bed.clock.wall_ms());
 }
+
+}  // namespace TEST_FILE

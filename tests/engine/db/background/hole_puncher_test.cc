@@ -10,10 +10,10 @@
 #include "engine/db/background/tables.h"
 #include "io/file_names.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr TreeId kTree = 1;
 constexpr Millis kRetryMs = 5'000;
@@ -83,8 +83,6 @@ struct Bed {
     for (const auto& work : std::exchange(submitted, {})) work();
   }
 };
-
-}  // namespace
 
 TEST_CASE("file has dead bytes: they are punched and synced once, the manifest has their number, and plans are requested") {
   Bed bed;
@@ -205,3 +203,5 @@ TEST_CASE("tree is dropped while a file of it is punched: no edit is written, an
   bed.turn();
   CHECK((bed.puncher.punched_bytes() != 0 && bed.committed.empty() && bed.failures.empty()));
 }
+
+}  // namespace TEST_FILE

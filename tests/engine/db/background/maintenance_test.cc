@@ -11,9 +11,9 @@
 #include "db/background/maintenance.h"
 #include "io/memory_fs.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
@@ -61,8 +61,6 @@ struct Bed {
     for (const auto& work : std::exchange(submitted, {})) work();
   }
 };
-
-}  // namespace
 
 TEST_CASE("tick comes: it measures the loads of all trees, and then performs the steps in order") {
   Bed bed;
@@ -185,3 +183,5 @@ TEST_CASE("tables have as many files as may be kept open: this is logged once") 
   REQUIRE(bed.lines.size() == 1);
   CHECK(bed.lines[0].find("tables have 4 files, of which at most 4 are kept open") != std::string::npos);
 }
+
+}  // namespace TEST_FILE

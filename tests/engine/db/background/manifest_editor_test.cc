@@ -18,10 +18,10 @@
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 struct Bed {
   MemoryFileSystem memory;
@@ -137,8 +137,6 @@ struct Bed {
   }
   bool exists(FileNum segment) { return fs.exists("db/" + log_file_name(segment)); }
 };
-
-}  // namespace
 
 TEST_CASE("tree is made: the manifest gets the tree and its deadline, once the log has the tree's first operation durably") {
   Bed bed;
@@ -372,3 +370,5 @@ TEST_CASE("fitting of a tree's filters is scheduled twice: it runs once; the tre
   bed.run_submitted();
   CHECK(bed.installed.size() == 1);
 }
+
+}  // namespace TEST_FILE

@@ -11,9 +11,9 @@
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kRetryMs = 10'000;
 
@@ -46,8 +46,6 @@ struct Bed {
     for (const auto& work : std::exchange(submitted, {})) work();
   }
 };
-
-}  // namespace
 
 TEST_CASE("files are queued: they are unlinked once, and the cache drops their blocks") {
   Bed bed;
@@ -141,3 +139,5 @@ TEST_CASE("failed edit may have named files: the files stay until the manifest i
   bed.remover.remove_queued();
   CHECK(bed.files() == 1);
 }
+
+}  // namespace TEST_FILE

@@ -6,6 +6,8 @@
 
 #include "engine/db/background/planner_beds.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
 
@@ -123,3 +125,5 @@ TEST_CASE("names of purged keys linger in a file: they are removed before the de
   REQUIRE(all.jobs.start(plan, *all.tree.version));
   CHECK(planner::names(look(1000, 9000), &all.notes).empty());
 }
+
+}  // namespace TEST_FILE

@@ -7,9 +7,9 @@
 #include "db/background/planner_memory.h"
 #include "engine/compaction/files.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr TreeId kTree = 1;
 
@@ -45,8 +45,6 @@ FileMeta output(FileNum num, Millis birth) {
   if (birth != 0) file.stats.add_entry(tombstone);
   return file;
 }
-
-}  // namespace
 
 TEST_CASE("merge fails: merges of its kind (for deadlines, or others) are delayed; merges_fail() until one succeeds") {
   Bed bed;
@@ -132,3 +130,5 @@ TEST_CASE("tree is dropped: the planners' memory forgets everything about the tr
   bed.memory.forget(kTree);
   CHECK_FALSE((bed.recall().paused || bed.memory.merges_fail(kTree)));
 }
+
+}  // namespace TEST_FILE

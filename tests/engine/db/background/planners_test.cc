@@ -10,10 +10,10 @@
 #include "engine/db/background/planner_beds.h"
 #include "policy/fade.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 // A fake planner with number n. If bit n of the input's time is set, it has a plan: the rewrite of file n + 1.
 template <std::size_t n>
@@ -59,8 +59,6 @@ std::string order(const PlannerInput& input) {
   }
   return text;
 }
-
-}  // namespace
 
 TEST_CASE("planners are called in order: quarantine, drops, urgent merges, late rewrites, policy, rewrites") {
   CHECK(order({}) == "quarantine, file drop, page drop, names, urgent, late rewrite, policy, rewrite");
@@ -174,3 +172,5 @@ TEST_CASE("indexes of tables are not in memory: the planner asks for permission 
   CHECK_FALSE(planner::file_drop(all.input, &all.notes).empty());
   CHECK_FALSE(all.notes.wants_to_read);
 }
+
+}  // namespace TEST_FILE

@@ -7,9 +7,9 @@
 
 #include "db/background/progress.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 struct Bed {
   Mutex mutex;
@@ -32,8 +32,6 @@ struct Bed {
                         return true;
                       }}) {}
 };
-
-}  // namespace
 
 TEST_CASE("awaited work is already done: the caller does not wait, even if background work has stopped") {
   Bed bed(true);
@@ -88,3 +86,5 @@ TEST_CASE("waiting caller is notified: it checks its condition again") {
   waiting.join();
   CHECK(looks >= 2);
 }
+
+}  // namespace TEST_FILE

@@ -16,10 +16,10 @@
 #include "io/file_names.h"
 #include "table/metadata.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr TreeId kTree = 1;
 constexpr Millis kMinute = 60'000;
@@ -106,8 +106,6 @@ struct Bed {
     return reads - before;
   }
 };
-
-}  // namespace
 
 TEST_CASE("damage is reported: one edit quarantines the file, the damage is logged, and plans are requested") {
   Bed bed;
@@ -275,3 +273,5 @@ TEST_CASE("table cannot be opened, for a reason other than damage: open fails, a
   CHECK(bed.quarantine.open_tables({{kTree, bed.tree.version}}, bed.names(), &edit).is_ok());
   CHECK(edit.trees.empty());
 }
+
+}  // namespace TEST_FILE

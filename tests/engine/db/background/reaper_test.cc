@@ -13,10 +13,10 @@
 #include "db/read/view_parts.h"
 #include "engine/db/trees/registry_env.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr DatabaseId kDatabase = 2;
 constexpr Millis kDeadline = 64'000;  // a search is due every second
@@ -106,8 +106,6 @@ struct Bed {
     return !submitted.empty();
   }
 };
-
-}  // namespace
 
 TEST_CASE("collection has expired: the reaper commits and syncs a range tombstone over its elements, born at the expiry") {
   Bed bed;
@@ -244,3 +242,5 @@ TEST_CASE("tree is dropped before the reaper searches it: the reaper writes noth
   bed.run();
   CHECK((bed.commits.empty() && bed.log.empty()));
 }
+
+}  // namespace TEST_FILE

@@ -11,10 +11,10 @@
 #include "db/background/requested_work.h"
 #include "engine/db/trees/registry_env.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr FileNum kDamaged = 1000;  // files with this number or a greater one are quarantined
 
@@ -117,8 +117,6 @@ struct Bed {
 
 using Texts = std::vector<std::string>;
 
-}  // namespace
-
 TEST_CASE("flush is requested: it freezes the memtable and waits for its flush, but not for later memtables") {
   Bed bed;
   bed.write();
@@ -213,3 +211,5 @@ TEST_CASE("requested merge fails: the caller gets the error, unless the tree was
   bed.tree->dropped = true;
   CHECK(bed.work.compact(0, {}).is_ok());
 }
+
+}  // namespace TEST_FILE

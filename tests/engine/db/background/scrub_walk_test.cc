@@ -7,7 +7,7 @@
 #include "db/background/scrub_walk.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr Millis kHour = 3'600'000, kDay = 24 * kHour;
 
@@ -21,8 +21,6 @@ std::vector<std::uint64_t> walk(ScrubWalk* scrub, const std::vector<ScrubWalk::T
   }
   return taken;
 }
-
-}  // namespace
 
 TEST_CASE("scrub walks the tables: it visits each table once per interval, and pauses longer after larger tables") {
   std::vector<ScrubWalk::Table> tables = {{9, 500}, {4, 100}, {30, 300}, {12, 100}};
@@ -51,4 +49,5 @@ TEST_CASE("there are no tables: the scrub checks again later; its interval becom
   CHECK(walk(&scrub, {{3, 10}}, &now, 3 * kHour, kHour).size() >= 2);
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -10,10 +10,10 @@
 #include "db/background/scrubber.h"
 #include "engine/db/background/tables.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr TreeId kTree = 1;
 constexpr Millis kHour = 3'600'000;
@@ -96,8 +96,6 @@ struct Bed {
     open();
   }
 };
-
-}  // namespace
 
 TEST_CASE("interval has passed: the scrub has read every table and counted its bytes") {
   Bed bed;
@@ -210,3 +208,5 @@ TEST_CASE("lease of verify is revoked, or the database closes: verify returns an
   bed.while_reading = [&] { lease->revoke(); };
   CHECK(bed.scrubber.verify(*lease).status().code() == Code::kRevoked);
 }
+
+}  // namespace TEST_FILE

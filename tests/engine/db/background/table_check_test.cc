@@ -9,10 +9,10 @@
 #include "io/file_names.h"
 #include "support/files.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 // A table of eight pages.
 struct Bed {
@@ -37,8 +37,6 @@ struct Bed {
     return "db/" + (data ? data_file_name(meta->data_file) : metadata_file_name(meta->metadata_file));
   }
 };
-
-}  // namespace
 
 TEST_CASE("table is intact: table check returns no errors, and counts its pages and entries") {
   Bed bed;
@@ -98,3 +96,5 @@ TEST_CASE("drive returns an error during the check: the error is not reported as
   CHECK(as_damage(Status::io_error("device")).code() == Code::kIoError);
   CHECK(as_damage(Status::ok()).is_ok());
 }
+
+}  // namespace TEST_FILE

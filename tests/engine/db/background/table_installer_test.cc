@@ -10,10 +10,10 @@
 #include "db/background/table_installer.h"
 #include "engine/db/background/tables.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 // A tree of two runs, each with the key a.
 struct Bed {
@@ -76,8 +76,6 @@ struct Bed {
 };
 
 const OpenTable& table(const TablesView& view, std::size_t run) { return *view.runs.at(run).tables().front(); }
-
-}  // namespace
 
 TEST_CASE("table list changes: the new view keeps open tables, opens new ones, and takes over tables that a job has opened") {
   Bed bed;
@@ -218,3 +216,5 @@ TEST_CASE("table is unreadable: its reader returns the reason for every read") {
   const auto reader = bed.installer.open_unreadable(*bed.files.version->runs.front().files.front(), Status::corruption("gone"));
   CHECK(reader->unreadable().code() == Code::kCorruption);
 }
+
+}  // namespace TEST_FILE

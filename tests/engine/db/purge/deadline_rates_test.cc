@@ -3,11 +3,11 @@
 
 #include <catch2/catch.hpp>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
-namespace {
 constexpr std::uint64_t kMs = 1'000'000;  // ns
-}
 
 TEST_CASE("merges are measured: the first sets the rate, and each later one changes it with a weight of a quarter") {
   MergeRate rate;
@@ -41,3 +41,5 @@ TEST_CASE("work would take longer than the deadline: the margin is at most half 
   CHECK(deadline_margin(100'000, 1'000'000'000, 10) == 50'000);
   CHECK(deadline_margin(1'000, 0, 10) == 500);
 }
+
+}  // namespace TEST_FILE

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "db/purge/deadline_tracker.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr Millis kBirth = 1'000'000, kDeadline = 100'000;
@@ -59,8 +59,6 @@ struct Fixture {
   /// Sets the measured rate of merges.
   void measure(std::uint64_t bytes_per_ms) { tracker.note_merge(bytes_per_ms * 1000, 1'000'000'000); }
 };
-
-}  // namespace
 
 TEST_CASE(
     "margin is computed: a tenth of the deadline plus 1.5 times the work's time; half of the deadline on a nearly full disk") {
@@ -192,3 +190,5 @@ TEST_CASE("I/O budget is smaller than the deadlines need: it grows, with one war
   f.tick(kBirth);
   CHECK(f.warnings.size() == 2);
 }
+
+}  // namespace TEST_FILE

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("segments are pinned: oldest() is the first segment of the oldest pin, until that pin is removed") {
@@ -36,3 +38,5 @@ TEST_CASE("pin is revoked: oldest() still counts its segments, until the holder 
   pins.revoke(std::vector<FileNum>{5});
   CHECK((pin->revoked() && pins.oldest() == 4));
 }
+
+}  // namespace TEST_FILE

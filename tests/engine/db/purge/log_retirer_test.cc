@@ -12,10 +12,10 @@
 #include "engine/db/background/tables.h"
 #include "engine/db/trees/registry_env.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 struct Bed {
   SimulatedClock clock;
@@ -41,8 +41,6 @@ struct Bed {
     return tree;
   }
 };
-
-}  // namespace
 
 TEST_CASE("memtable is due: a flush is requested, and the active memtable is frozen only if it is due, too") {
   Bed bed;
@@ -110,3 +108,5 @@ TEST_CASE("replaced table has a due delete: leases that read it are revoked, and
   revoke_hindering_leases(&leases, survey);
   CHECK(lease->revoked());
 }
+
+}  // namespace TEST_FILE

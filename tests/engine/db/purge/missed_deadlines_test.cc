@@ -6,9 +6,9 @@
 #include "base/oldest.h"
 #include "db/purge/missed_deadlines.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 using Miss = MissedDeadlines::Miss;
 
@@ -21,8 +21,6 @@ PurgeSurvey survey_at(Millis now, std::vector<PurgeHolder> holders) {
 PurgeHolder table_of(Millis floor, bool damage = false) {
   return {.place = PurgePlace::kTable, .tree = 1, .floor = floor, .damage = damage};
 }
-
-}  // namespace
 
 TEST_CASE("deadline is missed: the reason is a start, clock step or full disk after half of the delete's time, otherwise load") {
   struct Row {
@@ -84,3 +82,5 @@ TEST_CASE("birth of a delete is unknown: it is never counted") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(6010, {table_of(kUnknownBirth)}), {}).empty());
 }
+
+}  // namespace TEST_FILE

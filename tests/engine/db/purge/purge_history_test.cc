@@ -3,6 +3,8 @@
 
 #include "db/purge/purge_history.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("history of purges is shortened: its purge times may be too late, but none is too early", "[purge]") {
@@ -63,3 +65,5 @@ TEST_CASE("trees are purged: the persist time of each tree's oldest delete is co
   times.note({}, {{1, 4'000'000'000}}, 4'000'000'000);
   CHECK(times.info().buckets.back() == 1);
 }
+
+}  // namespace TEST_FILE

@@ -4,6 +4,8 @@
 #include "db/purge/purge_ledger.h"
 #include "io/memory_fs.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("file is closed and unlinked: it counts as removed after a later sync of its directory", "[purge]") {
@@ -61,3 +63,5 @@ TEST_CASE("edits remove files of a tree: the purge ledger keeps the oldest birth
   ledger.look();
   CHECK(ledger.leaving().empty());
 }
+
+}  // namespace TEST_FILE

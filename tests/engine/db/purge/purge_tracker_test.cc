@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "db/purge/purge_tracker.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// A tracker of surveys that the test composes.
 struct Fixture {
@@ -43,8 +43,6 @@ struct Fixture {
 const PurgeStatus::Left& left_in(const PurgeStatus& status, PurgePlace place) {
   return status.left[static_cast<std::size_t>(place)];
 }
-
-}  // namespace
 
 TEST_CASE("survey finds a delete of the ticket: the ticket is pending; a later one finds none: the ticket is done") {
   Fixture f;
@@ -201,3 +199,5 @@ TEST_CASE("ticket is from after the start: `promised` is known; from before the 
   CHECK(f.status({1005, {}}).promised == false);
   CHECK_FALSE(f.status({999, {}}).promised.has_value());
 }
+
+}  // namespace TEST_FILE

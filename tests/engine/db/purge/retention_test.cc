@@ -4,9 +4,9 @@
 #include "db/purge/retention.h"
 #include "io/memory_fs.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kBirth = 10'000, kDeadline = 8'000;  // an eighth of the time is 1,000 ms
 
@@ -25,8 +25,6 @@ std::string planned(const RetentionInput& input) {
   for (const RetentionAction& action : plan_retention(input).actions) text += (text.empty() ? "" : ", ") + to_string(action);
   return text;
 }
-
-}  // namespace
 
 TEST_CASE("memtable or log segment has deleted data: it is due at 1/4 of the delete's time; old view: it is due at 7/8") {
   struct Row {
@@ -138,8 +136,6 @@ TEST_CASE("log segments are given to revoke(): pins that contain one of them are
   CHECK(pins.oldest() == 7);
 }
 
-namespace {
-
 /// Retention with surveys that the test composes. Work that it submits waits until run_submitted().
 struct Fixture {
   std::vector<PurgeHolder> holders;
@@ -209,8 +205,6 @@ struct Fixture {
   }
 };
 
-}  // namespace
-
 TEST_CASE("ticks come: a survey runs once per interval, or at the next tick on request") {
   Fixture f;
   CHECK(f.surveys == 1);
@@ -275,3 +269,5 @@ TEST_CASE("clean-up fails: the failure is reported, and nothing is synced; datab
   f.tick(1000);
   CHECK(f.run_submitted() == "shorten sync ");
 }
+
+}  // namespace TEST_FILE

@@ -11,10 +11,10 @@
 #include "engine/db/trees/registry_env.h"
 #include "io/memory_fs.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr Millis kNow = 1'000'000, kDeadline = 100'000;
 
@@ -117,8 +117,6 @@ FileMeta table(FileNum file, Millis oldest_tombstone, Millis min_expiry = 0) {
 }
 
 using Texts = std::vector<std::string>;
-
-}  // namespace
 
 TEST_CASE("surveyor begins a survey: it waits until earlier operations are visible, and later deletes are born after its time") {
   Bed bed;
@@ -273,3 +271,5 @@ TEST_CASE("PURGE.NOW is called for a ticket: deletes of its tree, or of all tree
   bed.ledger.supersede(9, 300, 400);
   CHECK(bed.surveyor.draw()->trees.at(9).purge_before == 500);
 }
+
+}  // namespace TEST_FILE

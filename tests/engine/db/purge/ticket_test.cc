@@ -3,6 +3,8 @@
 
 #include <engine/purge.h>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("ticket is parsed: only the text that format_ticket() writes is accepted", "[purge]") {
@@ -18,3 +20,5 @@ TEST_CASE("ticket is parsed: only the text that format_ticket() writes is accept
     CHECK_FALSE(parse_ticket(text));
   }
 }
+
+}  // namespace TEST_FILE

@@ -6,10 +6,10 @@
 #include "db/read/page_fetcher.h"
 #include "engine/db/read/read_fixture.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 std::unique_ptr<Iterator> walk_of(const ReadView& view, const IteratorOptions& options = {}) {
   return new_db_iterator(ViewParts::lease(view), view.now(), options, RangeTally{&ViewParts::env(view).counters, view.database()},
@@ -54,8 +54,6 @@ struct ResidentWalks {
     }
   }
 };
-
-}  // namespace
 
 TEST_CASE("walk merges memtables and runs: it shows neither deleted nor expired keys") {
   ReadFixture f;
@@ -203,3 +201,5 @@ TEST_CASE("walk may not read, and lacks a page: it lists further pages that it w
   CHECK(walk->status().is_not_resident());
   CHECK(misses.pages.size() <= 2);
 }
+
+}  // namespace TEST_FILE

@@ -4,7 +4,7 @@
 #include "engine/db/read/read_fixture.h"
 
 namespace ebbtide::test {
-namespace {
+namespace TEST_FILE {
 
 /// What a search has found: "key/generation/death" of each header, in order.
 struct Findings {
@@ -23,8 +23,6 @@ Findings find_dead(ReadFixture& tree, Reaped after = {}) {
   return out;
 }
 using Headers = std::vector<std::string>;
-
-}  // namespace
 
 TEST_CASE("header has expired: the search for dead headers finds it, in the memtable and in a table") {
   const bool flushed = GENERATE(false, true);
@@ -126,4 +124,5 @@ TEST_CASE("table has many pages: the search reads only pages with headers that m
   CHECK(tree.bench.cache.misses() - before <= 2);
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide::test

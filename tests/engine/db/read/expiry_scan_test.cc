@@ -7,10 +7,10 @@
 
 #include "engine/db/read/read_fixture.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 struct Expiring {
   std::map<std::string, Millis> keys;
@@ -24,8 +24,6 @@ Expiring expiring(const ReadView& view, Millis after, Millis until, std::size_t 
   for (const ExpiringKey& each : found) CHECK(out.keys.emplace(each.key, each.expiry).second);
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("scan of a period looks for expiries: it finds keys that expire after its start and up to its end, past or future") {
   ReadFixture f;
@@ -69,3 +67,5 @@ TEST_CASE("view is revoked: the scan of expiries ends with kRevoked") {
   std::vector<ExpiringKey> found;
   CHECK(expiring_keys(view, 0, f.now + 100, 10, &found).status().code() == Code::kRevoked);
 }
+
+}  // namespace TEST_FILE

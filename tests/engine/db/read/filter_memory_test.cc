@@ -7,10 +7,10 @@
 #include "table/index_cache.h"
 #include "table/loaded_filter.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 double sum_of(const std::vector<double>& slices) {
   double bits = 0;
@@ -40,8 +40,6 @@ struct TwoRuns : ReadFixture {
   std::vector<std::string> warnings;
 };
 
-}  // namespace
-
 TEST_CASE("tables of a run have different pages per tile: the run's pages per tile are their average, weighted by keys") {
   TiledKeys run;
   CHECK(run.pages_per_tile() == 1);
@@ -68,8 +66,6 @@ TEST_CASE("memtable is flushed: monkey gives its filters more bits than the larg
   CHECK(sum_of(filters_after_flush(*f.tree()->tables, 100, f.needs).at(flushed)) == f.needs.bits_for_each(4200));
 }
 
-namespace {
-
 /// Returns the slices of the run that a merge of all runs makes on a level.
 std::vector<double> slices_after_merge_to(int level, TwoRuns& f) {
   const auto tree = f.tree();
@@ -80,8 +76,6 @@ std::vector<double> slices_after_merge_to(int level, TwoRuns& f) {
   plan.action = std::move(merge);
   return filters_after(*tree->tables, plan, f.needs).at(3);
 }
-
-}  // namespace
 
 TEST_CASE("plan merges all runs on their level: the output gets the filters of a tree that has all entries in one run") {
   TwoRuns f;
@@ -228,3 +222,5 @@ TEST_CASE("lookups are measured: each is counted once in the probabilities that 
   measure_lookups(tree);
   CHECK(tree.arrivals == measured);
 }
+
+}  // namespace TEST_FILE

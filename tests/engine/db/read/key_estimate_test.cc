@@ -5,6 +5,8 @@
 
 #include "engine/db/read/read_fixture.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
 
@@ -45,3 +47,5 @@ TEST_CASE("range tombstones cover entries in older runs: the estimate counts the
   CHECK(f.table().covered_entries == Approx(500).epsilon(0.2));
   CHECK(shape.runs[1].files[0].invalidated == shape.runs[1].files[0].tombstones);
 }
+
+}  // namespace TEST_FILE

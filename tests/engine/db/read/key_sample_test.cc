@@ -5,6 +5,8 @@
 
 #include "engine/db/read/read_fixture.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
 
@@ -46,3 +48,5 @@ TEST_CASE("view is revoked: sample_keys() ends with kRevoked, and is not counted
   f.leases.revoke_if([](const TreeView&) { return true; });
   CHECK(sample_keys(view, 1).status().code() == Code::kRevoked);
 }
+
+}  // namespace TEST_FILE

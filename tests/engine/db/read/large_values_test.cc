@@ -5,10 +5,10 @@
 
 #include "engine/db/read/read_fixture.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 constexpr std::uint64_t kBytes = kLargeValueBytes + 500'000;
 constexpr auto kKind = MemoryAccount::Kind::kLargeValues;
@@ -30,8 +30,6 @@ struct LargeFixture : ReadFixture {
   int charges = 0;
   LargeValues values{account, [this] { ++charges; }};
 };
-
-}  // namespace
 
 TEST_CASE("two readers hold the same large value: memory has it once, charged until the last reader releases it") {
   LargeFixture f;
@@ -81,3 +79,5 @@ TEST_CASE("memory account's owner and LargeValues are destroyed: the value that 
   }
   CHECK(kept->size() == kBytes);
 }
+
+}  // namespace TEST_FILE

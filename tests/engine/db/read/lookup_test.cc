@@ -6,6 +6,8 @@
 #include "db/read/page_fetcher.h"
 #include "engine/db/read/read_fixture.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
 
@@ -163,3 +165,5 @@ TEST_CASE("lookup ends: the thread's counters have its hits, runs and levels; fi
   CHECK(levels[0].denied + levels[0].in_vain == 1);
   CHECK(levels[1].denied + levels[1].in_vain == 1);
 }
+
+}  // namespace TEST_FILE

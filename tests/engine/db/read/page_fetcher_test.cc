@@ -7,10 +7,10 @@
 #include "engine/db/read/read_fixture.h"
 #include "table/index_cache.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 struct FetchFixture : ReadFixture {
   FetchFixture() {
@@ -35,8 +35,6 @@ struct FetchFixture : ReadFixture {
   int charges = 0;
   PageFetcher fetcher{0, account, [this] { ++charges; }, *env.values};
 };
-
-}  // namespace
 
 TEST_CASE("several reads miss the same page: the page is read and charged once, until the set of misses is cleared") {
   FetchFixture f;
@@ -170,3 +168,5 @@ TEST_CASE("threads fetch pages: the callback runs once, when all pages are in me
     CHECK(f.table().reader->fetch_page_if_cached(i, &counters) != nullptr);
   }
 }
+
+}  // namespace TEST_FILE

@@ -4,10 +4,10 @@
 
 #include "engine/db/read/read_fixture.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 /// A key and the state that its stages fill.
 struct StagedKey {
@@ -24,8 +24,6 @@ struct StagedKey {
 void prefetch(const ReadView& view, const LookupKey& key) {
   for (int stage = 0; stage < ReadView::kPrefetchStages; ++stage) view.prefetch(key, stage);
 }
-
-}  // namespace
 
 TEST_CASE("get follows a prefetch: it has the same result as a get without one") {
   ReadFixture f;
@@ -156,3 +154,5 @@ TEST_CASE("prefetch of a key skips a stage, or changes to a view with other tabl
     }
   }
 }
+
+}  // namespace TEST_FILE

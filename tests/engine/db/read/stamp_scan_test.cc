@@ -5,10 +5,10 @@
 
 #include "engine/db/read/read_fixture.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 constexpr std::uint64_t kManyPages = 1'000'000;
 
@@ -26,8 +26,6 @@ std::vector<std::string> scanned(const ReadView& view, DeleteKey lo, DeleteKey h
   }
   return keys;
 }
-
-}  // namespace
 
 TEST_CASE("keys in memtables and tables have stamps: a scan by stamp finds a key by the stamp of its current entry") {
   ReadFixture f;
@@ -78,3 +76,5 @@ TEST_CASE(
   CHECK(estimate_stamps(f.leased_view(), 100, 600) == Approx(300).epsilon(0.2));
   CHECK(estimate_stamps(f.leased_view(), 600, 600) == 0);
 }
+
+}  // namespace TEST_FILE

@@ -8,9 +8,9 @@
 #include "engine/db/model.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Opens the directory `dir` of `h`'s files as a separate, writable database.
 std::unique_ptr<Db> open_at(Harness& h, const std::string& dir) {
@@ -81,8 +81,6 @@ void check_mortals(Db& db) {
     if (!dies(i)) REQUIRE(value_of(db, 0, key_of(i)) == value_for(i, 1) + value_for(i, 2));
   }
 }
-
-}  // namespace
 
 TEST_CASE("checkpoint opens with the database's contents: later writes to one do not reach the other") {
   Harness h;
@@ -370,8 +368,6 @@ TEST_CASE("pages are dropped while a checkpoint copies their table: they are pun
   check_mortals(*open_at(h, "copy"));
 }
 
-namespace {
-
 /// Calls `meanwhile` once, in the middle of copying the first log segment into "copy".
 void while_log_is_copied(Harness& h, const std::function<void()>& meanwhile) {
   h.faults->inject({.ops = ops_of(FileOp::kLink), .sticky = true});  // another file system
@@ -388,8 +384,6 @@ Settings small_segments() {
   settings.wal_segment_size = 64 << 10;
   return settings;
 }
-
-}  // namespace
 
 TEST_CASE("checkpoint copies the log: writes, flushes and merges go on meanwhile, and no segment is removed") {
   Harness h(small_segments());
@@ -555,3 +549,5 @@ TEST_CASE("checkpoint copies log segments with deletes not yet due: the checkpoi
   CHECK(report.is_ok());
   CHECK_FALSE(h.files->exists(segments.front()));
 }
+
+}  // namespace TEST_FILE

@@ -2,9 +2,9 @@
 #include "engine/db/harness.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kTickMs = 20'000;
 constexpr int kTicks = 200;  // 4,000 s: past the deadline
@@ -48,8 +48,6 @@ bool lose_power_while_cleaning(std::uint64_t k, CrashMode mode) {
   return true;
 }
 
-}  // namespace
-
 TEST_CASE("power loss before any operation of cleaning the log: the database opens with every key") {
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     std::uint64_t k = 1 + first_of_every_nth();
@@ -82,3 +80,5 @@ TEST_CASE("segment has a deleted key, and a memtable needs it: the segment is re
   CHECK_FALSE(logged());
   CHECK(h.get(0, "other") == "value");
 }
+
+}  // namespace TEST_FILE

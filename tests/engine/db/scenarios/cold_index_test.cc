@@ -7,7 +7,7 @@
 #include "version/version_set.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 std::string key_number(std::uint64_t i) {
   std::string digits = std::to_string(i);
@@ -75,8 +75,6 @@ void flip_last_byte(Harness& h, const std::string& path) {
   REQUIRE((*file)->sync().is_ok());
   REQUIRE((*file)->close().is_ok());
 }
-
-}  // namespace
 
 TEST_CASE("database has many tables: open reads the metadata of 1,024, and lookups read the others") {
   Harness h;
@@ -216,4 +214,5 @@ TEST_CASE("indexes exceed the memory budget: some are unloaded, reads find all k
   h.db->memory().release(MemoryAccount::Kind::kCommands, kElsewhere);
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -16,9 +16,9 @@
 #include "engine/db/harness.h"
 #include "engine/db/layouts.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 struct TempDir {
   TempDir() {
@@ -95,8 +95,6 @@ void write_own_keys(Db& db, std::uint64_t w, std::uint64_t writers, std::uint64_
   }
   db.write_log();
 }
-
-}  // namespace
 
 TEST_CASE("threads write, read, scan, flush and compact at once: no reader sees a wrong or older value", "[threads]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
@@ -365,8 +363,6 @@ TEST_CASE("databases are swapped and rewritten by one batch: readers of a databa
   CHECK(wrong == 0);
 }
 
-namespace {
-
 // Opens a database with 4,000 keys in tables that are read past the page cache.
 std::unique_ptr<Db> on_disk(const std::string& dir, unsigned fetch_threads) {
   Settings settings = settings_in(dir, FsyncMode::kNo);
@@ -401,8 +397,6 @@ int begin_fetches(Db& db, FetchQueue* queue, std::vector<MissSet>* sets, const s
   }
   return asked;
 }
-
-}  // namespace
 
 TEST_CASE("fetches are under way: close() ends all of them", "[threads]") {
   TempDir dir;
@@ -711,8 +705,6 @@ TEST_CASE("merge policy changes repeatedly during reads and writes: no write is 
   }
 }
 
-namespace {
-
 /// A log that waits for the message of a missed deadline.
 class MissHeard final : public EventListener {
  public:
@@ -748,8 +740,6 @@ class SlowToOpen final : public InterposedFileSystem {
   MissHeard& miss_;
   std::atomic<bool> segment_{false}, edit_{false}, waited_{false};
 };
-
-}  // namespace
 
 TEST_CASE("deletes are late at open: the reason is `down`, also if a tick comes before open has ended", "[threads]") {
   MemoryFileSystem files;
@@ -858,3 +848,5 @@ TEST_CASE("staged batches commit beside small ones, readers and flushes: readers
   db = std::move(Db::open(settings, {})).value();
   check();
 }
+
+}  // namespace TEST_FILE

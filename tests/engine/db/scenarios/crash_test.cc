@@ -8,9 +8,9 @@
 #include "support/long_run.h"
 #include "support/planted.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 Settings crash_settings(FsyncMode fsync) {
   Settings s = Harness::small();
@@ -123,8 +123,6 @@ bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0, std
   driver.check_everything();
   return true;
 }
-
-}  // namespace
 
 TEST_CASE("power loss at any moment: synced writes survive, and the surviving writes are a prefix of all writes") {
   const std::uint64_t seeds = number_from_env("EBBTIDE_CRASH_SEEDS", 2000);
@@ -352,15 +350,11 @@ TEST_CASE("file operation fails during open: open fails or gives a complete data
 
 // --- planted bugs (support/planted.h): the tests above find them
 
-namespace {
-
 /// Runs enough turns to include flushes and merges.
 void crash_now_and_then() {
   for (std::uint64_t k = 10; k <= 400 && crash_before(k, CrashMode::kNothing); k += 10) {
   }
 }
-
-}  // namespace
 
 TEST_CASE("planted bug does not sync a table before the manifest names it: simulated power losses find the bug", "[planted]") {
   must_catch(PlantedBug::kSkipTableSync, crash_now_and_then);
@@ -381,3 +375,5 @@ TEST_CASE("planted bug accepts a torn log record as complete: simulated power lo
     for (std::uint64_t seed = 0; seed < 40; ++seed) lose_power(seed);
   });
 }
+
+}  // namespace TEST_FILE

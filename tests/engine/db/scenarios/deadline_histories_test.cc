@@ -17,9 +17,9 @@
 #include "engine/db/layouts.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kTick = 100, kHistory = 200'000;
 constexpr DatabaseId kDatabases = 4;
@@ -282,8 +282,6 @@ class History {
   std::uint64_t counted_ = 0;  // misses with the reason "down" since the start
 };
 
-}  // namespace
-
 TEST_CASE("random histories with short deadlines: deletes are late only because of kills and pauses", "[deadlines]") {
   const std::uint64_t histories = number_from_env("EBBTIDE_DEADLINE_HISTORIES", 24);
   for (std::uint64_t seed = first_seed(); seed < first_seed() + histories; ++seed) {
@@ -291,3 +289,5 @@ TEST_CASE("random histories with short deadlines: deletes are late only because 
     History(seed).run();
   }
 }
+
+}  // namespace TEST_FILE

@@ -2,7 +2,7 @@
 #include "engine/db/harness.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
@@ -237,5 +237,5 @@ TEST_CASE("merges come close to missing a deadline: writes are delayed increasin
   CHECK(h.table_bytes().find(marker) == std::string::npos);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

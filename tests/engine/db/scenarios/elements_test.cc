@@ -5,9 +5,9 @@
 
 #include "engine/db/harness.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr int kCollections = 20, kElements = 50;
 
@@ -70,8 +70,6 @@ Settings settings_of(StampMode stamp) {
   s.tree.pages_per_tile = 4;
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("database has large collections: scans show only the collections' keys, or their elements if requested") {
   Harness h;
@@ -162,3 +160,5 @@ TEST_CASE("elements are in log or tables: the database has them after a restart,
   CHECK(scan(h, true, 0, true).size() == 2 * kCollections + kCollections * kElements * 9 / 10);
   h.verify(0);
 }
+
+}  // namespace TEST_FILE

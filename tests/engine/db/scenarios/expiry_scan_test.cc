@@ -3,9 +3,9 @@
 
 #include "engine/db/harness.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 using Keys = std::map<std::string, Millis>;
 
@@ -22,8 +22,6 @@ Expiring expiring(Harness& h, Millis after, Millis until, std::size_t limit = 10
   for (const ExpiringKey& each : found) CHECK(out.keys.emplace(each.key, each.expiry).second);
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("keys expire within a range of times: a scan of that range finds them, past or future, in memory and in tables") {
   Harness h;
@@ -114,3 +112,5 @@ TEST_CASE("more keys than the limit expire at one moment: the next scan continue
   CHECK(crowd.until == now + 100);
   CHECK(expiring(h, crowd.until, now + 1000, 10).keys == Keys{{"after", now + 200}});
 }
+
+}  // namespace TEST_FILE

@@ -18,9 +18,9 @@
 #include "support/planted.h"
 #include "support/table_contents.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kDeadline = 60'000;
 constexpr int kSteps = 50;  // the number of steps in which the time of one deadline passes
@@ -651,8 +651,6 @@ void delete_and_restart(const Case& c) {
   demand(misses(w) == 0, "the database reports missed deadlines");
   w.check_live();
 }
-
-}  // namespace
 
 TEST_CASE("database is idle after deletes: no file has deleted data after the deadline", "[long][deadlines]") {
   Tally tally("idle");
@@ -1289,3 +1287,5 @@ TEST_CASE("crash at every k-th operation of slices and rewrites: no key is lost,
     w.h.verify(w.d);
   }
 }
+
+}  // namespace TEST_FILE

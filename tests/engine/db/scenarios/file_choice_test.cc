@@ -1,9 +1,9 @@
 // Tests of the choice of the file of a full level that moves down, by the database's statistics of the files below it.
 #include "engine/db/harness.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 struct LevelOne {
   std::uint64_t tombstones = 0, range_tombstones = 0;
@@ -19,8 +19,6 @@ LevelOne level_one(Db& db) {
   }
   return level;
 }
-
-}  // namespace
 
 // Regression: a range tombstone counted as one entry.
 TEST_CASE(
@@ -58,3 +56,5 @@ TEST_CASE(
   CHECK(left.range_tombstones == 0);
   CHECK(left.tombstones == 20);
 }
+
+}  // namespace TEST_FILE

@@ -1,9 +1,9 @@
 // Tests of databases that are emptied repeatedly: the cost, and the data that is kept for later.
 #include "engine/db/harness.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 WriteBatch emptied(DatabaseId d) {
   WriteBatch batch;
@@ -15,8 +15,6 @@ PurgeTicket ticket(Harness& h) {
   SeqNum up_to = 0;
   return h.db->purge_ticket(&up_to);
 }
-
-}  // namespace
 
 TEST_CASE("database is empty: FLUSHDB makes no tree, also after a crash") {
   Harness h;
@@ -210,3 +208,5 @@ TEST_CASE("database is emptied during a flush of another database: its log segme
   CHECK(*h.db->count(1, {}) == 0);
   CHECK(*h.db->count(0, {}) == 3);
 }
+
+}  // namespace TEST_FILE

@@ -4,7 +4,7 @@
 #include "engine/db/layouts.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20, kKiB = std::uint64_t{1} << 10;
 constexpr std::uint64_t kDisk = 16 * kMiB;
@@ -260,5 +260,5 @@ TEST_CASE("new database is made on a full disk: open fails, since there is nothi
   CHECK(h.try_open().code() == Code::kNoSpace);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -9,9 +9,9 @@
 #include "engine/db/layouts.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr DatabaseId kIndex = index_tree(0, 1);
 
@@ -56,8 +56,6 @@ Settings durable_settings(std::uint64_t turn) {
   layout_of(turn / 2).set(&s.tree);
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("power is lost during writes of records and index entries: after open, the index has exactly the records' entries") {
   const std::uint64_t turns = number_from_env("EBBTIDE_INDEX_CRASHES", 60);
@@ -342,3 +340,5 @@ TEST_CASE("checkpoint of a database and its index tree: the copy has both as of 
   CHECK(contents(h, kIndex) == before);
   CHECK(contents(h, kIndex) == expected_index(h));
 }
+
+}  // namespace TEST_FILE

@@ -7,7 +7,7 @@
 #include "engine/db/harness.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr int kSeeds = 25;
 
@@ -151,5 +151,5 @@ TEST_CASE("database is empty or not flushed: the estimate from a sample is exact
   CHECK(keys.db->sample_keys(0, 1).value() == 1);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

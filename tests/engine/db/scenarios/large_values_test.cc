@@ -6,9 +6,9 @@
 #include "engine/db/harness.h"
 #include "table/format.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kBytes = (std::uint64_t{3} << 20) + 12'345;  // 13 chunks, of which the last is short
 
@@ -73,8 +73,6 @@ Status read_resident(Harness& h, MissSet* misses, const std::function<Status(con
   }
   return Status::aborted("no end of rounds");
 }
-
-}  // namespace
 
 TEST_CASE("value is larger than the free budget: lookup locates it and reads it in parts, but not as a whole",
           "[db][large_values]") {
@@ -261,3 +259,5 @@ TEST_CASE("view is revoked: reading a part of a large value returns the revocati
   CHECK(view.read_part(found, 0, 1, &part).code() == Code::kRevoked);
   CHECK(view.copy_part(found, 0, {&copied, 1}).code() == Code::kRevoked);
 }
+
+}  // namespace TEST_FILE

@@ -2,9 +2,9 @@
 #include "engine/db/harness.h"
 #include "support/planted.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string scattered_key(int i) { return key_of(i * 7919 % 1'000'000); }
 
@@ -21,8 +21,6 @@ Settings compressing() {
   settings.tree.compression = settings.tree.compression_last_level = Compression::kLz4;
   return settings;
 }
-
-}  // namespace
 
 // Writes about 60 memtables of 64 KiB that flush to about 4 KiB each. If capacities were measured by memory, all data would be
 // below the capacity of level 1, six memtables, and each merge of level 0 would rewrite everything.
@@ -52,8 +50,6 @@ TEST_CASE("data is compressible: capacities of levels are compared with compress
   CHECK(h.db->verify(0)->errors.empty());
 }
 
-namespace {
-
 constexpr std::uint64_t kFlush = 400;  // the entries of two thirds of a memtable
 
 Settings with_schedule(const char* name) {
@@ -82,8 +78,6 @@ std::string stack_text(Harness& h) {
   }
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("flushes come faster than merges: static schedules still build the stacks of runs of Mao's thesis", "[policies]") {
   struct Row {
@@ -171,8 +165,6 @@ TEST_CASE("schedule is static: small flushes join the newest run uncounted; a me
   CHECK(stack_text(h) == "4");
 }
 
-namespace {
-
 /// Fills the levels or the stack of a database several times. The engine checks every tree at rest.
 void fill_to_the_bounds(const PolicySettings& policy) {
   INFO(policy.name);
@@ -183,8 +175,6 @@ void fill_to_the_bounds(const PolicySettings& policy) {
   for (std::uint64_t i = 1; i <= 11; ++i) flush_once(h, i);
   h.verify(0);
 }
-
-}  // namespace
 
 TEST_CASE("trees at rest are within their policies' bounds: the engine checks this and reports no broken bound", "[policies]") {
   fill_to_the_bounds({"one_leveling", {{"size_ratio", 2}, {"level0_runs", 2}}});
@@ -232,3 +222,5 @@ TEST_CASE("compactions are paused: flushes of a static schedule do not wait for 
   h.settle();
   CHECK(h.db->tree_info(0)->runs.size() <= 4);
 }
+
+}  // namespace TEST_FILE

@@ -7,9 +7,9 @@
 #include "io/file_names.h"
 #include "support/files.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::unique_ptr<MemoryFileSystem> clone_of(const MemoryFileSystem& files) { return files.crash_clone(1, CrashMode::kEverything); }
 
@@ -111,8 +111,6 @@ std::vector<std::string> fill_four_segments(Harness& h, bool all) {
   REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
   return segments;
 }
-
-}  // namespace
 
 TEST_CASE("byte of a log is damaged: the opened database has every acknowledged write, or open fails with file and offset") {
   Harness h;
@@ -360,3 +358,5 @@ TEST_CASE("two log segments have exchanged their names: open fails, and names bo
     }
   }
 }
+
+}  // namespace TEST_FILE

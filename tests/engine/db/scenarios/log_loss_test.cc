@@ -4,9 +4,9 @@
 #include "support/long_run.h"
 #include "wal/log_sequence.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 Settings several_segments() {
   Settings settings = Harness::small();
@@ -28,8 +28,6 @@ Status open_without(Harness& h, const std::string& path, const std::string& harm
   h.abandon(std::move(left));
   return h.try_open();
 }
-
-}  // namespace
 
 TEST_CASE("newest segment is removed or has no header: open fails; the error names segment, last operation and remedy") {
   for (const std::string harm : {"removed", "emptied", "cut in its header"}) {
@@ -354,3 +352,5 @@ TEST_CASE("segment in the middle is missing: open fails, although a flush of ano
   h.abandon(std::move(left));
   CHECK(h.try_open().code() == Code::kCorruption);
 }
+
+}  // namespace TEST_FILE

@@ -11,9 +11,9 @@
 #include "wal/log_pieces.h"
 #include "wal/log_reader.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr int kKeys = 300;
 
@@ -76,8 +76,6 @@ void pass_deadline(Harness& h, Millis time_ahead = 0) {
   }
 }
 
-}  // namespace
-
 TEST_CASE("writes come between a batch's pieces: they are logged and synced before the batch's last piece", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
@@ -128,8 +126,6 @@ TEST_CASE("batch is logged in pieces: at most 4 KiB and a piece are unsynced, an
   CHECK(most <= (4 << 10) + 256);
   for (const std::string& path : h.paths(".wal")) CHECK(h.files->file_size(path).value() <= (64 << 10) + 256);
 }
-
-namespace {
 
 /// Power is lost before the k-th mutating operation of a large batch between small ones. Returns false if there are fewer
 /// operations.
@@ -182,8 +178,6 @@ void crash_everywhere(FsyncMode fsync, CrashMode mode, std::uint64_t step) {
   demand(k > 100, "the script is short");
 }
 
-}  // namespace
-
 TEST_CASE("crash before each operation of a batch in pieces: the database has all of the batch or nothing, and all synced writes",
           "[pieces]") {
   for (const FsyncMode fsync : {FsyncMode::kAlways, FsyncMode::kEverySecond}) {
@@ -193,8 +187,6 @@ TEST_CASE("crash before each operation of a batch in pieces: the database has al
   std::uint64_t k = 1 + 17 * first_of_every_nth();
   while (k < 4000 && crash_amid_pieces(k, FsyncMode::kNo, CrashMode::kRandom)) k += 17 * every_nth();
 }
-
-namespace {
 
 /// Commits batches whose pieces span several segments, and loses power once their commit record is synced.
 void lose_power_after_switch() {
@@ -263,8 +255,6 @@ void advance_past_pieces(bool committed, bool replayed = false) {
   h.reopen();
   demand(has_large_values(h), "a flushed batch is lost");
 }
-
-}  // namespace
 
 TEST_CASE("segment ends with pieces: it is synced before the next segment, which may have the pieces' commit record",
           "[pieces]") {
@@ -481,3 +471,5 @@ TEST_CASE("checkpoint is made during or after a commit of pieces: it opens with 
   CHECK(h.get(0, "first") == "1");
   CHECK(large_keys(h) == (committed ? kKeys : 0));
 }
+
+}  // namespace TEST_FILE

@@ -8,9 +8,9 @@
 #include "db/trees/counters.h"
 #include "engine/db/harness.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::string text_of(const Status& status, const Found& found) {
   return status.is_ok() ? std::string(found.value) + " " + std::to_string(found.seq) : status.to_string();
@@ -42,8 +42,6 @@ void random_write(Harness& h, Random& random, std::uint64_t spread) {
     h.put(0, key, std::string(random.uniform(300), static_cast<char>('a' + random.uniform(26))));
   }
 }
-
-}  // namespace
 
 TEST_CASE("key was prefetched, with any filters and tiles: get has the same result as without a prefetch",
           "[db][read_path][property]") {
@@ -154,8 +152,6 @@ TEST_CASE("get waits for pages: it counts each run that it checks once") {
   for (std::size_t i = 6; i < counters.probes.size(); ++i) CHECK(counters.probes[i] == 2);
 }
 
-namespace {
-
 /// Returns a key. The keys between these are absent.
 std::string nth_key(std::uint64_t i) { return "key" + std::to_string(1'000'000 + i * 2); }
 
@@ -209,8 +205,6 @@ std::string text_of(const TreeInfo& info) {
 void look_up_absent(Harness& h, std::uint64_t n) {
   for (std::uint64_t i = 0; i < n; ++i) REQUIRE(h.get(0, nth_key(i) + "5") == "(absent)");
 }
-
-}  // namespace
 
 TEST_CASE("filter allocation is monkey: small levels get more bits, lookups read fewer false-positive pages, memory is the same",
           "[db][filters]") {
@@ -403,8 +397,6 @@ TEST_CASE("filter slices are unreadable: lookups work without them, the error is
   CHECK(with(10) > whole * 0.9);
 }
 
-namespace {
-
 /// The bits per key of a tree's first and last level.
 struct LevelBits {
   double first, last;
@@ -443,8 +435,6 @@ LevelBits bits_of_levels(FilterLookups lookups, bool absent, int rounds = 3, std
   return {static_cast<double>(first.bits) / static_cast<double>(first.entries),
           static_cast<double>(last.bits) / static_cast<double>(last.entries)};
 }
-
-}  // namespace
 
 // Lookups find existing keys in the last level, without false positives there, so filters above save more.
 TEST_CASE("lookups find their keys in the last level: filter memory moves to the other levels when tables are written",
@@ -499,3 +489,5 @@ TEST_CASE("collections are written, overwritten and deleted: may_have_collection
   REQUIRE(h.db->flush(0).is_ok());
   check();
 }
+
+}  // namespace TEST_FILE

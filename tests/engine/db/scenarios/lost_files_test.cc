@@ -4,9 +4,9 @@
 #include "engine/db/harness.h"
 #include "support/files.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 Settings several_segments() {
   Settings settings = Harness::small();
@@ -52,8 +52,6 @@ void harm(Harness& h, const std::string& path, const std::string& how) {
     REQUIRE(h.files->create_dir(path).is_ok());
   }
 }
-
-}  // namespace
 
 TEST_CASE("file of log or manifest is removed, cut or replaced: this is logged within a second, and no write is lost") {
   Harness pattern(several_segments());
@@ -233,3 +231,5 @@ TEST_CASE("segments end and the manifest rolls: the watch reports nothing about 
   CHECK(h.events.warnings.empty());
   CHECK(h.db->write_status().is_ok());
 }
+
+}  // namespace TEST_FILE

@@ -6,9 +6,9 @@
 #include "engine/db/harness.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr int kKeys = 2000;
 
@@ -64,8 +64,6 @@ struct ManyFiles {
   std::map<int, std::string> model;
 };
 
-}  // namespace
-
 TEST_CASE("tree has hundreds of small files: merges, moves, deletes, a crash and a restart change none of the values read") {
   const PolicySettings policies[] = {{"one_leveling", {{"size_ratio", 4}, {"level0_runs", 2}}}, {"tiering", {{"size_ratio", 3}}}};
   for (std::size_t p = first_of_every_nth() % std::size(policies); p < std::size(policies); p += every_nth()) {
@@ -108,3 +106,5 @@ TEST_CASE("tree has hundreds of small files: merges, moves, deletes, a crash and
     CHECK(w.h.db->tree_info(0)->oldest_obligation == 0);
   }
 }
+
+}  // namespace TEST_FILE

@@ -7,9 +7,9 @@
 #include "support/finding.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kHour = 3'600'000;
 
@@ -78,8 +78,6 @@ void live_with_many_runs(const PolicySettings& policy) {
   h.verify(0);
 }
 
-}  // namespace
-
 TEST_CASE("tree gets over a hundred runs: crash, deadlines and another policy leave all reads equal to the model's") {
   CHECK(finding_of([] { live_with_many_runs({"tiering", {{"size_ratio", 1024}}}); }) == "");
   CHECK(finding_of([] { live_with_many_runs({"klsm", {{"size_ratio", 1024}, {"runs", 1}, {"last_runs", 1023}}}); }) == "");
@@ -92,7 +90,7 @@ TEST_CASE(
   h.open();
   const auto key = [](int i) { return key_of(static_cast<std::uint64_t>(i % 300)); };
   for (int i = 0; i < ratio; ++i) {
-    if (i == ratio - 1) CHECK(runs_of(h) == ratio - 1);
+    if (i == ratio - 1) CHECK(runs_of(h) == static_cast<std::size_t>(ratio - 1));
     h.put(0, key(i), "value " + std::to_string(i));
     demand_ok(h.db->flush(0), "flush");
     h.settle();
@@ -157,3 +155,5 @@ TEST_CASE("level 1 has more runs than level 0 may have: no write is stopped whil
   CHECK_FALSE(h.db->writes_stopped());
   CHECK_FALSE(h.db->stats().write_stalled);
 }
+
+}  // namespace TEST_FILE

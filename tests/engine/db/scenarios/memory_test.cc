@@ -11,9 +11,9 @@
 #include "table/table_reader.h"
 #include "version/version_set.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::size_t kBig = std::size_t{4} << 20;
 
@@ -50,8 +50,6 @@ Status get_all(Harness& h, int count, MissSet* misses, std::vector<Found>* found
   }
   return Status::aborted("no end of rounds");
 }
-
-}  // namespace
 
 TEST_CASE("large values together exceed the budget: the get fails with kOutOfMemory, and no value stays in memory") {
   Harness h;
@@ -324,8 +322,6 @@ TEST_CASE("large values need room: the cache shrinks at once, not at the next ti
   CHECK(h.db->stats().cache_capacity <= before - 7 * kBig);
 }
 
-namespace {
-
 // Charges memory like a command that builds a value of 4 MiB.
 SharedValue build(Db& db, char fill) {
   REQUIRE(db.try_charge(MemoryAccount::Kind::kCommands, kBig));
@@ -333,8 +329,6 @@ SharedValue build(Db& db, char fill) {
   charge.took(db.memory(), MemoryAccount::Kind::kCommands, kBig);
   return charged_value(std::string(kBig, fill), &charge);
 }
-
-}  // namespace
 
 TEST_CASE("command builds a value: it is charged once, though batch, memtable and reader hold it") {
   Harness h;
@@ -390,3 +384,5 @@ TEST_CASE("charge is refused because memtables fill the budget: the next tick fl
   CHECK(h.db->try_charge(MemoryAccount::Kind::kCommands, 5 * kBig));
   h.db->memory().release(MemoryAccount::Kind::kCommands, 5 * kBig);
 }
+
+}  // namespace TEST_FILE

@@ -9,17 +9,15 @@
 #include "support/long_run.h"
 #include "support/planted.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Runs a number of operations, which the seed chooses.
 void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reached, DatabaseId second = 1) {
   live<Random, std::uint64_t>(
       set, seed, seed, [&operations] { return operations-- > 0; }, reached, second);
 }
-
-}  // namespace
 
 TEST_CASE("model: random operations under every option set return the results of a map", "[long]") {
   constexpr std::uint64_t kShortForm = 7;  // runs of each set; fewer runs reach few states per set
@@ -63,8 +61,6 @@ TEST_CASE("model: random operations on a database and its index tree return the 
 
 // --- planted bugs (support/planted.h)
 
-namespace {
-
 /// Makes a short run under the option set of that name.
 void run_some(const char* name) {
   const auto* const set = std::find_if(std::begin(kOptionSets), std::end(kOptionSets),
@@ -73,8 +69,6 @@ void run_some(const char* name) {
   Reached reached;
   run(*set, 1000, 2000, &reached);
 }
-
-}  // namespace
 
 TEST_CASE("planted bug drops a tombstone too early in a merge: the comparison with the model finds the bug", "[planted]") {
   must_catch(PlantedBug::kDropTombstoneEarly, [] { run_some("leveling, T = 2"); });
@@ -87,3 +81,5 @@ TEST_CASE("planted bug leaves the start key of a range delete: the comparison wi
 TEST_CASE("planted bug returns a cached page of another file: the comparison with the model finds the bug", "[planted]") {
   must_catch(PlantedBug::kReadStalePage, [] { run_some("leveling, T = 2"); });
 }
+
+}  // namespace TEST_FILE

@@ -11,9 +11,9 @@
 #include "support/planted.h"
 #include "table/metadata.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 Settings record_settings(std::uint32_t h) {
   Settings s = Harness::small();
@@ -129,8 +129,6 @@ void try_to_bring_back(const Layout& layout, bool with_view, bool rewritten) {
   demand(found_on_disk(h, markers) == 0, "tables still have deleted data");
   demand(h.db->tree_info(0)->records == 0, "a record stays although it covers nothing");
 }
-
-}  // namespace
 
 TEST_CASE("dead pages cannot be punched: their tables are rewritten by the deadline, even if merges are paused", "[drops]") {
   Settings settings = record_settings(8);
@@ -404,3 +402,5 @@ TEST_CASE("table has younger deletes: the names of dropped keys are still remove
   CHECK(h.db->tree_info(0)->oldest_obligation == 0);
   h.verify(0);
 }
+
+}  // namespace TEST_FILE

@@ -10,9 +10,9 @@
 #include "io/file_names.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kLife = 60'000;
 
@@ -67,8 +67,6 @@ void check_contents(Harness& h, int keys) {
   }
   h.verify(0);
 }
-
-}  // namespace
 
 TEST_CASE("expired values fill pages: the pages are dropped unread, and their bytes are punched", "[drops]") {
   for (const std::uint32_t tile : {2u, 8u, 16u}) {
@@ -519,3 +517,5 @@ TEST_CASE("page drop on a real file system: the file's allocated disk space shri
   const auto report = (*db)->verify(0);
   CHECK(report->errors.empty());
 }
+
+}  // namespace TEST_FILE

@@ -12,9 +12,9 @@
 #include "engine/db/model.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 Settings settings_of(const Layout& layout) {
   Settings s = Harness::small();
@@ -151,8 +151,6 @@ class Moving {
   std::vector<View> views_;
 };
 
-}  // namespace
-
 TEST_CASE("policy changes over a deep tree: reads stay correct, and the tree ends within the new bounds", "[policies]") {
   int deep = 0;
   const std::uint64_t policies = small_policies().size(), first = 2 * policies * round_of_seeds();
@@ -211,8 +209,6 @@ TEST_CASE("tree has no writes: its runs are merged into the shape of a new polic
   }
 }
 
-namespace {
-
 /// Power is lost before the k-th mutating operation after a change of policy. Returns false if the tree needs fewer operations to
 /// adopt the policy. In every second cycle the database opens with the old policy, as after a TREE.POLICY that was not stored.
 bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
@@ -250,8 +246,6 @@ bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
   m.check();
   return true;
 }
-
-}  // namespace
 
 TEST_CASE("crash at every k-th file operation of a move to another policy: no synced write is lost", "[policies]") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
@@ -298,3 +292,5 @@ TEST_CASE("policy changes: the old policy's many runs stop no write, and later t
   h.db->tick();
   CHECK(h.db->writes_stopped());
 }
+
+}  // namespace TEST_FILE

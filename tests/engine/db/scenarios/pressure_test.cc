@@ -1,9 +1,9 @@
 // Tests with full memory, full disks and failing compactions: the operations that must still work.
 #include "engine/db/harness.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Adds an unmerged run.
 void add_run(Harness& h) {
@@ -21,7 +21,6 @@ void stop_writes(Harness& h) {
   h.db->tick();
   REQUIRE(h.db->writes_stopped());
 }
-}  // namespace
 
 TEST_CASE("many databases have memtables: they are flushed early, so that no write is refused for memory") {
   Settings settings = Harness::small();
@@ -506,3 +505,5 @@ TEST_CASE("disk has room for little more than the active memtable: writes of dat
   REQUIRE(h.db->flush(0).is_ok());
   CHECK(h.get(0, key_of(1)) == std::string(1000, 'v'));
 }
+
+}  // namespace TEST_FILE

@@ -5,9 +5,9 @@
 #include "support/long_run.h"
 #include "version/version_set.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kHour = 3'600'000, kDeadline = 8 * kHour;
 const std::string kMarker = "marker-0123456789";      // part of values
@@ -83,8 +83,6 @@ PurgeTicket delete_from_table(Harness& h) {
   h.del(0, kName);
   return ticket_of(h);
 }
-
-}  // namespace
 
 TEST_CASE("key is deleted: its value leaves log and manifest in time, and then its ticket is done") {
   Harness h(with_deadline());
@@ -1031,3 +1029,5 @@ TEST_CASE("ticket is done: it stays done after a crash") {
   }
   CHECK(done_before > 5);
 }
+
+}  // namespace TEST_FILE

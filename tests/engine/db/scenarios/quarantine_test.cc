@@ -12,7 +12,7 @@
 #include "table/metadata.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr Millis kMinute = 60'000, kDeadline = 10 * kMinute;
 
@@ -92,8 +92,6 @@ void one_table(Harness& h) {
   demand_ok(h.db->compact(0, {}), "compact");
   h.settle();
 }
-
-}  // namespace
 
 TEST_CASE("merge meets a flipped bit: the table is quarantined, and other databases and keys work") {
   Harness h(plain());
@@ -183,8 +181,6 @@ TEST_CASE("table is missing, or its metadata is damaged: the table is quarantine
   }
 }
 
-namespace {
-
 /// A tombstone in an unreadable table hides an older version, which must not come back after any merge.
 void try_to_resurrect(const Layout& layout) {
   Harness h(settings_with(layout));
@@ -263,8 +259,6 @@ void try_to_lose_a_delete(const Layout& layout) {
   must(h.get(0, key_of(57)).starts_with("old") || h.get(0, key_of(57)).starts_with("new"), "a key is lost");
   h.verify(0);
 }
-
-}  // namespace
 
 TEST_CASE("tombstone is in an unreadable table: under any policy, the older version does not come back") {
   for (std::uint64_t turn = 0; turn < 2 * small_policies().size(); ++turn) {
@@ -670,4 +664,5 @@ TEST_CASE("all tables of a tree are damaged: writes work, and at most twelve war
   CHECK(refused(h.get(0, key_of(2))));
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -10,9 +10,9 @@
 #include "support/long_run.h"
 #include "support/planted.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr Millis kDeadline = 60'000, kStep = 500;
 constexpr int kElements = 40;
@@ -139,8 +139,6 @@ void expire(const Layout& layout, bool with_restart) {
   w.h.verify(0);
   demand(w.h.db->stats().deadlines_missed_load == 0, "a deadline was missed");
 }
-
-}  // namespace
 
 TEST_CASE("collection expires: its elements are purged by the deadline, and elements of other collections stay") {
   for (const std::uint64_t turn : turns()) {
@@ -358,8 +356,6 @@ TEST_CASE("many collections expire at once: all their elements are purged by the
   for (const auto& c : all) CHECK_FALSE(w.in_files(c.marker));
 }
 
-namespace {
-
 /// Collections expire, are extended and are created again, while power is lost. At the end no byte of a dead one is left.
 void lose_power(std::uint64_t seed) {
   Collections w(layout_of(seed), seed % 3 == 0 ? FsyncMode::kAlways : FsyncMode::kNo);
@@ -401,8 +397,6 @@ void lose_power_often() {
   for (std::uint64_t seed = first_seed(); seed < first_seed() + 24; ++seed) lose_power(seed);
 }
 
-}  // namespace
-
 TEST_CASE("power is lost while collections expire: no element outlives its deadline") { lose_power_often(); }
 
 TEST_CASE("planted bug skips the reaper: the search of files after the deadline finds elements", "[planted]") {
@@ -415,3 +409,5 @@ TEST_CASE("planted bug drops headers before elements' deletes are durable: power
     for (std::uint64_t seed = 0; seed < 100; ++seed) lose_power(seed);
   });
 }
+
+}  // namespace TEST_FILE

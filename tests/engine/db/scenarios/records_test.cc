@@ -4,9 +4,9 @@
 #include "engine/db/model.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr int kKeys = 240;
 
@@ -155,8 +155,6 @@ void delete_while_merging(const Case& c, bool flush_first) {
   crash_and_merge_all(h);
   CHECK(h.db->tree_info(0)->records == 0);
 }
-
-}  // namespace
 
 TEST_CASE("page drop removes the newest version of a key: no older version comes back, for any policy, h and view") {
   std::uint64_t turn = round_of_seeds();  // chooses the partitioning
@@ -462,3 +460,5 @@ TEST_CASE("edit of a flush fails: no delete by stamp is lost, and a restart find
   REQUIRE(h.db->flush(0).is_ok());
   CHECK(h.get(0, key_of(0)) == "(absent)");
 }
+
+}  // namespace TEST_FILE

@@ -3,9 +3,9 @@
 #include "support/keys.h"
 #include "support/long_run.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr DatabaseId kDatabases = 4;
@@ -59,8 +59,6 @@ void check_all(Harness& h) {
   CHECK(wrong == 0);
   for (DatabaseId d = 0; d < kDatabases; ++d) h.verify(d);
 }
-
-}  // namespace
 
 TEST_CASE("log is longer than the memory budget: replay flushes memtables, and their memory stays below the budget", "[replay]") {
   Harness h(roomy());
@@ -187,3 +185,5 @@ TEST_CASE("delete deadline was configured before a replay with flushes: deletes 
   CHECK(bytes.find(key_at(7)) == std::string::npos);
   CHECK(bytes.find(key_at(8)) != std::string::npos);
 }
+
+}  // namespace TEST_FILE

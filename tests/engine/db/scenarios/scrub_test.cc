@@ -14,7 +14,7 @@
 #include "support/long_run.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr Millis kHour = 3'600'000, kDay = 24 * kHour;
 
@@ -98,8 +98,6 @@ std::string complaints(Harness& h, const Contents& answers) {
   }
   return said;
 }
-
-}  // namespace
 
 TEST_CASE("any file is damaged: the damage is reported by file name, and no wrong data is returned") {
   Harness whole;
@@ -257,4 +255,5 @@ TEST_CASE("table is merged before the scrub reads it: no error is counted") {
   CHECK(h.db->stats().scrub_bytes > 0);
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -2,9 +2,9 @@
 #include "deletes/tile_size.h"
 #include "engine/db/harness.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 Settings with_stamp(StampMode mode) {
   Settings s = Harness::small();
@@ -23,8 +23,6 @@ SeqNum flush_database(Harness& h, DatabaseId d) {
   batch.flush_database(d);
   return h.write(batch);
 }
-
-}  // namespace
 
 TEST_CASE("configured stamp mode changes: a tree keeps its mode from creation, even if only the log has the tree") {
   Harness h(with_stamp(StampMode::kExplicit));
@@ -319,3 +317,5 @@ TEST_CASE("stamp mode was reconfigured, and the database is emptied: its next va
   put_stamped(h, 0, "b", 7);
   CHECK(h.stamp(0, "b") == 7);
 }
+
+}  // namespace TEST_FILE

@@ -14,9 +14,9 @@
 #include "support/long_run.h"
 #include "table/metadata.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr DatabaseId kIndex = index_tree(0, 1);
 constexpr PlaceOrder kOrders[] = {PlaceOrder::kHilbert, PlaceOrder::kZOrder, PlaceOrder::kSimple};
@@ -157,8 +157,6 @@ struct Fleet {
     check_nearest(at, random.uniform(20));
   }
 };
-
-}  // namespace
 
 TEST_CASE("places are moved and deleted in every way, and power is lost: searches find what a scan of all records finds") {
   const std::uint64_t turns = number_from_env("EBBTIDE_SPATIAL_CRASHES", 48);
@@ -327,3 +325,5 @@ TEST_CASE("places at the edge of a table's bounds are deleted: after the deadlin
     CHECK(h.db->count(kIndex, {}).value() == 400);
   }
 }
+
+}  // namespace TEST_FILE

@@ -5,9 +5,9 @@
 
 #include "engine/db/staged.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 Settings staged_settings(StampMode mode = StampMode::kWriteTime) {
   Settings s = Harness::small();
@@ -49,8 +49,6 @@ std::string contents(Harness& h, DatabaseId d) {
 }
 
 std::string contents(Harness& h) { return contents(h, 0) + "| " + contents(h, 1); }
-
-}  // namespace
 
 TEST_CASE("staged batch is committed: readers see what an ordinary batch writes, in memory, in tables and after a restart",
           "[staged]") {
@@ -481,3 +479,5 @@ TEST_CASE(
   CHECK_FALSE(logged());
   CHECK(h.get(0, "other") == "value");
 }
+
+}  // namespace TEST_FILE

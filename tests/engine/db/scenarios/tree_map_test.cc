@@ -1,9 +1,9 @@
 // Tests of the map of a tree: it has the same sums as the numbers, a limited number of cells, and all jobs and pending deletes.
 #include "engine/db/harness.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 void fill(Harness& h, int keys) {
   for (int i = 0; i < keys; ++i) {
@@ -11,8 +11,6 @@ void fill(Harness& h, int keys) {
     if (i % 100 == 0) h.settle();
   }
 }
-
-}  // namespace
 
 TEST_CASE("map of a tree is drawn: its sums equal the tree's numbers, and it has at most the requested number of cells") {
   Settings settings = Harness::small();
@@ -92,3 +90,5 @@ TEST_CASE("expiry of an entry has passed: its cell in the map shows the expiry a
   h.advance(6'000);
   CHECK(h.db->tree_map(0, 10)->runs[0].cells[0].oldest_birth == expiry);
 }
+
+}  // namespace TEST_FILE

@@ -8,7 +8,7 @@
 #include "io/file_names.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 Settings kept() {
   Settings settings = Harness::small();
@@ -27,8 +27,6 @@ void walk(Db& db, DatabaseId database) {
   for (iterator->seek_to_first(); iterator->valid(); iterator->next()) {
   }
 }
-
-}  // namespace
 
 TEST_CASE("operations of each kind are done: they are counted for their database number, also after SWAPDB") {
   Harness h;
@@ -110,7 +108,7 @@ TEST_CASE("tree has tables: workload() returns their entries and bytes before co
   for (int i = 100; i < 200; ++i) h.put(3, "key" + std::to_string(i), std::string(94, 'v'));
   CHECK(h.db->workload(3)->table_entries == 0);
   CHECK(h.db->workload(3)->cache_miss_ratio == 1);
-  h.db->flush(3);
+  REQUIRE(h.db->flush(3).is_ok());
   const Workload workload = *h.db->workload(3);
   CHECK((workload.table_entries == 100 && workload.table_bytes == 100 * 100));
   CHECK((workload.settings.memtable_size == settings.tree.memtable_size && workload.settings.page_size == 1024));
@@ -118,7 +116,7 @@ TEST_CASE("tree has tables: workload() returns their entries and bytes before co
   CHECK(h.db->workload(0)->settings.policy.name == "one_leveling");
   for (int round = 0; round < 4; ++round) CHECK(h.get(3, "key150") != "(absent)");
   CHECK(h.db->workload(3)->cache_miss_ratio < 1);
-  h.db->set_tree_settings(3, settings.tree);
+  REQUIRE(h.db->set_tree_settings(3, settings.tree).is_ok());
   CHECK(h.db->workload(3)->settings.policy.name == "one_leveling");
 }
 
@@ -130,7 +128,7 @@ TEST_CASE("tree has files and tiles: workload() returns entries per file, pages 
   CHECK(h.db->workload(0)->entries_per_file == 0);
   CHECK(h.db->workload(0)->pages_per_tile == 4);
   for (int i = 100; i < 200; ++i) h.put(0, "key" + std::to_string(i), std::string(94, 'v'));
-  h.db->flush(0);
+  REQUIRE(h.db->flush(0).is_ok());
   WriteBatch batch;
   batch.delete_stamps(0, 1, 2);
   h.write(batch);
@@ -142,4 +140,5 @@ TEST_CASE("tree has files and tiles: workload() returns entries per file, pages 
   CHECK(workload.entries_per_file == Approx(100 * static_cast<double>(settings.tree.file_size) / file_bytes));
 }
 
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -6,6 +6,8 @@
 #include <memory>
 #include <thread>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("several threads count operations: operations() returns the sums of each database", "[threads]") {
@@ -35,3 +37,5 @@ TEST_CASE("no operation was counted yet: operations() returns zeros") {
   CHECK(counters->operations(0) == OperationCounts());
   CHECK(counts_since(OperationCounts{}, {.reads = 5}) == OperationCounts());
 }
+
+}  // namespace TEST_FILE

@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
@@ -13,8 +13,6 @@ struct Bed {
   SimulatedClock clock;
   DeadlineBudget budget{clock};
 };
-
-}  // namespace
 
 TEST_CASE("deadline budget has no limit: it is never spent") {
   Bed bed;
@@ -56,3 +54,5 @@ TEST_CASE("work is within work_rate() of a budget: follow() does not raise the r
   CHECK(DeadlineBudget::work_rate(3'000'000) == Approx(1'000));
   CHECK_FALSE(bed.budget.follow(3'000'000, DeadlineBudget::work_rate(3'000'000)));
 }
+
+}  // namespace TEST_FILE

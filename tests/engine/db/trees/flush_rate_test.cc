@@ -3,13 +3,11 @@
 
 #include "db/trees/flush_rate.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
-namespace {
-
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-
-}  // namespace
 
 TEST_CASE("flush rate is measured: it follows the last flushes, and is 0 (unknown) before the fifth") {
   FlushRate rate;
@@ -38,3 +36,5 @@ TEST_CASE("flushes pause: the flush rate falls") {
   CHECK(paused < before / 1000);
   CHECK(paused > 0);  // 0 would mean unknown
 }
+
+}  // namespace TEST_FILE

@@ -4,17 +4,15 @@
 #include "db/trees/lease_registry.h"
 #include "db/trees/tree_view.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 std::shared_ptr<const TreeView> view_of(TreeId tree) {
   auto view = std::make_shared<TreeView>();
   view->tree = tree;
   return view;
 }
-
-}  // namespace
 
 TEST_CASE("lease has ended: count() leaves it out, and its view is freed") {
   LeaseRegistry registry;
@@ -61,3 +59,5 @@ TEST_CASE("very many leases have ended: the registry still counts and revokes th
   registry.revoke_if([](const TreeView&) { return true; });
   CHECK(registry.revoked() == 1);
 }
+
+}  // namespace TEST_FILE

@@ -4,6 +4,8 @@
 
 #include "db/trees/tree_lookups.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE("lookups are counted: total() sums them by level, and tile_use() the counts that decide the tile size") {
@@ -38,3 +40,5 @@ TEST_CASE("lookups are counted by level: the probability to reach a level follow
   lookups[0].found = 4'000 * 4;
   CHECK_FALSE(measured_arrivals(measured, lookups, runs));
 }
+
+}  // namespace TEST_FILE

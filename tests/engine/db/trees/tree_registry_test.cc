@@ -11,9 +11,9 @@
 #include "db/trees/tree_registry.h"
 #include "io/memory_fs.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMemTableBytes = 64 << 10;
 
@@ -100,8 +100,6 @@ struct Bed {
     return trees.mapping_changed();
   }
 };
-
-}  // namespace
 
 TEST_CASE("tree is made: it is live and empty, and has the settings of its database") {
   Bed bed;
@@ -394,3 +392,5 @@ TEST_CASE(
   CHECK((own->policy->name() == "leveling" && own->settings.delete_deadline == 9000));
   CHECK((other->policy->name() != "lazy_leveling" && other->settings.delete_deadline == 1000));
 }
+
+}  // namespace TEST_FILE

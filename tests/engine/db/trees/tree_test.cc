@@ -6,9 +6,9 @@
 
 #include "db/trees/tree.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 void put(MemTable& memtable, Bytes value, const SharedValue* shared) {
   Entry entry;
@@ -18,8 +18,6 @@ void put(MemTable& memtable, Bytes value, const SharedValue* shared) {
   entry.shared = shared;
   memtable.insert({entry.key, hash_key(entry.key)}, entry);
 }
-
-}  // namespace
 
 TEST_CASE("memory of a tree is summed: frozen_bytes() leaves out the active memtable, uncharged_bytes() the charged values") {
   const auto account = std::make_shared<MemoryAccount>();
@@ -45,3 +43,5 @@ TEST_CASE("memory of a tree is summed: frozen_bytes() leaves out the active memt
   CHECK(load.memtable_bytes() >= active + frozen + kBytes);
   CHECK(load.uncharged_bytes() == load.memtable_bytes() - kBytes);
 }
+
+}  // namespace TEST_FILE

@@ -11,10 +11,10 @@
 #include "base/hash.h"
 #include "engine/db/background/tables.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 // A run of tables with one entry or more each.
 struct Bed {
@@ -62,8 +62,6 @@ void insert(MemTable& memtable, const std::string& key, SeqNum seq, EntryKind ki
 }
 
 LookupKey lookup(const std::string& key) { return {key, hash_key(key)}; }
-
-}  // namespace
 
 TEST_CASE("run is searched for a key: the table whose bounds contain the key is found, and none for a key between tables") {
   Bed bed;
@@ -185,3 +183,5 @@ TEST_CASE("entry in a memtable has expired: its expiry is among the births of th
   memtable.insert_range({"x", "y", 2, 300});
   CHECK((oldest_birth(memtable, 499) == 300 && oldest_birth(memtable, 900) == 300));
 }
+
+}  // namespace TEST_FILE

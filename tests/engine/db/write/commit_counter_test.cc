@@ -5,10 +5,10 @@
 
 #include "engine/db/write/commit_bed.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 /// A 64th of the budget, a power of two. After a thread has committed so many bytes, the memory is measured.
 constexpr std::size_t kStep = CommitBed::kBudget / CommitCounter::kMeasuredPart;
@@ -18,8 +18,6 @@ WriteBatch put(std::size_t bytes) {
   batch.put(0, "k", std::string(bytes, 'v'));
   return batch;
 }
-
-}  // namespace
 
 TEST_CASE("batches are counted: commits, operations, deletes by stamp and bytes of users are added up") {
   CommitBed bed;
@@ -88,3 +86,5 @@ TEST_CASE("put deletes a part of the old value: it counts as a write and as a de
   CHECK(bed.counters.operations(1) == OperationCounts{.writes = 1, .stamp_deletes = 2});
   CHECK(batch.first_database() == 0);
 }
+
+}  // namespace TEST_FILE

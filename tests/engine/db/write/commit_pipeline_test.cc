@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr TreeId kFirstTree = 100;  // the tree of database 0; database d has tree 100 + d
 
@@ -100,8 +100,6 @@ WriteBatch puts(std::initializer_list<std::pair<DatabaseId, const char*>> keys) 
 }
 
 using Events = std::vector<std::string>;
-
-}  // namespace
 
 TEST_CASE("batch is committed: it is placed, logged, inserted and then visible, in this order") {
   Pipeline p;
@@ -209,3 +207,5 @@ TEST_CASE("many threads commit: the log has operations in the order of seqs, and
   CHECK_FALSE(p.disorder);
   CHECK(p.log_seq == kAll);
 }
+
+}  // namespace TEST_FILE

@@ -5,10 +5,10 @@
 
 #include "engine/db/write/commit_bed.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 WriteBatch put(const std::string& key, const std::string& value = "v") {
   WriteBatch batch;
@@ -31,8 +31,6 @@ void press(CommitBed& bed, int runs) {
   bed.runs = runs;
   bed.writes.measure();
 }
-
-}  // namespace
 
 TEST_CASE("batch is empty: it is committed at once, even with a failed log and a full disk") {
   CommitBed bed;
@@ -122,3 +120,5 @@ TEST_CASE("staged batch is committed: it is refused or delayed like any other ba
   CHECK(bed.committer.try_commit(&staged, false, &wait_ms).is_ok());
   CHECK((staged.committed && bed.get(0, "a") == "v" && bed.counters.mine().commits == 1));
 }
+
+}  // namespace TEST_FILE

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 
 TEST_CASE(
@@ -31,3 +33,5 @@ TEST_CASE(
   CHECK(notes == std::vector<std::pair<Millis, Millis>>{
                      {0, 0}, {0, kLater}, {kNow, 0}, {kNow, 0}, {kNow, kLater}, {kNow, 0}, {kNow, 0}, {kNow, 0}, {0, 0}});
 }
+
+}  // namespace TEST_FILE

@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "db/write/load_meter.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMemTableBytes = 64 << 10;
 
@@ -61,8 +61,6 @@ struct Bed {
     loads.push_back(load);
   }
 };
-
-}  // namespace
 
 TEST_CASE("there are several trees: their memory is summed, and each is listed with its runs and its policy's limits") {
   Bed bed;
@@ -118,3 +116,5 @@ TEST_CASE("compactions are paused: runs of trees cause no pressure, but memory d
   const WriteLoad load = bed.meter.measure();
   CHECK((load.trees.empty() && load.memory.frozen != 0));
 }
+
+}  // namespace TEST_FILE

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "db/write/memory_budget.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr auto kLarge = MemoryAccount::Kind::kLargeValues;
@@ -38,8 +38,6 @@ struct Fixture {
                 .cache_bytes = [this] { return cache_bytes; }},
                160 * kMiB) {}
 };
-
-}  // namespace
 
 TEST_CASE("cache gets the memory that memtables, tables and charges leave: it never gets less than a minimum") {
   Fixture f;
@@ -234,3 +232,5 @@ TEST_CASE("memtables are small: they stay unflushed while they have at most 1/8 
   CHECK(small_memtable_bytes(512 * kMiB, 0, 640) == kMiB / 10);
   CHECK(small_memtable_bytes(512 * kMiB, kMiB, 3) == 2 * kMiB);
 }
+
+}  // namespace TEST_FILE

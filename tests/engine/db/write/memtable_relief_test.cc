@@ -8,10 +8,10 @@
 #include "db/write/memtable_relief.h"
 #include "engine/db/trees/registry_env.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20, kMemTableBytes = 64 << 10;
 
@@ -51,8 +51,6 @@ struct Bed {
     trees.freeze(tree);
   }
 };
-
-}  // namespace
 
 TEST_CASE("log is within its limit: no memtable is flushed") {
   Bed bed;
@@ -104,3 +102,5 @@ TEST_CASE("memtables exceed the memory budget: the chosen ones are frozen and fl
   CHECK(bed.hurried == std::vector<TreeId>{1});
   CHECK((a->frozen.size() == 1 && b->frozen.empty()));
 }
+
+}  // namespace TEST_FILE

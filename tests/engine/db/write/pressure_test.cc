@@ -3,9 +3,9 @@
 
 #include "db/write/pressure.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
@@ -25,8 +25,6 @@ struct Row {
   std::uint32_t permille;
   StallReason reason;
 };
-
-}  // namespace
 
 TEST_CASE("source of pressure exceeds its first limit: the pressure rises up to 1000 at the second limit") {
   const std::vector<Row> rows = {
@@ -151,3 +149,5 @@ TEST_CASE("memory is a tenth above the budget: out_of_memory is true, unless a f
   load.memory.memtables = 513 * kMiB;  // more than half of the budget, so the next tick flushes some
   CHECK_FALSE(pressure_of(load).out_of_memory);
 }
+
+}  // namespace TEST_FILE

@@ -5,15 +5,13 @@
 #include <thread>
 #include <vector>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Returns a stand-in for a tree, of which only the address matters.
 Tree* tree_number(std::uintptr_t n) { return reinterpret_cast<Tree*>(n * 64); }  // NOLINT(performance-no-int-to-ptr)
 std::uintptr_t number_of(const Tree* tree) { return reinterpret_cast<std::uintptr_t>(tree) / 64; }
-
-}  // namespace
 
 TEST_CASE("commit is published: its operations are visible, and a remapped database has its new tree") {
   Publication published;
@@ -84,3 +82,5 @@ TEST_CASE("reader finds the mapping version unchanged: mapping and seq that it r
   CHECK_FALSE(torn);
   published.await_settled(kCommits);
 }
+
+}  // namespace TEST_FILE

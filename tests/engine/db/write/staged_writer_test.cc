@@ -6,10 +6,10 @@
 #include "base/oldest.h"
 #include "engine/db/write/commit_bed.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 using Texts = std::vector<std::string>;
 
@@ -31,8 +31,6 @@ DatabaseId first_database(const WriteBatch& batch) {
   REQUIRE(batch.next_op(&cursor, &op));
   return op.tree;
 }
-
-}  // namespace
 
 TEST_CASE("staged batch is committed: its writes are newer than those before the commit, and older than later ones") {
   CommitBed bed;
@@ -190,3 +188,5 @@ TEST_CASE("staging is stopped: it leaves no charge and no pieces behind") {
   staged.release();
   CHECK((bed.account->charged() == 0 && bed.log.pending_piece_bytes() == 0));
 }
+
+}  // namespace TEST_FILE

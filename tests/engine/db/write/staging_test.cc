@@ -7,9 +7,9 @@
 
 #include "base/hash.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 WriteBatch puts(DatabaseId database, int n) {
   WriteBatch batch;
@@ -23,8 +23,6 @@ std::string get(const StagedEntries::Part& part, const std::string& key, SeqNum 
   if (!part.memtable->get({key, hash_key(key)}, index, &entry)) return "(none)";
   return entry.is_tombstone() ? "" : std::string(entry.value);
 }
-
-}  // namespace
 
 TEST_CASE("staged batch writes to several databases: each gets a memtable, whose seqs are the operations' places in the batch") {
   WriteBatch batch;
@@ -141,3 +139,5 @@ TEST_CASE("staged parts are released and destroyed: their charge is released onc
   }
   CHECK(account->charged() == 30);
 }
+
+}  // namespace TEST_FILE

@@ -8,10 +8,10 @@
 #include "db/write/tree_placer.h"
 #include "engine/db/trees/registry_env.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::testing;
-
-namespace {
 
 constexpr Millis kTime = 1000;
 
@@ -66,8 +66,6 @@ struct Bed {
     return out;
   }
 };
-
-}  // namespace
 
 TEST_CASE("database gets its first write: it gets a tree, which is logged before the batch") {
   Bed bed;
@@ -158,3 +156,5 @@ TEST_CASE("delete by stamp is placed: its tree is marked as having deletes by st
   bed.run(erase);
   CHECK(bed.trees.tree_of(0)->recorded->load());
 }
+
+}  // namespace TEST_FILE

@@ -5,9 +5,9 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr std::uint64_t kMs = 1'000'000;
 
@@ -63,8 +63,6 @@ struct Fixture {
     return true;
   }
 };
-
-}  // namespace
 
 TEST_CASE("pressure is 0: no write waits") {
   Fixture f;
@@ -255,3 +253,5 @@ TEST_CASE("batch can never be committed: check_batch() returns kInvalidArgument"
   CHECK(check_batch(flushes, 16).code() == Code::kInvalidArgument);
   CHECK(check_batch(flushes, 1'000).is_ok());
 }
+
+}  // namespace TEST_FILE

@@ -8,9 +8,9 @@
 #include "base/random.h"
 #include "index/spatial/curves.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// The inverse of hilbert_code(), from the lowest digit up: another algorithm than that of the code under test.
 std::pair<std::uint64_t, std::uint64_t> hilbert_cell(std::uint64_t code) {
@@ -31,8 +31,6 @@ std::pair<std::uint64_t, std::uint64_t> hilbert_cell(std::uint64_t code) {
 }
 
 std::uint64_t apart(std::uint64_t a, std::uint64_t b) { return std::max(a, b) - std::min(a, b); }
-
-}  // namespace
 
 TEST_CASE("place on the earth is encoded: column, row and codes on both curves are the recorded ones") {
   struct Golden {
@@ -87,3 +85,5 @@ TEST_CASE("cells form an aligned square: their codes are one aligned range, on b
     }
   }
 }
+
+}  // namespace TEST_FILE

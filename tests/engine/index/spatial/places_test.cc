@@ -8,9 +8,9 @@
 #include <engine/spatial.h>
 #include "engine/index/spatial/random_places.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr PlaceOrder kOrders[] = {PlaceOrder::kHilbert, PlaceOrder::kZOrder, PlaceOrder::kSimple};
 
@@ -29,8 +29,6 @@ PointBounds bounds_of(const Place& place) {
   bounds.add(place_key(PlaceOrder::kSimple, place, ""), points_offset(PlaceOrder::kSimple));
   return bounds;
 }
-
-}  // namespace
 
 TEST_CASE("longitude or latitude is out of range, infinite or NaN: make_place() returns nothing") {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
@@ -122,3 +120,5 @@ TEST_CASE("least distance to a box is computed: it is at most the distance to an
     REQUIRE(least >= nearest - step - nearest * 1e-6 - 1);
   }
 }
+
+}  // namespace TEST_FILE

@@ -8,9 +8,9 @@
 
 #include "engine/index/spatial/random_places.h"
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 constexpr PlaceOrder kOrders[] = {PlaceOrder::kHilbert, PlaceOrder::kZOrder, PlaceOrder::kSimple};
 
@@ -30,8 +30,6 @@ PlaceShape random_shape(Random& random) {
 }
 
 bool has(const PlaceShape& shape, double lon, double lat) { return shape.contains(*make_place(lon, lat)); }
-
-}  // namespace
 
 TEST_CASE("box is made of its bounds: it contains its edges, and may cross the antimeridian, which is 180 and -180") {
   const PlaceShape plain = *PlaceShape::box(10, -5, 20, 5);
@@ -115,3 +113,5 @@ TEST_CASE("circle is shrunk to a smaller or larger radius: a smaller radius appl
   CHECK(!has(shape, 1, 0));
   CHECK(has(shape, 0.001, 0));
 }
+
+}  // namespace TEST_FILE

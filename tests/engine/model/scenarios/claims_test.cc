@@ -6,7 +6,7 @@
 #include "model/tuner.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 System endure_system() {
   System s;
@@ -122,5 +122,5 @@ TEST_CASE("tuning is robust: no sampled workload within rho costs more than the 
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

@@ -11,7 +11,7 @@
 #include "tree/text.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 constexpr std::uint64_t kEntryBytes = 100;
 
@@ -302,5 +302,5 @@ TEST_CASE("writes are random: write amplification is in the range that theory pr
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

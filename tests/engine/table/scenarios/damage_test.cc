@@ -9,10 +9,10 @@
 #include "table/page.h"
 #include "table/page_builder.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 void overwrite(Bench& bench, const std::string& path, Bytes content) {
   if (bench.fs.exists(path)) REQUIRE(bench.fs.unlink(path).is_ok());
@@ -149,8 +149,6 @@ void cut_files(std::uint32_t h, Compression compression, std::uint64_t stride) {
   }
   REQUIRE(read_all(bench, files).is_ok());
 }
-
-}  // namespace
 
 TEST_CASE("any byte of a table is flipped: reading or verifying reports the damage", "[table][damage]") {
   for (const std::uint32_t h : {1u, 4u}) {
@@ -451,3 +449,5 @@ TEST_CASE("metadata lacks filter slices, or has an oversized separator: decode()
   long_separator.separators.back().append(kMaxKeyBytes, 'x');
   REQUIRE(decode_again(long_separator).code() == Code::kCorruption);
 }
+
+}  // namespace TEST_FILE

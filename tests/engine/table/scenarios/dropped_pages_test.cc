@@ -7,10 +7,10 @@
 #include "table/page.h"
 #include "table/page_builder.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 // For each page, its entries in the model. Found by reading all pages.
 struct Layout {
@@ -59,8 +59,6 @@ void take_out(TableMetadata* m, const Layout& layout, const std::vector<Owned>& 
   build_page(left, indexes, &payload);
   m->replaced.emplace_back(static_cast<std::uint32_t>(p), std::move(payload));
 }
-
-}  // namespace
 
 TEST_CASE("pages were dropped or replaced: the table reads as if the removed entries never existed", "[table][drops]") {
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
@@ -308,3 +306,5 @@ TEST_CASE("filter slices are loaded and dropped: may_contain() stays true for ev
     CHECK(table.filter()->empty());
   }
 }
+
+}  // namespace TEST_FILE

@@ -2,10 +2,10 @@
 #include "engine/table/table_fixture.h"
 #include "table/page_drop.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 constexpr std::uint32_t kAt = 3;
 
@@ -89,8 +89,6 @@ PointBounds random_rectangle(Random& random, std::uint32_t side) {
   const auto x = static_cast<std::uint32_t>(random.uniform(64)), y = static_cast<std::uint32_t>(random.uniform(64));
   return {x, x + static_cast<std::uint32_t>(random.uniform(side)), y, y + static_cast<std::uint32_t>(random.uniform(side))};
 }
-
-}  // namespace
 
 TEST_CASE("table is searched for points in a rectangle: the search finds all of them, and reads few other pages", "[table]") {
   for (const std::uint32_t h : {1u, 4u}) {
@@ -210,3 +208,5 @@ TEST_CASE("statistics of a table with points are encoded: they decode to the sam
   CHECK(TableStats::decode(&in).value() == stats);
   CHECK(with.size() > without.size());
 }
+
+}  // namespace TEST_FILE

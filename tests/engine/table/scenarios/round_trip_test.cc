@@ -3,10 +3,10 @@
 #include "io/fault_fs.h"
 #include "io/trace_fs.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 void check_lookups(Bench& bench, const TableReader& table, const std::vector<Owned>& entries, Random& random) {
   EpochGuard guard(bench.epoch);
@@ -73,8 +73,6 @@ void round_trip(std::uint32_t h, Compression compression, const Recipe& recipe, 
 }
 
 constexpr Compression kCompressions[] = {Compression::kNone, Compression::kLz4, Compression::kZstd};
-
-}  // namespace
 
 TEST_CASE("table is written with any tile size and compression: its entries read back as written", "[table]") {
   for (const std::uint32_t h : {1u, 2u, 3u, 8u, 16u, 64u}) {
@@ -647,3 +645,5 @@ TEST_CASE("table has strings and collections: its filter tells keys that may be 
     CHECK_FALSE((!c.slices.empty() && table->may_have_collection(lookup_key("another beginning"))));
   }
 }
+
+}  // namespace TEST_FILE

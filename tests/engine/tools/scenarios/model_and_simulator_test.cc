@@ -9,7 +9,7 @@
 #include "tools/simulate.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 struct Case {
   Layout layout;
@@ -103,5 +103,5 @@ TEST_CASE("levels go down file by file: bytes written and runs of the simulator 
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

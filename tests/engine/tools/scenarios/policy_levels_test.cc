@@ -16,7 +16,7 @@
 #include "tools/simulate.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 class Tree {
  public:
@@ -223,5 +223,5 @@ TEST_CASE("each policy runs in the engine: bytes written and runs are as in the 
   }
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

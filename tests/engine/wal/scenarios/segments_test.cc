@@ -14,7 +14,7 @@
 #include "wal/log_format.h"
 
 namespace ebbtide {
-namespace {
+namespace TEST_FILE {
 
 using Catch::Matchers::Contains;
 
@@ -530,5 +530,5 @@ TEST_CASE("one thread appends while another syncs: all records are read back", "
   REQUIRE(back.payloads == payloads);
 }
 
-}  // namespace
+}  // namespace TEST_FILE
 }  // namespace ebbtide

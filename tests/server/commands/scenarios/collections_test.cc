@@ -7,10 +7,10 @@
 #include "server/dispatch/harness.h"
 #include "store/collection/compact.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 Settings with_deadline() {
   Settings s = CommandHarness::small();
@@ -34,8 +34,6 @@ bool owes(const std::vector<const char*>& commands) {
   }
   return pending();
 }
-
-}  // namespace
 
 TEST_CASE("collections: write removes elements or overwrites the collection: the put leaves a pending delete") {
   const std::vector<std::vector<const char*>> cases = {
@@ -241,3 +239,5 @@ TEST_CASE("database has collections: SET looks up only a key that may be a colle
   CHECK(lookups_of("SET hash value") == 1);
   CHECK(lookups_of("SET hash again") == 0);
 }
+
+}  // namespace TEST_FILE

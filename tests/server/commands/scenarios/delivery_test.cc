@@ -8,10 +8,10 @@
 #include "commands/families.h"
 #include "server/dispatch/manual_offload.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 using Lines = std::vector<std::string>;
 
@@ -80,8 +80,6 @@ Lines events(int keys, const char* event) {
   for (int i = 0; i < keys; ++i) lines.push_back("__keyevent@0__:" + std::string(event) + " k" + std::to_string(i));
   return lines;
 }
-
-}  // namespace
 
 TEST_CASE("command changes many keys: its notifications are sent in slices before the reply, and other clients run in between") {
   SlicedServer server;
@@ -318,3 +316,5 @@ TEST_CASE("long command writes new and old keys: the event `new` is published on
   expected.erase(expected.begin() + 7);
   CHECK(server.published == expected);
 }
+
+}  // namespace TEST_FILE

@@ -10,10 +10,10 @@
 #include "dispatch/arg_cursor.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 /// The handler of PROBE (reads), PROBEW (writes), PROBES and PROBEL (off the loop, short and long). Each test sets it.
 std::function<Status(Ctx&)> g_probe;
@@ -41,8 +41,6 @@ std::uint64_t times(const CommandHarness& server, Stage stage) {
 std::uint64_t nanos(const CommandHarness& server, Stage stage) {
   return server.stats.stages()[static_cast<std::size_t>(stage)].nanos;
 }
-
-}  // namespace
 
 TEST_CASE("read needs pages that are not in memory: it runs again, and after several misses on an offload thread") {
   CommandHarness server(families());
@@ -638,3 +636,5 @@ TEST_CASE("EXEC has several AUTH: it waits as long as one AUTH, and the maximum 
   h.control.auth_delay_ms = 0;
   CHECK(waited_for({"AUTH default wrong", "AUTH default x"}) == 2000);
 }
+
+}  // namespace TEST_FILE

@@ -7,10 +7,10 @@
 #include "commands/families.h"
 #include "server/dispatch/manual_offload.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 struct Server : CommandHarness {
   Server() : CommandHarness(command_families()) {}
@@ -29,8 +29,6 @@ struct Server : CommandHarness {
   }
   [[nodiscard]] std::size_t waiting() const { return key_waiters.size(); }
 };
-
-}  // namespace
 
 TEST_CASE("element is pushed to a list that a client waits for: the client gets it, and is not blocked any more") {
   Server server;
@@ -267,3 +265,5 @@ TEST_CASE("blocking timeout is not a number, negative, or too large: the error i
   CHECK(server("BLPOP q 1e300") == "(error) ERR timeout is out of range");
   CHECK(server("BLPOP q 9223372036854775") == "(error) ERR timeout is out of range");
 }
+
+}  // namespace TEST_FILE

@@ -14,10 +14,10 @@
 #include "server/dispatch/harness.h"
 #include "store/collection/large.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 struct Field {
   std::string value;
@@ -197,8 +197,6 @@ std::vector<std::string> in_files(CommandHarness& server, const std::vector<std:
   return found;
 }
 
-}  // namespace
-
 TEST_CASE("random commands on expiring fields, while time passes: replies equal a model's, and headers fit their elements") {
   const auto names = GENERATE(std::size_t{3}, std::size_t{12}, std::size_t{300});
   const auto seed = GENERATE(range(1u, 7u));
@@ -264,3 +262,5 @@ TEST_CASE("fields expire or are deleted: after the delete deadline no file has t
   CHECK(server("HGETALL h") == "[\"keptfield\", \"keptvalue\"]");
   CHECK(server("EXISTS all") == "(integer) 0");
 }
+
+}  // namespace TEST_FILE

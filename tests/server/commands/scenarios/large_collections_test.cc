@@ -21,10 +21,10 @@
 #include "store/collection/large.h"
 #include "store/collections.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 std::string name(std::size_t i) {
   const std::string digits = std::to_string(i);
@@ -93,8 +93,6 @@ std::uint64_t passed_by(CommandHarness& server, const std::string& command) {
 
 constexpr std::size_t kMany = 5'000;
 static_assert(kMany > kMaxCompactElements);
-
-}  // namespace
 
 TEST_CASE("members are popped from both ends of a large sorted set: later pops do not read the popped members") {
   CommandHarness server(command_families());
@@ -447,3 +445,5 @@ TEST_CASE("large hash has an expiring field: HDEL does not rewrite the hash as o
   CHECK(server("HGET h " + name(399)) == "\"399\"");
   CHECK(server("HGET h " + name(300)) == "(nil)");
 }
+
+}  // namespace TEST_FILE

@@ -6,10 +6,10 @@
 #include "commands/families.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 /// The harness, and a dispatcher that has no database.
 struct Loading {
@@ -34,8 +34,6 @@ std::vector<std::string> shortest(const Command& command) {
   while (words.size() < arity) words.emplace_back("1");
   return words;
 }
-
-}  // namespace
 
 TEST_CASE("database is being opened: commands without the loading flag reply LOADING") {
   Loading loading;
@@ -101,3 +99,5 @@ TEST_CASE("client connects while the database is being opened: its SELECT, WATCH
   CHECK(memory.charged() == 0);
   CHECK(server("EXEC", client) == "[\"1\"]");
 }
+
+}  // namespace TEST_FILE

@@ -11,10 +11,10 @@
 #include "server/dispatch/manual_offload.h"
 #include "support/planted_server.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 /// The handler of LONGW, a write that leaves its loop.
 std::function<Status(Ctx&)> g_long;
@@ -77,8 +77,6 @@ std::vector<std::string> many(const char* command, int keys, bool values) {
   }
   return words;
 }
-
-}  // namespace
 
 TEST_CASE("command has many keys: it runs off its event loop, and its writes become visible at one moment") {
   TwoLoops server(GENERATE(false, true));
@@ -175,8 +173,6 @@ TEST_CASE("another client writes a key of a long write: the long write runs agai
   CHECK_FALSE(server.intents.any());
 }
 
-namespace {
-
 /// Runs a long write, and at each moment of it one write of its key by the other loop. Both must have their effect.
 void another_write_at_each_moment() {
   for (int moment = 0; moment < 4; ++moment) {
@@ -195,8 +191,6 @@ void another_write_at_each_moment() {
     demand_same(value, moment == 3 ? "\"\"Labc" : "\"\"Lab", "what both have written");
   }
 }
-
-}  // namespace
 
 TEST_CASE("planted bug commits a long write despite a conflict: the conflict test finds it", "[planted]") {
   must_catch(PlantedServerBug::kCommitDespiteConflict, another_write_at_each_moment);
@@ -417,8 +411,6 @@ TEST_CASE("write stall begins before the commit of a long write: the commit is d
   CHECK(server.beside("GET fresh") == "\"L\"");
 }
 
-namespace {
-
 /// Sends MULTI and enough commands that EXEC is long.
 void queue_many(TwoLoops& server, int client_number) {
   Asked multi = server.ask(client_number, {"MULTI"});
@@ -437,8 +429,6 @@ void queue_one(TwoLoops& server, int client_number, Bytes line) {
 std::uint64_t calls(const CommandHarness& server, Bytes command) {
   return server.stats.commands()[server.table.find_full(command)->index].calls;
 }
-
-}  // namespace
 
 TEST_CASE("EXEC has many commands: it runs off its event loop, and its writes become visible at one moment") {
   TwoLoops server(GENERATE(false, true));
@@ -718,8 +708,6 @@ TEST_CASE("COPY or MOVE has a large value: it runs off its event loop, and runs 
   CHECK_FALSE(server.intents.any());
 }
 
-namespace {
-
 /// A list of 3,000 elements, so that SORT BY leaves its loop.
 void push_many(TwoLoops& server) {
   for (int first = 0; first < 3000; first += 1000) {
@@ -730,8 +718,6 @@ void push_many(TwoLoops& server) {
     push.reply();
   }
 }
-
-}  // namespace
 
 TEST_CASE("client writes a key of BY during a long SORT with STORE: the SORT runs again, then other writers wait") {
   TwoLoops server(GENERATE(false, true));
@@ -979,3 +965,5 @@ TEST_CASE("two event loops and long writes change the same keys: no change is lo
   CHECK(server("MGET a b") == "[" + sum + ", " + sum + "]");
   CHECK_FALSE(server.intents.any());
 }
+
+}  // namespace TEST_FILE

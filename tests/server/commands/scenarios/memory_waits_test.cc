@@ -7,10 +7,10 @@
 #include "commands/families.h"
 #include "server/dispatch/manual_offload.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr auto kCommands = MemoryAccount::Kind::kCommands;
@@ -67,8 +67,6 @@ struct FullMemTables : ManualThreads {
 
   std::uint64_t flushes = 0;
 };
-
-}  // namespace
 
 TEST_CASE("value of a command needs a flush of memtables: the command waits for the flush and then runs") {
   struct Case {
@@ -231,3 +229,5 @@ TEST_CASE("memory has room for the run of a transaction: the batch takes over a 
   CHECK(jobs <= 3);  // it collects its keys, runs once, and frees its memory
   memory.release(kCommands, taken);
 }
+
+}  // namespace TEST_FILE

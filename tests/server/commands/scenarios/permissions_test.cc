@@ -8,10 +8,10 @@
 #include "dispatch/command_keys.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 struct Harness : CommandHarness {
   Harness() : CommandHarness(command_families()) {}
@@ -28,8 +28,6 @@ const std::string kNoKey = "(error) NOPERM No permissions to access a key";
 std::string no_command(const std::string& name) {
   return "(error) NOPERM User app has no permissions to run the '" + name + "' command";
 }
-
-}  // namespace
 
 TEST_CASE("user has all rights: its commands are not checked, and commands of other users are", "[acl]") {
   Harness server;
@@ -266,3 +264,5 @@ TEST_CASE("user has limited rights: the keys of its long writes and long transac
   CHECK(server.app("EXEC").find("no permission to touch the specified keys") != std::string::npos);
   CHECK(server("EXISTS a") == "(integer) 0");
 }
+
+}  // namespace TEST_FILE

@@ -11,10 +11,10 @@
 #include "commands/families.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 std::string name(std::size_t i) {
   const std::string digits = std::to_string(i);
@@ -57,8 +57,6 @@ struct Kind {
   const char *add, *remove, *random;
 };
 constexpr Kind kKinds[] = {{"HSET", "HDEL", "HRANDFIELD"}, {"SADD", "SREM", "SRANDMEMBER"}, {"ZADD", "ZREM", "ZRANDMEMBER"}};
-
-}  // namespace
 
 TEST_CASE(
     "random element of a small or large collection: each is chosen equally often, also after others were removed and added") {
@@ -114,3 +112,5 @@ TEST_CASE("SPOP of small and large sets: each member is equally often the first 
     check_uniform(popped, size);
   }
 }
+
+}  // namespace TEST_FILE

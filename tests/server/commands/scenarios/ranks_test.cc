@@ -9,10 +9,10 @@
 #include "commands/families.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 using Member = std::pair<int, std::string>;
 
@@ -76,8 +76,6 @@ std::uint64_t steps(CommandHarness& server, const std::string& command) {
   server(command);
   return server.db->workload(0)->since_open.range_entries - before;
 }
-
-}  // namespace
 
 TEST_CASE("large sorted set is written by all kinds of commands: ranks, counts and ranges are exact") {
   Ranked z(GENERATE(1, 2, 3));
@@ -236,3 +234,5 @@ TEST_CASE("transaction or script reads ranks: unchanged sets are read by their r
   z.server(rank);
   CHECK(z.server("EXEC") == "[(integer) 1, (nil)]");
 }
+
+}  // namespace TEST_FILE

@@ -9,10 +9,10 @@
 #include "dispatch/rights_check.h"
 #include "server/dispatch/manual_offload.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 const std::string kNoKey = "(error) NOPERM No permissions to access a key";
 const std::string kNoChannel = "(error) NOPERM No permissions to access a channel";
@@ -59,8 +59,6 @@ struct Server : CommandHarness {
 
   ManualOffload manual;
 };
-
-}  // namespace
 
 TEST_CASE("rights check takes long: it is made off the event loop, and then the command runs or is denied", "[acl]") {
   Server server;
@@ -215,3 +213,5 @@ TEST_CASE("rights check of ACL DRYRUN takes long: the check runs off the event l
   CHECK(server.checked({"ACL", "DRYRUN", "app", "GET", kAllowed}) == "OK");
   CHECK(server.checked({"ACL", "DRYRUN", "app", "GET", std::string(30'000, 'x')}).starts_with("\"User app has no permissions"));
 }
+
+}  // namespace TEST_FILE

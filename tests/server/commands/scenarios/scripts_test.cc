@@ -5,6 +5,8 @@
 #include "commands/families.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
 
@@ -23,3 +25,5 @@ TEST_CASE("script writes keys: the committed batch has each operation once") {
   CHECK(operations("return redis.call('GET', KEYS[1])") == 0);
   CHECK(server("GET n") == "\"1\"");
 }
+
+}  // namespace TEST_FILE

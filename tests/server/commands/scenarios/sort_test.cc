@@ -12,10 +12,10 @@
 #include "dispatch/random.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 /// Pushes the numbers below `count` to the list "list", in descending order.
 void push_numbers(CommandHarness& server, int count) {
@@ -31,8 +31,6 @@ void send_to_disk(CommandHarness& server) {
   server.settle();
   server.reopen();
 }
-
-}  // namespace
 
 TEST_CASE("SORT with BY and GET needs keys on disk: the pages of the keys are read together") {
   CommandHarness server(command_families());
@@ -189,3 +187,5 @@ TEST_CASE("key of BY is written during SORT with STORE on another loop: no store
   sorting.join();
   CHECK(older == 0);
 }
+
+}  // namespace TEST_FILE

@@ -16,6 +16,8 @@
 #include "server/dispatch/harness.h"
 #include "support/datadriven.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
 
@@ -63,3 +65,5 @@ TEST_CASE("transcript file has commands and replies: each command gets its reply
   };
   run_datadriven_dir(std::string(EBBTIDE_TEST_DIR) + "/../../transcripts", start, run);
 }
+
+}  // namespace TEST_FILE

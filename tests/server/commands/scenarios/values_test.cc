@@ -12,10 +12,10 @@
 #include "store/hyperloglog.h"
 #include "store/key_codec.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 /// Moves all data to files, so that none of it is in memory.
 void send_to_disk(CommandHarness& server) {
@@ -44,8 +44,6 @@ void set_many(CommandHarness& server, int first, int keys) {
     REQUIRE(show(server.raw(command)) == "OK");
   }
 }
-
-}  // namespace
 
 TEST_CASE("values are on disk: each command finds its values, whichever pages are missing at first") {
   CommandHarness server(command_families());
@@ -292,3 +290,5 @@ TEST_CASE("COUNTRANGE estimates a range: memtables, runs and tombstones count, a
   CHECK(near(estimate("a", "z"), 15'000));
   CHECK(estimate("key:0000000", "key:0005000") < 300);
 }
+
+}  // namespace TEST_FILE

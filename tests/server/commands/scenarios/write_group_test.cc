@@ -8,10 +8,10 @@
 #include "commands/families.h"
 #include "server/dispatch/harness.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 /// Commands of several clients that a loop receives at once.
 class Pass {
@@ -45,8 +45,6 @@ CommandHarness& ready(CommandHarness& server) {
 }
 
 bool grouped(CommandHarness& server) { return server.client(1).seen_seq == server.client(2).seen_seq; }
-
-}  // namespace
 
 TEST_CASE("SETs of two clients are consecutive in a pass: they commit together, and each client gets its replies") {
   CommandHarness server(command_families());
@@ -188,3 +186,5 @@ TEST_CASE("overwrites have large values: a group takes no more overwrites after 
   CHECK_FALSE(grouped(server));
   CHECK(server("STRLEN d", 3) == "(integer) 20000");
 }
+
+}  // namespace TEST_FILE

@@ -9,10 +9,10 @@
 #include "dispatch/script_cache.h"
 #include "server/dispatch/manual_offload.h"
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace ebbtide::test;
-
-namespace {
 
 const std::string kSlow = "local x = 0 for i = 1, 500000 do x = x + i end ";
 
@@ -39,8 +39,6 @@ struct Server : CommandHarness {
 std::shared_ptr<const Script> script(const std::string& name) {
   return std::make_shared<const Script>(Script{.sha = name, .body = "return 1"});
 }
-
-}  // namespace
 
 TEST_CASE("script is short: it runs on its event loop; script is long: it runs on a thread for scripts") {
   Server server;
@@ -106,3 +104,5 @@ TEST_CASE("two scripts run: SCRIPT KILL kills both; no script runs: it reports t
   CHECK(first.is_killed());
   CHECK(second.is_killed());
 }
+
+}  // namespace TEST_FILE

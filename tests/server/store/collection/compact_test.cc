@@ -3,10 +3,10 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+namespace TEST_FILE {
+
 using namespace ebbtide;
 using namespace std::string_literals;
-
-namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -14,8 +14,6 @@ template <typename T>
 std::string message(const Result<T>& result) {
   return result.is_ok() ? "ok" : std::string(result.status().message());
 }
-
-}  // namespace
 
 TEST_CASE("hash, set, sorted set or list is encoded: decoding returns the same collection") {
   const std::string longest(300, 'x');
@@ -168,3 +166,5 @@ TEST_CASE("type of a collection is named: the name is that of the command TYPE; 
   CHECK_FALSE(collection_type_of("\x05"));
   CHECK_FALSE(collection_type_of(Bytes("\0", 1)));
 }
+
+}  // namespace TEST_FILE

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 /// Returns the operations of a batch as text: "+name=value" or "-name", sorted.
 std::vector<std::string> operations(const WriteBatch& batch, ElementKeys keys) {
@@ -33,8 +33,6 @@ std::vector<std::string> changes(const Elements& before, const Elements& after) 
   write_changes(writer, before, after);
   return operations(batch, ElementKeys("key", 7));
 }
-
-}  // namespace
 
 TEST_CASE("header of a large collection is encoded: decoding returns the same header, and damaged bytes are refused") {
   for (const CollectionType type :
@@ -206,8 +204,6 @@ TEST_CASE("range delete covers one collection, a part of it, or other keys: coll
   CHECK_FALSE(collection_of_range("j", all.end));
 }
 
-namespace {
-
 /// A list in the form of a large collection: elements by position.
 struct StoredList {
   std::map<std::string, std::string> elements;  // by name
@@ -264,8 +260,6 @@ struct StoredList {
   }
 };
 
-}  // namespace
-
 TEST_CASE("element of a list is inserted or removed: the elements of the shorter side are rewritten") {
   const std::string many(40, 'x');
   const struct {
@@ -286,3 +280,5 @@ TEST_CASE("element of a list is inserted or removed: the elements of the shorter
     CHECK(list.written <= most);
   }
 }
+
+}  // namespace TEST_FILE

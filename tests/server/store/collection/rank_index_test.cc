@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-using namespace ebbtide;
+namespace TEST_FILE {
 
-namespace {
+using namespace ebbtide;
 
 using Names = std::set<std::string>;
 
@@ -47,8 +47,6 @@ void check(const RankIndex& index, const Names& names, std::mt19937_64& random) 
     REQUIRE(by_rank.before + by_rank.elements > rank);
   }
 }
-
-}  // namespace
 
 TEST_CASE("elements are added and removed while readers split segments: ranks equal those of an ordered set") {
   std::mt19937_64 random(GENERATE(range(1, 9)));
@@ -133,3 +131,5 @@ TEST_CASE("last element of a rank index is removed twice: the second remove() re
   CHECK(index.remove("a"));
   CHECK_FALSE(index.remove("a"));
 }
+
+}  // namespace TEST_FILE
