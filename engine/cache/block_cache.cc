@@ -59,7 +59,8 @@ struct Block {
   BlockKey key;
   std::uint64_t hash = 0;
   std::uint64_t charge = 0;
-  mutable std::atomic<bool> marked{false};
+  mutable std::atomic<bool> marked{false};  // used since the clock's hand passed
+  mutable std::atomic<bool> used{false};    // used at all
   // The shard's mutex guards the next four members while the block is in the table; afterwards only the epoch uses them.
   Block* clock_next = nullptr;
   Block* clock_prev = nullptr;
@@ -339,6 +340,15 @@ struct BlockCache::Impl {
     epoch.collect();
   }
 
+  // A marked block is not written to, so that threads do not share the cache line of a hot block.
+  void use(const Block& block) {
+    if (!block.marked.load(std::memory_order_relaxed)) {
+      block.marked.store(true, std::memory_order_relaxed);
+      if (!block.used.exchange(true, std::memory_order_relaxed)) return;
+    }
+    hits.add();
+  }
+
   Epoch& epoch;
   const std::size_t shard_count;
   std::atomic<std::uint64_t> capacity;
@@ -352,12 +362,8 @@ BlockCache::~BlockCache() = default;
 
 const CachedBlock* BlockCache::lookup(BlockKey key) const {
   const Block* block = impl_->find(key, hash_of(key));
-  if (block == nullptr) {
-    impl_->misses.add();
-    return nullptr;
-  }
-  if (!block->marked.load(std::memory_order_relaxed)) block->marked.store(true, std::memory_order_relaxed);
-  impl_->hits.add();
+  if (block == nullptr) return nullptr;
+  impl_->use(*block);
   return &block->block;
 }
 
@@ -389,26 +395,17 @@ const CachedBlock* BlockCache::confirm(BlockKey key, const CachedBlock* guess) c
   return block == nullptr ? nullptr : &block->block;
 }
 
-void BlockCache::use(const CachedBlock* found) const {
-  const Block* const block = block_of(found);
-  if (!block->marked.load(std::memory_order_relaxed)) block->marked.store(true, std::memory_order_relaxed);
-  impl_->hits.add();
-}
+void BlockCache::use(const CachedBlock* found) const { impl_->use(*block_of(found)); }
 
 std::shared_ptr<const CachedBlock> BlockCache::pin(BlockKey key) const {
   EpochGuard guard(impl_->epoch);
   const Block* block = impl_->find(key, hash_of(key));
-  if (block == nullptr) {
-    impl_->misses.add();
-    return nullptr;
-  }
-  if (!block->marked.load(std::memory_order_relaxed)) block->marked.store(true, std::memory_order_relaxed);
-  impl_->hits.add();
-  return pin_of(block->self);
+  return block == nullptr ? nullptr : pin_of(block->self);
 }
 
 std::shared_ptr<const CachedBlock> BlockCache::insert(BlockKey key, Bytes data) {
   Impl& m = *impl_;
+  m.misses.add();
   const std::uint64_t hash = hash_of(key);
   std::shared_ptr<Block> block = make_block(key, hash, data, m.accounting);
   Shard& shard = m.shard(hash);

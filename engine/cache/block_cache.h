@@ -38,21 +38,22 @@ class BlockCache {
   BlockCache& operator=(const BlockCache&) = delete;
 
   /// Returns the block, or null if the cache does not have it. Requires an EpochGuard; the result is valid as long as the guard.
+  /// Calls use() for the block.
   [[nodiscard]] const CachedBlock* lookup(BlockKey key) const;
   /// start(), guess(), confirm() and use() do a lookup in steps, for callers that do other work during memory loads. All steps
   /// must be under one EpochGuard. start() starts the load of the bucket. guess() takes the result of start(), returns a block
   /// that is most likely the right one, or null, and starts to load its first bytes. confirm() takes the result of guess() and
-  /// returns the block, or null if the cache does not have it. Only use() counts the lookup and sets the block's mark, as
-  /// lookup() does.
+  /// returns the block, or null if the cache does not have it.
   [[nodiscard]] const void* start(BlockKey key) const;
   [[nodiscard]] const CachedBlock* guess(BlockKey key, const void* started) const;
   [[nodiscard]] const CachedBlock* confirm(BlockKey key, const CachedBlock* guess) const;
+  /// Sets the mark of a block that a reader uses, and counts a hit. The first use of a block is no hit: the block was read for it.
   void use(const CachedBlock* found) const;
   /// Returns the block, or null if the cache does not have it. The pointer keeps the block alive. Any thread may call this; no
-  /// guard is needed.
+  /// guard is needed. A reader that uses the block calls use(), too.
   [[nodiscard]] std::shared_ptr<const CachedBlock> pin(BlockKey key) const;
-  /// Adds a copy of `data`, unless the block is present, evicts other blocks as needed, and returns the block with a pin. A block
-  /// larger than an eighth of a shard is returned but not kept in the cache.
+  /// Adds a copy of `data`, which was read from a file, and counts a miss. Evicts other blocks as needed, and returns the block
+  /// with a pin. If the block is present, returns that. A block larger than an eighth of a shard is not kept in the cache.
   std::shared_ptr<const CachedBlock> insert(BlockKey key, Bytes data);
   /// Removes every block of a file. The time grows with the number of these blocks.
   void erase_file(FileNum file);
@@ -64,7 +65,7 @@ class BlockCache {
   /// Returns the bytes of memory in use, including overhead. An evicted block counts until it is freed: while it is pinned, or
   /// a guard may still use it. Only for that reason may usage() exceed the capacity.
   [[nodiscard]] std::uint64_t usage() const;
-  /// Return the numbers of lookups since construction that did, or did not, find their block.
+  /// Return the number of uses since construction of blocks that the cache had (hits), and of blocks that were read (misses).
   [[nodiscard]] std::uint64_t hits() const;
   [[nodiscard]] std::uint64_t misses() const;
 

@@ -174,6 +174,7 @@ class TableIterator final : public InternalIterator {
     if (r_.options.cache != nullptr) {
       slot->pin = r_.options.cache->pin(r_.block_key(page));
       if (slot->pin != nullptr) {
+        if (options_.fill_cache) r_.options.cache->use(slot->pin.get());
         slot->page = PageView(slot->pin->bytes());
         return true;
       }
@@ -186,6 +187,7 @@ class TableIterator final : public InternalIterator {
     if (!decoded.is_ok()) return fail(decoded.status());
     if (options_.fill_cache) {
       slot->pin = r_.keep_page(page, *decoded);
+      if (r_.options.cache != nullptr) r_.options.cache->use(slot->pin.get());
       slot->page = PageView(slot->pin->bytes());
       return true;
     }

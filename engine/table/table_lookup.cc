@@ -242,6 +242,7 @@ struct Search {
       return Status::ok();
     }
     TRY_ASSIGN(loaded, r.load_page(page, true, counters));
+    if (r.options.cache != nullptr) r.options.cache->use(loaded.get());
     const PageView view(loaded->bytes());
     if (take(view) && pin != nullptr) *pin = std::move(loaded);
     return Status::ok();

@@ -207,7 +207,7 @@ class Collector final : public prometheus::Collectable {
     counter("secondary_range_deletes_total", "Deletes by stamp.", e.secondary_deletes);
     counter("engine_batches_total", "Batches committed.", e.batches);
     counter("engine_iterators_total", "Iterators opened.", e.iterators);
-    many("cache_lookups_total", "Look-ups in the block cache.", kCounter,
+    many("cache_lookups_total", "Uses of pages that the block cache had (hit), and pages that were read for it (miss).", kCounter,
          {{{{"result", "hit"}}, e.cache_hits}, {{{"result", "miss"}}, e.cache_misses}});
     counter("pages_read_total", "Pages read from files, because the block cache did not have them.", e.pages_read);
     counter("fetches_total", "Batches of missing pages that were read for waiting commands.", e.fetches);

@@ -26,24 +26,28 @@ bool passes_over(const RunView& run, std::size_t table, const PointFilter* point
 // Makes an iterator over the tables of a run within bounds, as a child of the merge. When the iterator reaches a failed table, it
 // ends with the table's error.
 std::unique_ptr<InternalIterator> run_child(const RunView& run, const IteratorOptions& options, std::size_t readahead,
-                                            Failed failed, MissSet* misses) {
+                                            Failed failed, MissSet* misses, ReadCounters* counters) {
   RunFiles files;
   files.files = run.tables().size();
   files.stats = [&run](std::size_t i) -> const TableStats& { return run.tables()[i]->meta->stats; };
   files.open = [&run, bounds = options.bounds, pages_at_once = options.pages_at_once, points = options.points, readahead, misses,
-                failed = std::move(failed)](std::size_t i) -> std::unique_ptr<InternalIterator> {
+                counters, failed = std::move(failed)](std::size_t i) -> std::unique_ptr<InternalIterator> {
     if (const auto at = failed.find(i); at != failed.end())
       return std::make_unique<BarrierIterator>(run.tables()[i]->meta->stats, bounds.start, at->second);
     if (passes_over(run, i, points)) return error_iterator(Status::ok());
-    return run.reader(i).new_iterator(
-        {.bounds = bounds, .readahead = readahead, .misses = misses, .pages_at_once = pages_at_once, .points = points});
+    return run.reader(i).new_iterator({.bounds = bounds,
+                                       .counters = counters,
+                                       .readahead = readahead,
+                                       .misses = misses,
+                                       .pages_at_once = pages_at_once,
+                                       .points = points});
   };
   return std::make_unique<RunIterator>(std::move(files), options.bounds);
 }
 
-// Returns an iterator over all memtables and runs of the view. `misses`: as in TableIteratorOptions.
+// Returns an iterator over all memtables and runs of the view. `misses`, `counters`: as in TableIteratorOptions.
 std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const IteratorOptions& options, MissSet* misses,
-                                            std::vector<TombstoneSource>* tombstones) {
+                                            ReadCounters* counters, std::vector<TombstoneSource>* tombstones) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const auto& memtable : view.memtables) {
     // The tombstone runs of one memtable may overlap. So each run is a source of its own, with the age of the memtable.
@@ -71,7 +75,7 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const Iterator
       }
     }
     if (!source.sets.empty()) tombstones->push_back(std::move(source));
-    children.push_back(run_child(run, options, readahead, std::move(failed), misses));
+    children.push_back(run_child(run, options, readahead, std::move(failed), misses, counters));
   }
   // While range tombstones of a table are not in memory, no entry may be returned. The other children still add their missing
   // pages.
@@ -86,15 +90,17 @@ class DbIterator final : public Iterator {
       : lease_(std::move(lease)),
         values_(std::move(values)),
         tally_(tally),
-        walk_(make_walk(*lease_->view(), lease_->seq(), now, options, nullptr)) {}
+        walk_(make_walk(*lease_->view(), lease_->seq(), now, options, nullptr, &reads_)) {}
   // An iterator that never waits. `pass_view` has a tree and a MissSet.
   DbIterator(const ReadView& pass_view, const IteratorOptions& options, const RangeTally& tally)
       : pass_view_(pass_view),
         tally_(tally),
-        walk_(make_walk(*ViewParts::tree(pass_view), pass_view.seq(), pass_view.now(), options, pass_view.misses())) {}
+        walk_(make_walk(*ViewParts::tree(pass_view), pass_view.seq(), pass_view.now(), options, pass_view.misses(), &reads_)) {}
   ~DbIterator() override {
+    if (tally_.counters == nullptr) return;
+    tally_.counters->mine().add(reads_);
     // If a resident iterator lacks pages, the command makes a new iterator after the fetch. Only the last iterator is counted.
-    if (tally_.counters == nullptr || seeks_ == 0 || status().is_not_resident()) return;
+    if (seeks_ == 0 || status().is_not_resident()) return;
     DatabaseCounters& mine = tally_.counters->of(tally_.counters->mine(), tally_.database);
     ThreadCounters::add(mine.ranges, seeks_);
     ThreadCounters::add(mine.range_entries, stops_ + walk_.steps());
@@ -151,10 +157,10 @@ class DbIterator final : public Iterator {
   }
 
  private:
-  static VisibleIterator make_walk(const TreeView& tree, SeqNum seq, Millis now, const IteratorOptions& options,
-                                   MissSet* misses) {
+  static VisibleIterator make_walk(const TreeView& tree, SeqNum seq, Millis now, const IteratorOptions& options, MissSet* misses,
+                                   ReadCounters* counters) {
     std::vector<TombstoneSource> tombstones;
-    auto merged = merge_tree(tree, options, misses, &tombstones);
+    auto merged = merge_tree(tree, options, misses, counters, &tombstones);
     VisibleOptions visible;
     visible.bounds = options.bounds;
     visible.view_seq = seq;
@@ -197,6 +203,7 @@ class DbIterator final : public Iterator {
   const RangeTally tally_;
   std::uint64_t seeks_ = 0;
   std::uint64_t stops_ = 0;  // keys at which a move stopped
+  ReadCounters reads_;       // pages that walk_ read
   VisibleIterator walk_;
   Status status_;
   std::shared_ptr<const std::string> large_;

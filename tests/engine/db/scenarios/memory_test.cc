@@ -90,19 +90,49 @@ TEST_CASE("large values exceed the room left in the budget: the get stays within
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("command fetches a page from the disk: pages_read counts the page") {
+TEST_CASE("command fetches a page from the disk: this counts as a page read and a miss; the next command's use is a hit") {
   Harness h;
   h.open();
   h.put(0, key_of(0), "v");
   REQUIRE(h.db->flush(0).is_ok());
   h.reopen();
-  const std::uint64_t before = h.db->stats().pages_read;
+  const Stats before = h.db->stats();
   MissSet misses;
   std::vector<Found> found;
   REQUIRE(get_all(h, 1, &misses, &found).is_ok());
-  CHECK(h.db->stats().pages_read == before + 1);
+  const Stats cold = h.db->stats();
+  CHECK(cold.pages_read == before.pages_read + 1);
+  CHECK(cold.cache_misses == before.cache_misses + 1);
+  CHECK(cold.cache_hits == before.cache_hits);
   REQUIRE(get_all(h, 1, &misses, &found).is_ok());
-  CHECK(h.db->stats().pages_read == before + 1);
+  const Stats warm = h.db->stats();
+  CHECK(warm.pages_read == cold.pages_read);
+  CHECK(warm.cache_misses == cold.cache_misses);
+  CHECK(warm.cache_hits == cold.cache_hits + 1);
+}
+
+TEST_CASE("iterator reads a page from the disk: this counts as a page read and a miss; the next iterator's use is a hit") {
+  Harness h;
+  h.open();
+  h.put(0, key_of(0), "v");
+  REQUIRE(h.db->flush(0).is_ok());
+  h.reopen();
+  const auto walk = [&h] {
+    const auto it = h.db->iterate(h.db->lease(0), {});
+    for (it->seek_to_first(); it->valid();) it->next();
+    REQUIRE(it->status().is_ok());
+  };
+  const Stats before = h.db->stats();
+  walk();
+  const Stats cold = h.db->stats();
+  CHECK(cold.pages_read == before.pages_read + 1);
+  CHECK(cold.cache_misses == before.cache_misses + 1);
+  CHECK(cold.cache_hits == before.cache_hits);
+  walk();
+  const Stats warm = h.db->stats();
+  CHECK(warm.pages_read == cold.pages_read);
+  CHECK(warm.cache_misses == cold.cache_misses);
+  CHECK(warm.cache_hits == cold.cache_hits + 1);
 }
 
 TEST_CASE("tables are removed: the cache drops their pages at once") {
