@@ -295,6 +295,17 @@ def missing_documents(root, path, text):
             yield text.count("\n", 0, match.start()) + 1, match[1]
 
 
+# A source file that a document names in backticks, with a folder.
+NAMED_SOURCE = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.(?:h|cc|py|yaml|sh))(?=[`:])")
+
+
+def missing_sources(root, path, text):
+    """Yields source files that a document names and that do not exist, seen from the document's folder or the top."""
+    for match in NAMED_SOURCE.finditer(text):
+        if not any((place / match[1]).exists() for place in (path.parent, root)):
+            yield text.count("\n", 0, match.start()) + 1, match[1]
+
+
 def check_hygiene(root):
     for path in project_files(root):
         relative = path.relative_to(root)
@@ -314,6 +325,8 @@ def check_hygiene(root):
             yield f"{relative}: no #pragma once"
         for number, name in missing_documents(root, path, text):
             yield f"{relative}:{number}: names {name}, which is not there"
+        for number, name in missing_sources(root, path, text) if path.suffix == ".md" else ():
+            yield f"{relative}:{number}: names {name}, which is not there; paths begin at the top, or in the document's folder"
         is_code = path.suffix in SOURCES
         for match in TEST_NAME.finditer(text) if is_code else ():
             if match[1].find(": ") > LAST_COLON:

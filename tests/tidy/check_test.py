@@ -190,6 +190,7 @@ class Rules(unittest.TestCase):
             ("server/net/e.cc", "int x;", "newline"),
             ("tests/engine/a_test.cc", 'TEST_CASE(\n    "' + "x" * 76 + ': y") {}\n', "Catch2 aborts"),
             ("engine/base/f.h", "#pragma once\n// see GONE" + ".md, section 5\n", "not there"),
+            ("README.md", "see `io/gone.h`\n", "paths begin at the top"),
             ("tests/big.bin", "x" * (check.BIG + 1), "bytes"),
         ):
             with self.subTest(name):
