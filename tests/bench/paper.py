@@ -3,7 +3,8 @@
     autumn    Zhao et al., 2023: fewer levels by Garnering (section 4, Figures 2 to 5, Table 3)
     endure    Huynh et al., VLDB Journal 2024: nominal and robust tunings by the cost model (section 8, Figures 6 to 9)
     lethe     Sarkar et al., SIGMOD 2020: deletes on time, deletes by a second key (section 5, Figure 6)
-    mao       Mao's thesis, 2023: stack-based merge policies and their simulation (chapter 3), partitioned merges (chapter 5)
+    mao       Mao's thesis, 2023: stack-based merge policies and their simulation (chapter 3), an index of places (chapter 4), partitioned
+              merges (chapter 5)
     monkey    Dayan et al., TODS 2018: filter memory by level, and navigation of policy, T and memory (section 5, Figures 12 to 14)
 
 The verdicts are "met", "missed", and "not measurable" with the reason.

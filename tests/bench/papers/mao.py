@@ -1,8 +1,11 @@
-"""Mao's thesis (2023): stack-based merge policies on the engine's disk and simulated (chapter 3), and partitioned merges (chapter 5).
+"""Mao's thesis (2023): stack-based merge policies on the engine's disk and simulated (chapter 3), an index of places (chapter 4), and
+partitioned merges (chapter 5).
 
     3.3   write amplification over time, by policy: 3,000 flushes (--full 24,000), k = 5, on the engine; the order of policies
     3.11  the same simulated, and how much of the observed curve the simulation explains (R2)
     3.12  simulated: k = 6 and 100,000 flushes; TIERED and LEVELED beside the stacks
+    4     an index of 1,000,000 places (--full 100,000,000), uniform and clustered like OpenStreetMap, by policy and order of keys: write
+          amplification, inserts, and searches of boxes of 360 by 180 degrees times 1e-3 and 1e-5; beside SQLite's R*Tree
     5     stacks with files that end at range borders: the time of all writes and their merges with entries of 1 KiB, by
           tree.partitioning. Keys are random (--full: also semi-sequential, skewed and strings). Exploring merges runs of similar size,
           bigtable by the total size of newer runs. The thesis' merges without partitions have one thread: `none, 1 thread`. The merges
@@ -20,9 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from common import headlines, plots, programs, report
 from common.headlines import judged
+from papers import places
 from support.server import binary
 
-FIGURES = ("3.3", "3.11", "3.12", "5")
+FIGURES = ("3.3", "3.11", "3.12", "4", "5")
 K = 5
 STACKS = ("min_latency", "binomial", "exploring", "bigtable", "constant")
 POLICIES = {**{policy: {"k": K} for policy in STACKS}, "tiering": {"size_ratio": 4}, "leveling": {"size_ratio": 4}}
@@ -47,7 +51,7 @@ def run(options, result):
     if options.only in (None, "3.3", "3.11"):
         observed = observe(options, result)
     parts = {"3.3": lambda: order(observed, result), "3.11": lambda: explained(observed, result), "3.12": lambda: simulated(options, result),
-             "5": lambda: partitioning(options, result)}  # fmt: skip
+             "4": lambda: places.run(options, result), "5": lambda: partitioning(options, result)}  # fmt: skip
     for name, part in parts.items():
         if options.only in (None, name):
             found += part()
