@@ -36,6 +36,9 @@ def ratio(part, whole):
     return f"{part} / ({whole} > 0)"
 
 
+PAGES_OF_A_READ = ratio(total("pages_read_total"), f'{total("engine_gets_total")} + {total("engine_iterators_total")}')
+
+
 def percentile(fraction, name, by="", over=RATE):
     return f"histogram_quantile({fraction}, sum by ({f'{by}, ' if by else ''}le) ({rate(name + '_bucket', over=over)}))"
 
@@ -426,10 +429,10 @@ READS = Dashboard(
     "Filters and reads",
     "What a read costs: runs asked, filters that exclude them, pages from the cache and from the disk.",
     stat(
-        "Pages read per look-up",
-        "Pages read from files because the cache did not have them.",
+        "Pages read per read",
+        "Pages read from files because the cache did not have them, by look-ups and by iterators.",
         "reads",
-        (ratio(total("pages_read_total"), total("engine_gets_total")), ""),
+        (PAGES_OF_A_READ, ""),
     ),
     stat(
         "Look-ups in the cache that hit",
@@ -763,11 +766,11 @@ TUNING = Dashboard(
         (now("tuning_setting", 'setting=~"size_ratio|runs|last_runs|level0_runs"', by="db, setting", how="max"), "db {{db}}, {{setting}}"),
     ),
     graph(
-        "Cost of a look-up",
-        "Runs asked, and pages read.",
+        "Cost of a read",
+        "Runs asked by a look-up, and pages read by a look-up or an iterator.",
         "reads",
         (mean("runs_probed_per_get"), "runs asked"),
-        (ratio(total("pages_read_total"), total("engine_gets_total")), "pages read"),
+        (PAGES_OF_A_READ, "pages read"),
     ),
     graph(
         "Cost of a write",
