@@ -108,7 +108,7 @@ def draw(found, result):
     for data in DATA:
         for size, sigma in SIZES.items():
             lines = {order: [(at, found[data, name, order][size]["pages"]) for at, name in enumerate(POLICIES)] for order in ORDERS}
-            panels.append(plots.Panel(f"{data}, 1e-{sigma}: pages", lines=lines, joined=False, log_y=True, ticks=dict(enumerate(POLICIES))))
+            panels.append(plots.Panel(f"{data}, 1e-{sigma}: pages", lines=lines, joined=False, ticks=dict(enumerate(POLICIES))))
     plots.draw(result.path.with_name(f"{result.path.stem}-4"), "Mao, Figures 4.8 and 4.9: pages of a search for places", "", panels)
 
 
