@@ -12,7 +12,8 @@ ThreadPool::ThreadPool(unsigned threads, std::string name, int nice) : name_(std
     for (unsigned i = 0; i < threads; ++i) {
       threads_.emplace_back([this, nice, i] {
         pthread_setname_np(pthread_self(), (name_ + "-" + std::to_string(i)).substr(0, 15).c_str());
-        if (nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), nice);
+        const auto self = static_cast<id_t>(syscall(SYS_gettid));
+        if (nice != 0) setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + nice);
         run();
       });
     }

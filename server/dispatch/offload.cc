@@ -141,8 +141,10 @@ void ThreadOffload::collect() {
 }
 
 void ThreadOffload::run(Queue& queue) const {
-  // Linux has a nice value for each thread. If it cannot be set, these threads compete with the event loops.
-  if (queue.nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), queue.nice);
+  // Linux has a nice value for each thread, at first that of the process. If it cannot be set, these threads compete with the event
+  // loops.
+  const auto self = static_cast<id_t>(syscall(SYS_gettid));
+  if (queue.nice != 0) setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + queue.nice);
   std::unique_lock lock(queue.mutex);
   std::uint64_t collected = 0;
   while (true) {

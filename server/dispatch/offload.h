@@ -95,7 +95,7 @@ class ThreadOffload final : public Offload {
     std::uint64_t collections = 0;  ///< number of calls of ThreadOffload::collect()
 
     std::vector<std::thread> threads;
-    int nice = 0;  ///< nice value of the threads; constant
+    int nice = 0;  ///< added to the process's nice value; constant
 
     // Called with the mutex locked.
     void push(std::shared_ptr<OffloadWork> piece);

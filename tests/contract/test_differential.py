@@ -141,7 +141,7 @@ def our_port():
         yield server.port
 
 
-@pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("redis_*.txt")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(TRANSCRIPTS.rglob("redis_*.txt")), ids=lambda path: path.stem)
 def test_redis_server_gives_the_replies_in_the_transcript(path, redis_port):
     links = {}
     Link(redis_port).call("FLUSHALL")

@@ -1,4 +1,5 @@
-// Runs the transcripts (tests/transcripts/*.txt): commands and their replies, in order.
+// Runs the transcripts (tests/transcripts/*.txt): commands and their replies, in order. Those in long_double/ are for processors whose
+// long double is that of x86.
 //
 //   run [client=N]         each line of the input is a command; the output has a line for each reply
 //   pipeline [client=N]    like run, with all commands in one pipeline
@@ -10,6 +11,7 @@
 // Redis gives the same replies to a file whose name starts with redis_: tests/contract/test_differential.py compares it with
 // redis-server.
 #include <catch2/catch.hpp>
+#include <limits>
 #include <sstream>
 
 #include "commands/families.h"
@@ -63,7 +65,9 @@ TEST_CASE("transcript file has commands and replies: each command gets its reply
     }
     return out;
   };
-  run_datadriven_dir(std::string(EBBTIDE_TEST_DIR) + "/../../transcripts", start, run);
+  const std::string transcripts = std::string(EBBTIDE_TEST_DIR) + "/../../transcripts";
+  run_datadriven_dir(transcripts, start, run);
+  if (std::numeric_limits<long double>::digits == 64) run_datadriven_dir(transcripts + "/long_double", start, run);
 }
 
 }  // namespace TEST_FILE
