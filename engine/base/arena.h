@@ -1,4 +1,4 @@
-// Allocates small pieces of memory that never move. The arena's destructor frees all of them.
+// Allocates small blocks of memory that never move. The arena's destructor frees all of them.
 #pragma once
 
 #include <atomic>

@@ -11,7 +11,7 @@ namespace ebbtide {
 
 /// Returns the checksum of `data`, the block that starts at `offset` of file `file`.
 std::uint64_t block_checksum(Bytes data, FileNum file, std::uint64_t offset);
-/// Computes block_checksum() of a block that is passed in several pieces.
+/// Computes block_checksum() of a block that is passed in several parts.
 class BlockChecksummer {
  public:
   BlockChecksummer(FileNum file, std::uint64_t offset);

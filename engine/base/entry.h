@@ -13,7 +13,7 @@
 
 namespace ebbtide {
 
-/// The place of a value of more than kLargeValueBytes, which lies in blocks of its own in a table's data file. The TableLookup
+/// States where a value of more than kLargeValueBytes is: it lies in blocks of its own in a table's data file. The TableLookup
 /// that returned this reference can read the value; a table builder can copy its blocks without decoding them.
 struct LargeValueRef {
   const void* table = nullptr;     ///< the TableLookup of the value's table; null = no large value
@@ -36,7 +36,8 @@ struct Entry {
   Millis debt = 0;
   Bytes value;                                                 ///< empty if large is set
   const std::shared_ptr<const std::string>* shared = nullptr;  ///< set if `value` lies in a shared buffer of a memtable
-  LargeValueRef large;                                         ///< place of a large value; large.table is null for other values
+  /// States where a large value is; large.table is null for other values.
+  LargeValueRef large;
 
   [[nodiscard]] bool is_tombstone() const { return kind == EntryKind::kTombstone; }
   /// True if the value is complete in this entry: a string, or a collection that is one entry.

@@ -1,9 +1,8 @@
 // Deliberate bugs that a test can switch on, to prove that the tests would find such a bug.
 //
-// Each planted bug is of a kind that storage engines have had, and is in the place where it would occur. The switch exists only
-// in builds with sanitizers (EBBTIDE_PLANTED_BUGS, CMakeLists.txt). In all other builds planted() is false at compile time, and
-// the program has no trace of the bugs. tests/README.md says which test finds which bug; tests/tidy checks that each bug has a
-// test.
+// Each planted bug is of a kind that storage engines have had, and is in the code where it would occur. The switch exists only in
+// builds with sanitizers (EBBTIDE_PLANTED_BUGS, CMakeLists.txt). In all other builds planted() is false at compile time, and the
+// program has no trace of the bugs. tests/README.md says which test finds which bug; tests/tidy checks that each bug has a test.
 #pragma once
 
 #include <atomic>
@@ -26,7 +25,7 @@ enum class PlantedBug : std::uint8_t {
   kReplaceInPlace,               ///< CURRENT is written in place: for a moment it names neither the old nor the new manifest
   kUnlinkBeforeRenameIsDurable,  ///< the old manifest is unlinked while a power loss can still undo CURRENT's rename
   kRangeLeavesItsStart,          ///< a range delete does not delete the key at its start
-  kReadStalePage,                ///< the cache returns a page of another file that was at the same place
+  kReadStalePage,                ///< the cache ignores the file: it returns another file's page with the same offset
   kDropWhatHides,                ///< a page is dropped though its entries hide older versions in older runs
   kFinalOverQuarantined,         ///< a merge treats a quarantined table as empty
   kSkipReaper,                   ///< elements of an expired collection are not deleted, but a merge may drop its header

@@ -13,7 +13,7 @@
 namespace ebbtide {
 
 struct TableStats {
-  std::uint64_t entries = 0;     ///< number of versions of all keys, including tombstones, without range tombstones
+  std::uint64_t entries = 0;     ///< versions of all keys, tombstones included; range tombstones are not counted
   std::uint64_t tombstones = 0;  ///< point tombstones
   std::uint64_t range_tombstones = 0;
   std::uint64_t debts = 0;                       ///< number of entries with a debt
@@ -27,7 +27,7 @@ struct TableStats {
   bool largest_exclusive = false;  ///< true if `largest` is exclusive, as the end of a range tombstone
   bool unbounded = false;          ///< true if a range tombstone reaches past every key; `largest` is then empty
   SeqNum min_seq = kMaxSeqNum, max_seq = 0;
-  /// Smallest and largest delete key of the entries with a stamp, without tombstones; min > max: there are none.
+  /// Smallest and largest delete key of the entries with a stamp; tombstones are left out. min > max: there are no such entries.
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
   std::uint64_t unstamped = 0;            ///< number of entries without a stamp, not counting tombstones and elements
   Millis min_expiry = 0, max_expiry = 0;  ///< smallest and largest expiry of the entries that have one; 0 = none

@@ -65,7 +65,7 @@ class BlockCache {
   /// Returns the bytes of memory in use, including overhead. An evicted block counts until it is freed: while it is pinned, or
   /// a guard may still use it. Only for that reason may usage() exceed the capacity.
   [[nodiscard]] std::uint64_t usage() const;
-  /// Return the number of uses since construction of blocks that the cache had (hits), and of blocks that were read (misses).
+  /// Return how often, since construction, a reader used a block that the cache had (hits), and how often one was read (misses).
   [[nodiscard]] std::uint64_t hits() const;
   [[nodiscard]] std::uint64_t misses() const;
 

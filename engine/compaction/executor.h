@@ -32,9 +32,9 @@ struct CompactionEnv {
   /// Like open_table, without I/O: returns null if the index is not in memory. May be null: then open_table is called.
   /// Thread-safe.
   std::function<std::shared_ptr<TableReader>(const FileMeta&)> find_table{};
-  /// Called with an open table that was just written, so that the table need not be read again. May be null. Thread-safe.
+  /// Takes over an open table that was just written, so that the table need not be read again. May be null. Thread-safe.
   std::function<void(const FileMeta&, std::shared_ptr<TableReader>)> keep_table{};
-  /// Called before `bytes` bytes are written; an error ends the job. May be null.
+  /// Asks for room on the disk before `bytes` bytes are written; an error ends the job. May be null.
   std::function<Status(std::uint64_t bytes)> may_write;
   const std::atomic<bool>* abort = nullptr;  ///< if true, the job soon ends with kAborted
   /// A merge of at least twice this size is cut into parts of at least this size.

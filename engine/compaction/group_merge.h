@@ -22,8 +22,8 @@ class GroupMerge {
   Status open(std::span<const MergeGroup> groups) { return tables_.open(groups, env_); }
   /// Merges groups whose inputs are open. Returns the error of the first part that failed.
   Status run(std::vector<MergeGroup> groups);
-  /// Returns the first and the last key that the parts have written so far; no value if they have written none. Used by Slice
-  /// jobs.
+  /// Returns the first and the last key that the parts have written so far; no value if they have written none. Slice jobs cut
+  /// range tombstones at these keys.
   [[nodiscard]] std::optional<SliceEnds> output_ends() const;
   /// Syncs the directory, and adds outputs and counts to `result`. Adds outputs and the key space to the result's edit, which has
   /// the moved files already. If a part or the sync has failed, unlinks the outputs and returns the error. Returns kAborted only

@@ -51,7 +51,7 @@ class Finality {
     while (*cursor < below_.size() && ends_at_or_before(below_[*cursor].end, key)) ++*cursor;
     return *cursor == below_.size() || key < Bytes(below_[*cursor].start);
   }
-  /// Cuts the range where finality changes. Returns the pieces in key order; true = final.
+  /// Cuts the range where finality changes. Returns the parts in key order; true = final.
   [[nodiscard]] std::vector<std::pair<KeyRange, bool>> pieces(const KeyRange& range) const;
 
  private:

@@ -28,7 +28,7 @@ class KeySpace {
   /// Returns the position of a key. a < b implies position(a) <= position(b). The positions differ if both keys begin with the
   /// prefix and differ within the 15 bytes after it.
   [[nodiscard]] KeyPosition position(Bytes key) const;
-  /// Returns the smallest possible key at or past `position`: the prefix and up to 15 bytes. Nothing if there is no such key.
+  /// Returns the smallest possible key at or past `position`: the prefix and up to 15 bytes. No value if there is no such key.
   [[nodiscard]] std::optional<std::string> first_key_at(KeyPosition position) const;
   [[nodiscard]] const std::string& prefix() const { return prefix_; }
 

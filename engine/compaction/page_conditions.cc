@@ -56,12 +56,12 @@ PageConditions conditions_of(const PageFence& page, const TileBelow& below, cons
 }
 
 bool may_go_whole(const PageConditions& c) {
-  if (c.death == PageDeath::kNone) return false;  // condition 1
-  if (!c.plain) return false;                     // condition 2
-  if (!c.tile_has_all_versions) return false;     // condition 3 in this table
-  if (c.final) return true;                       // conditions 3 (older runs) and 4
-  if (c.debts) return false;                      // condition 4
-  return c.all_first || c.older_are_covered;      // condition 3 in older runs
+  if (c.death == PageDeath::kNone) return false;  // condition 1: every entry is dead
+  if (!c.plain) return false;                     // condition 2: plain values only
+  if (!c.tile_has_all_versions) return false;     // condition 3: no older versions elsewhere in this table
+  if (c.final) return true;                       // conditions 3 and 4: no older run overlaps the tile
+  if (c.debts) return false;                      // condition 4: no delete debts
+  return c.all_first || c.older_are_covered;      // condition 3: older versions in older runs stay deleted
 }
 
 void keep_pages_that_hide(std::span<TilePage> pages) {

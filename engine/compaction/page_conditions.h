@@ -50,8 +50,8 @@ struct TileBelow {
 /// The reason why all entries of a page are dead: kExpired if both reasons apply, kNone if some entry may live.
 enum class PageDeath : std::uint8_t { kNone, kExpired, kCovered };
 
-/// The conditions 1 to 4 for one page, tested independently. tests/engine/compaction/page_conditions_test.cc has the table of
-/// verdicts.
+/// The conditions of the list above for one page, each tested on its own. tests/engine/compaction/page_conditions_test.cc has the
+/// table of verdicts.
 struct PageConditions {
   PageDeath death = PageDeath::kNone;
   bool plain = false;
@@ -74,16 +74,16 @@ struct TilePage {
   /// True if the page will be dropped as a whole; keep_pages_that_hide() may clear it.
   bool goes = false;
 };
-/// Tests condition 3 within a tile: clears `goes` for each page whose keys may have older versions in pages that are not dropped.
-/// A page has no such versions in three cases: the tile has only one version of each key, all entries of the page are `first`,
-/// or all pages that are not dropped are newer.
+/// Keeps pages that hide older versions in their own tile: clears `goes` for each page whose keys may have older versions in
+/// pages that are not dropped. A page has no such versions in three cases: the tile has only one version of each key, all entries
+/// of the page are `first`, or all pages that are not dropped are newer.
 void keep_pages_that_hide(std::span<TilePage> pages);
 
 /// Returns true if some entry has expired, according to the page's fence.
 [[nodiscard]] bool some_expired(const PageFence& page, Millis now);
 /// Returns true if a record above `applied_seq` may cover an entry of the page.
 [[nodiscard]] bool some_covered(const PageFence& page, const RecordSet& records, SeqNum applied_seq);
-/// Returns true if every entry is covered for every future reader: condition 1 by records.
+/// Returns true if records cover every entry of the page for every future reader (condition 1: dead by records, not by expiry).
 [[nodiscard]] bool all_covered(const PageFence& page, const DropJudge& judge);
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// Cuts a merge into independent pieces.
+// Cuts a merge into parts that can run independently.
 //
 // A merge is cut first by overlap. Input files are visited in key order, and a new group begins at a file that starts past the
 // upper bounds of all files of the present group: a long file may overlap several short ones.

@@ -64,7 +64,7 @@ class EngineTime {
   /// Compares engine time with the wall clock; one thread must call it several times a second. Returns the mark to make durable
   /// now, or 0 if the current mark is far enough ahead.
   [[nodiscard]] Millis tick();
-  /// Called when `mark` is durable: stamped() may then reach it.
+  /// Raises the limit of stamped() to `mark`, once the manifest has the mark durably.
   void set_mark(Millis mark) { mark_.store(mark, std::memory_order_relaxed); }
   /// True while engine time does not follow the wall clock, because the wall clock is too far ahead.
   [[nodiscard]] bool step_refused() const { return refused_.load(std::memory_order_relaxed); }

@@ -53,7 +53,8 @@ class FragmentedRangeTombstones {
   [[nodiscard]] std::size_t first_after(Bytes key) const;
   [[nodiscard]] const std::vector<Fragment>& fragments() const { return fragments_; }
   /// size() is the number of tombstones from which this object was built, and tombstone(i) the i-th tombstone, newest first.
-  /// Tombstones with the same seq, which are pieces of one delete, do not overlap; if two are adjacent, they differ in birth.
+  /// Tombstones with the same seq are parts of one delete, which was cut. They do not overlap; if two are adjacent, they differ
+  /// in birth.
   [[nodiscard]] std::size_t size() const { return spans_.size(); }
   [[nodiscard]] RangeTombstone tombstone(std::size_t i) const;
   /// Returns the bytes of memory without the bounds' bytes, which other objects may share.

@@ -52,8 +52,9 @@ class RecordSet {
   [[nodiscard]] Millis oldest_birth() const { return by_seq_.root().min_birth; }
   [[nodiscard]] std::size_t memory_bytes() const;
 
-  /// Returns the set without the records that have the seqs `removed`, and with `added`. The result shares unchanged nodes with
-  /// this set. Returns kCorruption if a removed seq is not in the set, or the seq of an added record is.
+  /// Returns a copy of the set from which the records with the seqs `removed` are removed, and to which `added` are added. The
+  /// result shares unchanged nodes with this set. Returns kCorruption if a removed seq is not in the set, or the seq of an added
+  /// record is.
   [[nodiscard]] Result<RecordSet> changed(std::span<const SeqNum> removed, std::span<const Record> added) const;
 
   /// Returns true if a record deletes the version with delete key `d` and seq `entry_seq` for a reader at view_seq. O(log n).

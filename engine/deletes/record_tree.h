@@ -84,9 +84,9 @@ class RecordTree {
   [[nodiscard]] bool empty() const { return root_.count == 0; }
   [[nodiscard]] std::size_t size() const { return root_.count; }
 
-  /// Returns the tree without `removed` and with `added`. Every removed record must be in the tree. In the tree's order, an
-  /// added record may be equal to a removed one, but not to another record. Takes O(log n) for each record, and copies each
-  /// changed leaf.
+  /// Returns a tree in which `removed` are removed and `added` are added. Every removed record must be in the tree. In the tree's
+  /// order, an added record may be equal to a removed one, but not to another record. Takes O(log n) for each record, and copies
+  /// each changed leaf.
   [[nodiscard]] RecordTree changed(std::vector<Record> removed, std::vector<Record> added) const;
 
   /// Calls `visit` for records in order, and leaves out parts for which `wanted` returns false. `visit` returns true to end the

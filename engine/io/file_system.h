@@ -29,7 +29,8 @@ namespace ebbtide {
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
-  /// Appends all pieces, in order, in as few system calls as possible. After an error the end of the file is undefined.
+  /// Appends the bytes of all `pieces`, in order, in as few system calls as possible. After an error the end of the file is
+  /// undefined.
   virtual Status append(std::span<const Bytes> pieces) = 0;
   Status append(Bytes data) { return append(std::span<const Bytes>(&data, 1)); }
   /// Makes data and size durable. After an error the file is unusable: never retry on it.

@@ -90,7 +90,7 @@ class InterposedFileSystem : public FileSystem {
  protected:
   /// Makes the call on the base file system. A write writes only the first `length` bytes; other calls ignore `length`.
   using Run = std::function<Status(std::uint64_t length)>;
-  /// Called once for each call. Implementations add their own work before and after run(). around() must not return ok unless
+  /// Wraps each call of the file system: a subclass adds its own work before and after run(). around() must not return ok unless
   /// it has called run(), and run() has returned ok.
   virtual Status around(const FileCall& call, const Run& run) = 0;
 

@@ -48,7 +48,7 @@ class MemoryFile {
 
   std::string data_;
   std::string durable_;
-  std::vector<Sector> sectors_;  // the sectors of the longer copy
+  std::vector<Sector> sectors_;  // one per 512 bytes of data_ or durable_, whichever is longer
   std::uint64_t allocated_sectors_ = 0;
   std::uint64_t dirty_first_ = 0, dirty_end_ = 0;  // range of sector numbers that contains all dirty sectors
 };

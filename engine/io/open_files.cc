@@ -105,7 +105,7 @@ Result<std::shared_ptr<const RandomAccessFile>> OpenFiles::acquire(const File& o
                               std::to_string(of.size_) + " as when it was opened");
   }
   if (base->identity() != of.identity_)
-    return Status::corruption(of.path_ + ": was replaced by another file while the database is open");
+    return Status::corruption(of.path_ + ": was replaced by another file while the database had it open");
   reopened_.fetch_add(1, std::memory_order_relaxed);
   {
     MutexLock lock(of.mutex_);

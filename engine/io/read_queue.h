@@ -15,11 +15,11 @@ namespace ebbtide {
 
 class RandomAccessFile;
 
-/// Used by one thread at a time.
+/// One thread at a time may use a queue.
 class ReadQueue {
  public:
-  /// Called with the bytes of a completed read, which are valid during the call. `bytes` is empty if the read failed or was
-  /// short; an ordinary read of the same range then returns the error.
+  /// Takes the bytes of a completed read, which are valid during the call. `bytes` is empty if the read failed or was short; an
+  /// ordinary read of the same range then returns the error.
   using Take = std::function<void(std::uint64_t tag, std::optional<Bytes> bytes)>;
 
   /// Waits for the reads in the kernel and discards their results.

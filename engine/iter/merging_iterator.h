@@ -38,7 +38,7 @@ class MergingIterator final : public InternalIterator {
 
   /// Moves each child older than child `age` that is before `key` forward to `key` ("" = to the child's end). The current entry
   /// is then the smallest of all children; it may be the same as before. Call this only after a forward move (seek, seek_to_first
-  /// or next). Used if a range tombstone of child `age` ends at `key`: it covers everything that older children have in its
+  /// or next). For a range tombstone of child `age` that ends at `key`: it covers everything that older children have in its
   /// range.
   void skip_older(std::size_t age, Bytes key);
   /// Like skip_older(), after a backward move: moves each child older than child `age` that is at or after `key` back to its
@@ -65,7 +65,7 @@ class MergingIterator final : public InternalIterator {
   void settle();
   void turn_forward();
   void turn_backward();
-  /// Called after the winner has moved. Returns true if no match has to be played, since no other child is at an entry.
+  /// Returns true if the winner, which has just moved, wins without a match, since no other child is at an entry.
   bool wins_alone();
 
   std::vector<std::unique_ptr<InternalIterator>> children_;

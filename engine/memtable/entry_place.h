@@ -1,5 +1,5 @@
-// Computes the fields of an entry that are unknown until the commit gives the entry's batch a place in the order of writes: the
-// seq, and the birth or delete key, which follow from the batch's time and the tree's stamp mode.
+// Computes the fields of an entry that are unknown until the commit gives the entry's batch a position in the order of writes:
+// the seq, and the birth or delete key, which follow from the batch's time and the tree's stamp mode.
 #pragma once
 
 #include <limits>
@@ -11,7 +11,7 @@ namespace ebbtide {
 /// Stands for the delete debt of an entry whose batch has no time yet; settle() replaces it by the time.
 inline constexpr Millis kUnbornDebt = std::numeric_limits<Millis>::max();
 
-/// The place of a batch in the order of writes. The memtable of a staged batch stores entries in their form before the commit,
+/// The position of a batch in the order of writes. The memtable of a staged batch stores entries in their form before the commit,
 /// and one EntryPlace for all of them.
 struct EntryPlace {
   SeqNum first_seq = 0;  ///< seq of the batch's first operation; 0 = the entries already have their final form

@@ -14,7 +14,7 @@
 //      is in the current table, or in a bucket of the old table that will be moved. Slots and `table_` are written and read in
 //      one total order (seq_cst). So either the move sees the slot, or the writer sees the new table.
 //   3. A writer that finds its key's node adds a version to that node, calls no add(), and may then be acknowledged. So
-//      find_to_write() also checks the current table again, as in rule 2.
+//      find_to_write() also checks the current table again, as add() does.
 // Readers are not counted, so old tables stay until the index is destroyed. All old tables together take a seventh of the memory
 // of the current table.
 #pragma once

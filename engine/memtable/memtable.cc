@@ -62,7 +62,7 @@ struct MemTable::Impl {
   static void add_version(KeyNode* node, VersionNode* version);
 
   Arena arena;
-  EntryPlace place;  // the place of a staged batch; constant once readers have the memtable
+  EntryPlace place;  // the position of a staged batch in the order of writes; constant once readers have the memtable
   HashIndex hash;
   BTree ordered;
   TombstoneSet ranges;

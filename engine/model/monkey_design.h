@@ -5,7 +5,7 @@
 // The cost of an average operation is z Z + q Q + w W (Eq. 23). Z is the closed form of filter/monkey.h, Q and W are Eqs. 10 and
 // 11 with
 //
-//   L = log_T(N E / M_buf (T - 1) / T), without rounding.
+//   L = log_T(N E / M_buf (T - 1) / T), not rounded.
 //
 // Algorithm 1 goes through L = 1, 2, ... and sets T = N^(1/L). The T that the algorithm means makes N E / M_buf a full tree of L
 // levels: T^(L+1) / (T - 1) = N E / M_buf. This T depends on the buffer, so this file searches T and the memory together.

@@ -13,7 +13,7 @@ inline std::string number_text(double value) {
   return text;
 }
 
-/// Returns the number with at most three significant digits. Used for estimates.
+/// Returns the number with at most three significant digits. For estimates.
 inline std::string short_text(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.3g", value);

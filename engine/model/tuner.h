@@ -3,7 +3,7 @@
 //
 // The search tries every layout, size ratio T (some of those above kEachSizeRatio), scaling ratio c and tile size h, since there
 // are few. For each combination it tries each number of levels L. L fixes a range of the buffer in which the cost has no jumps,
-// and a golden-section search finds the best division of the memory in that range. The numbers of runs K_i are found by steps in
+// and a golden-section search finds the best division of the memory in that range. The limits K_i of runs are found by steps in
 // one K at a time: the costs and their worst case are convex in each K_i. A general solver for continuous variables would still
 // have to be started for each L, and its T and K_i would have to be rounded.
 //

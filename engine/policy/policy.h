@@ -55,8 +55,8 @@ class Policy {
   /// Returns the value that TreeShape::levels should have for this shape. The caller stores it with this edit of the tree or with
   /// the next one. Only Garnering has a persisted number of levels; the other policies reset it to 0.
   [[nodiscard]] virtual int levels(const TreeShape&) const { return 0; }
-  /// Returns the new value of TreeShape::flushes. Called when a plan is done, and before the next flush is counted. Only static
-  /// stacks change the number.
+  /// Returns the new value of TreeShape::flushes. The caller stores it when a plan is done, before the next flush is counted.
+  /// Only static stacks change the number.
   [[nodiscard]] virtual std::uint64_t flushes(const TreeShape& shape) const { return shape.flushes; }
 };
 

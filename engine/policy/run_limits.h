@@ -1,4 +1,4 @@
-// The numbers of runs of level 0 at which writes slow down and stop.
+// Computes at how many runs of level 0 writes slow down, and at how many they stop.
 //
 // A merge of level 0 begins at `due` runs. While it runs, flushes add runs, and each lookup must search each of them. The runs
 // above `due` (the surplus) make reads slower than the settings intend, so the limits bound the surplus:

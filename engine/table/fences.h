@@ -64,8 +64,8 @@ class Fences {
   std::string prefix_;
   std::string bytes_;                ///< separators without their prefix, one after the other
   std::vector<std::uint32_t> ends_;  ///< for each tile, the end of its separator in bytes_
-  std::vector<Node> nodes_;          ///< level by level from the root; unused places have the largest number
-  /// Levels from the root down. The last level has the numbers of all tiles; each other level has every 16th number of the next
+  std::vector<Node> nodes_;          ///< level by level from the root; unused slots have the largest number
+  /// Levels from the root down. The last level has one number for each tile; each other level has every 16th number of the next
   /// one.
   std::vector<Level> levels_;
   const Node* leaves_ = nullptr;  ///< the first node of the last level

@@ -2,8 +2,9 @@
 //
 // A block is  payload | zeros | payload length u32 | type u8 | checksum u64.  Its length is a multiple of the file's unit: 8
 // bytes, or the file system's block if pages are punched out (h > 1). The checksum covers everything before the checksum and is
-// bound to the file's number and the block's offset. So it detects a change of any byte, and a block at a wrong place. The type
-// byte has the kind of block and the compression of its payload. A compressed payload is  raw length u32 | compressed bytes.
+// bound to the file's number and the block's offset. So it detects a change of any byte, and a block of another file or offset.
+// The type byte has the kind of block and the compression of its payload. A compressed payload is  raw length u32 | compressed
+// bytes.
 // engine/docs/formats.md has the grammar.
 #pragma once
 
@@ -35,7 +36,7 @@ inline constexpr std::size_t kLargeChunkBytes = std::size_t{256} << 10;
 /// zero.
 enum class BlockKind : std::uint8_t { kPage = 0, kLargeIndex = 1, kLargeChunk = 2, kFileHeader = 3 };
 
-/// The place of a block, for checksums and messages.
+/// States where a block is, for checksums and messages.
 struct BlockPlace {
   const std::string* path = nullptr;
   FileNum file = kNoFile;

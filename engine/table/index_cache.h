@@ -67,7 +67,7 @@ class IndexCache {
   void add(const TableReaderImpl& table);
   void resize(const TableReaderImpl& table);
   void remove(const TableReaderImpl& table);
-  /// Called when a pin has ended. If the cache is crowded, unloads units that are no longer pinned.
+  /// After a pin has ended: if the cache is crowded, unloads units that are no longer pinned.
   void note_unpinned() {
     if (crowded()) shrink();
   }

@@ -5,7 +5,7 @@
 // A chunk holds kLargeChunkBytes of the value (the last chunk may hold less) and is compressed on its own. The index holds the
 // value's length (u64) and each chunk's payload length (u32). The index comes last, so that each chunk can be written before the
 // next one is compressed. A merge copies a value into another table without decompressing the chunks: it verifies each checksum,
-// and computes it again for the new place.
+// and computes it again for the new file and offset.
 #pragma once
 
 #include <algorithm>

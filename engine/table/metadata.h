@@ -45,7 +45,7 @@ struct PageMeta {
   std::uint32_t entries = 0;
   std::uint32_t flags = 0;
   SeqNum min_seq = 0, max_seq = 0;
-  /// Smallest and largest delete key of the entries with a stamp, without tombstones; min > max: there are none.
+  /// Smallest and largest delete key of the entries with a stamp; tombstones are left out. min > max: there are no such entries.
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
   Millis min_expiry = 0, max_expiry = 0;  ///< smallest and largest expiry of the entries; 0: no entry has an expiry
   std::uint64_t checksum = 0;             ///< checksum of the page's current block

@@ -1,4 +1,4 @@
-// The sections of a metadata file, each encoded and decoded on its own. Used by table/metadata.cc only.
+// The sections of a metadata file, each encoded and decoded on its own. Only table/metadata.cc includes this file.
 #pragma once
 
 #include <string>

@@ -43,9 +43,9 @@ struct EntryVerdict {
 struct PageDropRequest {
   std::vector<std::uint32_t> whole;  ///< numbers of pages to drop whole, ascending; none has large values
   std::vector<std::uint32_t> parts;  ///< numbers of pages to drop in part, ascending; none is in `whole`
-  /// Called for each entry of the pages in `parts`.
+  /// Decides on one entry of a page in `parts`.
   std::function<EntryVerdict(const PageFence& page, const Entry& entry)> judge{};
-  /// Called when all entries of `parts` were judged; returns the table's new applied_seq. If null, applied_seq does not change.
+  /// Returns the table's new applied_seq, once all entries of `parts` were judged. If null, applied_seq does not change.
   std::function<SeqNum()> applied_seq{};
   /// True: if names linger after the drop, the same pass renews them, as renew_names() would. If that is impossible, or a page
   /// cannot be read, the pages are dropped without it, and the names linger.

@@ -99,9 +99,9 @@ class TableInspector {
   [[nodiscard]] Result<std::string> read_page(std::uint32_t page, ReadCounters* counters) const;
   /// Reads and decodes the metadata file again. For data that is not kept in memory, such as the checksums of pages.
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
-  /// Reads the whole table and checks checksums, order, bounds, filters, permutations and statistics. Appends faults to
-  /// `errors`; returns true if there are no faults. Sets `pages` and `entries` to the numbers of checked pages and entries.
-  /// `stopped` may be null; verify() calls it before each tile, and ends when the result is true.
+  /// Reads the whole table and checks checksums, order, bounds, filters, permutations and statistics. Appends faults to `errors`;
+  /// returns true if there are no faults. Sets `pages` and `entries` to how many pages and entries were checked. `stopped` may be
+  /// null; verify() calls it before each tile, and ends when the result is true.
   bool verify(std::vector<Status>* errors, std::uint64_t* pages, std::uint64_t* entries,
               const std::function<bool()>& stopped = {}) const;
   /// Like the other verify(), but returns the errors as text.

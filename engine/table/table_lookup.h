@@ -94,7 +94,7 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const;
   /// Pins the page if the block cache has it; otherwise returns null.
   [[nodiscard]] std::shared_ptr<const void> pin_page(std::uint32_t page) const;
-  /// The place of a page, for callers that read the block themselves and then call take_page().
+  /// States where the block of a page is, for callers that read the block themselves and then call take_page().
   struct PagePlace {
     const RandomAccessFile* file = nullptr;  ///< null if there is no such page
     std::uint64_t offset = 0;

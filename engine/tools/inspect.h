@@ -22,7 +22,7 @@ namespace ebbtide {
 struct Inspection {
   std::string text;
   JsonObject json;
-  std::vector<std::string> errors;    ///< damage, with the file and the place in the file
+  std::vector<std::string> errors;    ///< damage: the file, the offset in the file, and the fault
   std::vector<std::string> warnings;  ///< harmless damage: the database opens with all its data
 
   void error(const Status& status) { errors.push_back(status.to_string()); }
@@ -42,7 +42,7 @@ struct EntriesQuery {
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
 };
 /// Prints the result of inspect_table, then the table's entries in order, up to the first unreadable page. A table may be larger
-/// than memory, so the output goes to `write` in pieces. The output is text, or, if `json` is true, one JSON object, which has
+/// than memory, so the output goes to `write` part by part. The output is text, or, if `json` is true, one JSON object, which has
 /// the errors too. Returns the errors, as in Inspection. Reads and prints only the beginning of a large value; inspect_verify
 /// reads whole values.
 std::vector<std::string> inspect_entries(FileSystem& fs, const std::string& path, const EntriesQuery& query, bool json,

@@ -24,7 +24,7 @@ class SalvageSource final : public InterposedFileSystem {
 
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options) override;
 
-  /// A place that the drive could not read, and the reason.
+  /// A range of a file that the drive could not read, and the reason.
   struct Unreadable {
     std::string path;
     std::uint64_t offset = 0, length = 0;

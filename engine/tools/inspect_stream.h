@@ -12,8 +12,8 @@
 
 namespace ebbtide {
 
-/// Verifies the database of `from`, a backup or the data directory of a stopped server. Then passes the stream to `write` in
-/// pieces, in order. After an error the stream is incomplete, and receive_database refuses it.
+/// Verifies the database of `from`, a backup or the data directory of a stopped server. Then passes the stream to `write` part by
+/// part, in order. After an error the stream is incomplete, and receive_database refuses it.
 Inspection send_database(FileSystem& fs, const std::string& from, const std::function<Status(Bytes piece)>& write);
 
 /// Makes a data directory from a stream, and verifies it. `read` fills a buffer with at most `size` bytes and returns their

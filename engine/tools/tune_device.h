@@ -1,7 +1,7 @@
 // Measures the device's parameters in the cost model: page size, write asymmetry and sequential cost.
 //
-// The measurement writes one file in the given directory, in large pieces and with a sync at the end, as merges do. Then it reads
-// the file in large pieces, and reads pages of several sizes at random places. Reads bypass the system's page cache if the file
+// The measurement writes one file in the given directory, in large chunks and with a sync at the end, as merges do. Then it reads
+// the file in large chunks, and reads pages of several sizes at random offsets. Reads bypass the system's page cache if the file
 // system allows direct reads; if not, the times may be those of memory. The file is removed in every case, also after an error
 // and after a requested stop.
 #pragma once
@@ -40,12 +40,12 @@ inline constexpr double kDevicePageSlack = 1.1;
 
 struct DeviceFigures {
   std::vector<double> random_read_us;  ///< by kDevicePageSizes
-  double sequential_bytes_per_us = 0;  ///< reads in pieces
-  double write_bytes_per_us = 0;       ///< writes in pieces, with the sync
+  double sequential_bytes_per_us = 0;  ///< reads in sequence, in large chunks
+  double write_bytes_per_us = 0;       ///< writes in large chunks, with the sync
   bool direct = false;                 ///< false: reads may come from the system's page cache
   double page_bytes = 4096;            ///< the recommended page
   double write_asymmetry = 1;          ///< time to write a page / time to read a page, both in sequence (f_a)
-  double sequential_cost = 1;          ///< time to read a page in sequence / time to read a page at a random place (f_seq)
+  double sequential_cost = 1;          ///< time to read a page in sequence / time to read a page at a random offset (f_seq)
 };
 
 /// Measures the device of test.dir. kInvalidArgument: a value of `test` is out of range. kNoSpace: the disk is too full; the

@@ -21,7 +21,7 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows);
 std::string tuning_text(const Tuning& tuning, const System& system);
 /// Returns the costs of each operation, the levels, and the bytes and space of the longest merge.
 std::string model_text(const TuneRequest& request, const Advice& advice);
-/// Like model_text(), for a policy whose costs come from a simulation; `report` has the policy's runs in place of levels.
+/// Like model_text(), for a policy whose costs come from a simulation; `report` has the policy's runs instead of levels.
 std::string simulated_text(const TuneInputs& inputs, const CostReport& report);
 /// Returns one row per layout, the best first, and the settings for the best layout.
 std::string advices_text(const TuneRequest& request, const std::vector<Advice>& advices);

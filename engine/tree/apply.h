@@ -27,8 +27,8 @@ struct PlanOutput {
 /// kInvalidArgument, with the reason, if an input is missing or outputs overlap files that stay.
 Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<PlanOutput>& outputs);
 
-/// Returns the run before which (as the next newer run) a plan's new run of `level` is placed; 0 = after all runs. That is the
-/// place of the oldest input run, or the nearest place that keeps the levels in order.
+/// Returns the run before which (as the next newer run) a plan's new run of `level` is placed; 0 = after all runs. That is where
+/// the oldest input run is, or the nearest position that keeps the levels in order.
 RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs, int level);
 
 /// Returns the runs that `plan` removes because it takes all their files, by the rule at the top of this file.

@@ -26,7 +26,7 @@ PlanInput whole_run(const RunShape& run);
 
 /// The run that gets a plan's outputs: an existing run, which keeps its files that are not inputs, or a new run.
 struct PlanTarget {
-  RunId run = 0;  ///< 0: a new run, placed where the oldest input run is, or at the nearest place that `level` allows
+  RunId run = 0;  ///< 0: a new run, placed where the oldest input run is, or as near as `level` allows
   int level = 0;  ///< level of the run; place_new_run() (tree/apply.h) has the exact rule
   bool operator==(const PlanTarget&) const = default;
 };
@@ -62,7 +62,7 @@ struct Rewrite {
   std::uint64_t file_bytes = 0;  ///< the file is split into files of this size; 0: files have their usual size
   bool operator==(const Rewrite&) const = default;
 };
-/// Numbers of pages of one file, ascending. There are none if only names are renewed.
+/// Pages of one file, by number, ascending. Both lists are empty if only names are renewed.
 struct PageSet {
   RunId run = 0;
   FileNum file = kNoFile;

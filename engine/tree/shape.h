@@ -47,7 +47,7 @@ KeyRange hull(const KeyRange& a, const KeyRange& b);
 struct ShapeSums {
   std::uint64_t bytes = 0, busy_bytes = 0;  ///< bytes of all files, and bytes of busy files
   std::uint64_t entries = 0;
-  std::uint64_t busy = 0, quarantined = 0;  ///< numbers of busy and of quarantined files
+  std::uint64_t busy = 0, quarantined = 0;  ///< how many files are busy, and how many are quarantined
   std::uint64_t most_tombstones = 0;        ///< the most point and range tombstones that one file has
   std::uint64_t pending = 0;                ///< number of files with tombstones, dead entries, or an oldest_birth
   Millis oldest_birth = 0;                  ///< the oldest birth; 0 = none

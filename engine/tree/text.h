@@ -45,7 +45,7 @@ Result<std::string> parse_key(Bytes text);
 /// Returns a number of bytes in this notation, such as "64M".
 std::string bytes_to_text(std::uint64_t bytes);
 
-/// Parse a shape and a plan. Return kInvalidArgument if `text` is malformed; the message has the place and what is allowed there.
+/// Parse a shape and a plan. Return kInvalidArgument if `text` is malformed; the message says where, and what is allowed there.
 /// parse_shape() does not check() the shape.
 Result<TreeShape> parse_shape(Bytes text);
 Result<Plan> parse_plan(Bytes text);

@@ -115,7 +115,7 @@ class ManifestReader {
   [[nodiscard]] std::uint64_t size() const { return in_.size(); }
 
  private:
-  /// Finds the last seal. Record boundaries are unknown after `offset`, so every place that begins like a seal is tried.
+  /// Finds the last seal. Record boundaries are unknown after `offset`, so every offset at which a seal may begin is tried.
   Status find_last_seal(std::uint64_t offset) {
     constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 10;
     std::string piece;

@@ -50,8 +50,8 @@ struct ManifestEnd {
 };
 
 /// Calls `on_record` with each whole record in order, the snapshot first. The payload is valid during the call. An error of
-/// `on_record` ends the reading and is returned with file and offset. Returns kCorruption, with the place, if the manifest is
-/// damaged; kUnsupported if its format is newer.
+/// `on_record` ends the reading and is returned with file and offset. Returns kCorruption, with file and offset, if the manifest
+/// is damaged; kUnsupported if its format is newer.
 Result<ManifestEnd> read_manifest(FileSystem& fs, const std::string& dir, FileNum file,
                                   const std::function<Status(Bytes payload, std::uint64_t offset)>& on_record,
                                   const OpenOptions& options = {});

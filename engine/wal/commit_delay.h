@@ -20,7 +20,7 @@
 
 namespace ebbtide {
 
-/// Used by one thread.
+/// For one thread.
 class CommitDelay {
  public:
   static constexpr std::uint64_t kLongestNs = 2'000'000;  ///< enough for a client on the same network to send its next command

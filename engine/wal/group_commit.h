@@ -185,7 +185,7 @@ class GroupCommit {
   [[nodiscard]] std::vector<LogSegment> segments() const;
   /// The current segment. Its name and header are durable.
   [[nodiscard]] FileNum newest_segment() const;
-  /// The segments older than `oldest`, without the current one.
+  /// All segments older than `oldest`, except the current one.
   [[nodiscard]] std::vector<LogSegment> segments_below(FileNum oldest) const;
   /// Removes the segments older than `oldest` from the log's list and returns their numbers. The caller unlinks their files.
   std::vector<FileNum> take_segments_below(FileNum oldest);
@@ -211,7 +211,7 @@ class GroupCommit {
   void queue_group(Group group) REQUIRES(mutex_);
   void become_writer() REQUIRES(mutex_);
   void done_writing(bool large_too = true) REQUIRES(mutex_);
-  /// Called by the writer. Writes groups until the queue is empty. If `large_too` is false, stops before a payload that prepare()
+  /// Only for the writer. Writes groups until the queue is empty. If `large_too` is false, stops before a payload that prepare()
   /// has copied.
   Status write_groups(bool large_too = true) REQUIRES(mutex_);
   void sync_as_writer() REQUIRES(mutex_);  // only for the writer; afterwards synced_seq equals logged_seq

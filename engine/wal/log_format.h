@@ -2,10 +2,10 @@
 //
 // A record is a group of batches (batch_group.h), or a piece or the commit record of a large batch (log_pieces.h). A record's
 // length and a checksum, which is bound to the file's number and the record's offset, precede it. A reader stops at the first
-// incomplete or damaged record: the *bad place*. The bad place is either the torn end of an unsynced write, which is expected
-// after a power loss, or damage to durable data. Complete records after the bad place do not show which: a device may keep the
+// incomplete or damaged record: the *bad record*. The bad record is either the torn end of an unsynced write, which is expected
+// after a power loss, or damage to durable data. Complete records after the bad record do not show which: a device may keep the
 // second of two unsynced writes and lose the first. So the writer adds *marks*: the first append after a sync begins with a
-// record that states how many bytes of the segment were durable by then. The bad place is damage if a later mark states that it
+// record that states how many bytes of the segment were durable by then. The bad record is damage if a later mark states that it
 // was durable. It is also damage if a later segment has records, since a segment is synced before the next one is written.
 //
 // The last record of a finished segment is an *end mark*. It names the next segment, whose file was durable before. So a reader

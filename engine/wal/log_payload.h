@@ -27,7 +27,7 @@ class LogPayload {
     std::uint64_t begin = 0;  // offset of the part in the payload
     std::string bytes;        // the part's bytes; empty if they are in `file`
     std::shared_ptr<const RandomAccessFile> file;
-    std::uint64_t offset = 0, length = 0;  // place of the bytes in the file
+    std::uint64_t offset = 0, length = 0;  // offset and length of the bytes in the file
   };
   std::vector<Part> parts_;
   std::uint64_t size_ = 0;

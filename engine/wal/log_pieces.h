@@ -2,8 +2,8 @@
 //
 //   group | piece 0 of 7-1 | group | piece 1 of 7-1 | group | commit of 7-1 | group
 //
-// Pieces hold the batch's operations, and are written before the batch has a place in the order of writes. The small commit
-// record gives the batch that place. Pieces without a commit record have no effect: the batch was abandoned, or the process
+// Pieces hold the batch's operations, and are written before the batch has a position in the order of writes. The small commit
+// record gives the batch that position. Pieces without a commit record have no effect: the batch was abandoned, or the process
 // ended. The id of a batch (7-1 above) is the number of the segment of its first piece, and a number that is unique in that
 // segment. A segment is written by one process only, so ids are unique.
 //
@@ -46,7 +46,7 @@ struct LogPiece {
   Bytes bytes;
 };
 
-/// The record that gives a batch in pieces its place in the order of writes.
+/// The record that gives a batch in pieces its position in the order of writes.
 struct PieceCommit {
   std::string header;  ///< the batch's header, WriteBatch::kHeaderBytes long
   PieceId id;
@@ -80,7 +80,7 @@ bool looks_like_record(Bytes prefix, std::uint64_t bytes);
 /// malformed.
 bool first_operation(Bytes payload, SeqNum* first_seq);
 
-/// Assembles batches from their pieces while read_log() reads the log, segment by segment. Stores the places of pieces in the
+/// Assembles batches from their pieces while read_log() reads the log, segment by segment. Stores where the pieces are in the
 /// files, not their bytes.
 class LogPieces {
  public:
@@ -95,8 +95,8 @@ class LogPieces {
   LogPieces(FileSystem& fs, std::string dir, FileNum oldest_log);
   ~LogPieces();
 
-  /// Called, instead of LogVisitor::on_record, for each batch whose operations are in tables. `offset` is the offset of the
-  /// commit record.
+  /// Gets, instead of LogVisitor::on_record, each batch whose operations are in tables. `offset` is the offset of the commit
+  /// record.
   std::function<Status(const PieceCommit& commit, std::uint64_t offset)> on_in_tables;
 
   // --- called by read_log()

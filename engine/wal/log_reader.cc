@@ -1,9 +1,9 @@
-// Reads a segment from its header to the first place without a valid record. Then searches the bytes after that place for marks
+// Reads a segment from its header to the first offset without a valid record. Then searches the bytes after that offset for marks
 // and, if LogVisitor::on_damage is set, for the next valid record.
 //
-// Record boundaries are unknown after a bad place. If the length of the bad record is intact, it leads to the next record.
-// Otherwise every offset is tried: a cheap test of the first bytes decides whether a checksum is computed. Values from a
-// hostile client may pass that test often, so the bytes that may be read for checksums are limited (kSearchBudget).
+// Record boundaries are unknown after a bad record. If the length of the bad record is intact, it leads to the next record.
+// Otherwise every offset is tried: a cheap test of the first bytes decides whether a checksum is computed. Values from a hostile
+// client may pass that test often, so the bytes that may be read for checksums are limited (kSearchBudget).
 //
 // No data is used before its checksum is verified. Lengths are bounded by the file's size, and a long record is checked before
 // memory is allocated, so a damaged length in a sparse file allocates almost nothing.
@@ -240,7 +240,7 @@ class SegmentReader {
     return std::max(offset, file_->next_data(offset) - std::min(needed - 1, file_->next_data(offset)));
   }
 
-  /// Asks the caller whether to resume after the bad place at `offset`. Returns the offset of the next whole record, or 0 if the
+  /// Asks the caller whether to resume after the bad record at `offset`. Returns the offset of the next whole record, or 0 if the
   /// caller declines or no whole record follows.
   Result<std::uint64_t> resume(const Found& found, std::uint64_t offset) {
     LogDamage damage{.file = number_, .offset = offset, .first_seq = first_seq_, .what = found.fault};
@@ -317,7 +317,7 @@ class SegmentReader {
     return vouched;
   }
 
-  /// Finds the marks after `offset`. Record boundaries are unknown there, so every place that begins like a mark is tried.
+  /// Finds the marks after `offset`. Record boundaries are unknown there, so every offset at which a mark may begin is tried.
   Status find_marks(std::uint64_t offset) {
     char pattern[sizeof(kLogMarkLength)];
     store_fixed(pattern, kLogMarkLength);

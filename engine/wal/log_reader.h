@@ -15,7 +15,7 @@ struct LogEnd {
   bool clean = true;              ///< true if no bytes, or only zeros, follow the last whole record
   std::uint64_t valid_bytes = 0;  ///< the segment is complete up to this offset; 0 if its header is bad
   std::string what;               ///< if not clean: the fault, such as "000007.wal: record at 8192: checksum mismatch"
-  /// If not clean: true if a valid mark after the bad place states that the place was durable. The place is then damage, not a
+  /// If not clean: true if a valid mark after the bad record states that the record was durable. The record is then damage, not a
   /// torn end.
   bool valid_after = false;
   SeqNum first_seq = 0;  ///< seq of the first operation that the segment may have, from its header; 0 = unknown
@@ -48,9 +48,9 @@ inline constexpr std::uint64_t kLongRecordBytes = std::uint64_t{4} << 20;
 struct LogVisitor {
   /// Called with each whole record, in order. `offset` is the record's offset in the file.
   OnLogRecord on_record;
-  /// If set, read_log() searches for the next whole record after a bad place, and calls `on_damage` if it finds one. Records must
-  /// then be groups of batches (batch_group.h), or pieces or commit records (log_pieces.h). A bad header is then a bad place, not
-  /// an error; if no whole record follows, the segment ends there with LogEnd::valid_after set.
+  /// If set, read_log() searches for the next whole record after a bad one, and calls `on_damage` if it finds one. Records must
+  /// then be groups of batches (batch_group.h), or pieces or commit records (log_pieces.h). A bad header then counts as a bad
+  /// record, not as an error; if no whole record follows, the segment ends there with LogEnd::valid_after set.
   OnLogDamage on_damage = {};
   /// If not null, a batch in pieces is passed as one record, a group, at the offset of its commit record. Its pieces are not
   /// passed, and a commit record whose pieces cannot be read counts as damaged. If null, all records are passed unchanged.

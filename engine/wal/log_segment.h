@@ -59,7 +59,7 @@ class LogSegments {
   [[nodiscard]] const LogSegment& current() const { return segments_.back(); }
   [[nodiscard]] std::vector<LogSegment> all() const { return {segments_.begin(), segments_.end()}; }
 
-  /// The segments older than `oldest`, without the current one.
+  /// All segments older than `oldest`, except the current one.
   [[nodiscard]] std::vector<LogSegment> below(FileNum oldest) const;
   /// Like below(), but removes these segments from the list and returns their numbers.
   std::vector<FileNum> take_below(FileNum oldest);

@@ -31,8 +31,8 @@ struct LogNeeds {
   FileNum newest_log = kNoFile;  ///< the newest segment that the manifest names; kNoFile = none, or it is older than oldest_log
   SeqNum last_seq = 0;           ///< seq of the last operation that the manifest relies on
   bool names_segments = false;   ///< false: the manifest is from an early version, which named no segments
-  /// Called with the last seq of an unreadable part. Returns text that names the trees whose tables may lack operations up to
-  /// `upto`, or the mapping of databases if that may lack some; "" = nothing is lacking.
+  /// Returns text that names the trees whose tables may lack operations up to `upto`, and the mapping of databases if that may
+  /// lack some; "" = nothing is lacking. `upto` is the last seq of an unreadable part.
   std::function<std::string(SeqNum upto)> lacking;
 };
 
@@ -45,7 +45,7 @@ struct SkippedLog {
   SeqNum first = 0;             ///< seq of the first operation that the part may have had; 0 = unknown
   SeqNum next = 0;              ///< seq of the first operation after the part
   Millis time = 0;              ///< time of the last batch before the part: batches in the part are not older; 0 = unknown
-  std::string what;             ///< file, place and fault
+  std::string what;             ///< file, offset and fault
 
   /// For example "data/000007.wal: record at 8192: checksum mismatch; operations 501 to 600 are skipped, since tables and
   /// manifest have them".
@@ -62,10 +62,10 @@ class LogSequence {
   /// Begins the log. `segments`: the numbers of the segments from the oldest needed one on, ascending. Returns kCorruption if the
   /// oldest needed segment is missing and operations in it are needed.
   Status begin(const std::vector<FileNum>& segments);
-  /// Called when the reading of the next segment begins.
+  /// Begins the next segment.
   void enter(FileNum file);
-  /// Called for each batch, which has `count` operations from seq `first` on. Checks that `first` is the seq after the last
-  /// operation; otherwise returns kCorruption, and the caller adds the place to the message.
+  /// Checks the next batch, which has `count` operations from seq `first` on. If `first` is not the seq after the last operation,
+  /// returns kCorruption, and the caller adds file and offset to the message.
   Status follow(SeqNum first, std::uint32_t count, Millis time, std::uint64_t offset);
   /// Decides on a bad part of the segment. Returns true to skip the part and continue at `damage.resumes`, false to end the
   /// segment at the part, as a torn end. kCorruption: operations of the part are needed. Has the signature of OnLogDamage
@@ -76,7 +76,8 @@ class LogSequence {
   Result<bool> leave(const LogEnd& end);
   /// Ends the log. Returns kCorruption if the log ends before the last operation that the manifest relies on.
   Status finish();
-  /// Returns true if the last error is about lost operations. Its message has the place of the loss, before the current record.
+  /// Returns true if the last error is about lost operations. Its message already says where the loss is, which is before the
+  /// current record.
   [[nodiscard]] bool named_the_loss() const { return named_loss_; }
   /// Forgets the last seq, so that a tool can continue after an error: the next batch may begin with any seq.
   void lose();

@@ -12,7 +12,7 @@
 
 namespace ebbtide {
 
-/// One record, as the pieces of its payload in order.
+/// One record, as the parts of its payload in order.
 using LogRecord = std::vector<Bytes>;
 
 /// One thread at a time may append; one other thread may sync() meanwhile. Any thread may call size(), synced_bytes() and file().
@@ -67,7 +67,7 @@ class LogWriter {
   // Only the appending thread uses the following members.
   std::uint64_t marked_bytes_ = 0;  // number of durable bytes that the last mark states
   std::string scratch_;             // record headers, and the mark, of one append
-  std::vector<Bytes> pieces_;       // pieces of one append, in the order of the file
+  std::vector<Bytes> pieces_;       // parts of one append, in the order of the file
 };
 
 }  // namespace ebbtide

@@ -33,8 +33,8 @@ class FailedOutputs {
   void unlink(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {});
   /// Like unlink(), but unlinks the files after the next roll of the manifest.
   void disown(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {});
-  /// Called when a job of the tree has failed and has unlinked its files. Lists these files in the purge ledger: their unlinks
-  /// are not durable, and some may have failed.
+  /// Lists the outputs of a failed job in the purge ledger. The job has unlinked them already, but these unlinks are not durable,
+  /// and some may have failed.
   void note_failure(const TreePtr& tree);
 
  private:

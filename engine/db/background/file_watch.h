@@ -78,7 +78,7 @@ class FileWatch {
  private:
   /// A file as a check has found it, for the comparison at the next check.
   struct Noted {
-    std::uint64_t offset = 0;  // place of `bytes`
+    std::uint64_t offset = 0;  // offset of `bytes` in the file
     std::string bytes;         // the last bytes that the database wrote
     std::uint64_t size = 0;    // number of bytes that the database had written
     FileIdentity identity;

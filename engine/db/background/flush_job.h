@@ -26,7 +26,7 @@ namespace ebbtide {
 struct BuiltFlush {
   struct Of {
     TreePtr tree;
-    std::size_t memtables = 0;  ///< number of the tree's oldest frozen memtables that were flushed
+    std::size_t memtables = 0;  ///< how many of the tree's oldest frozen memtables were flushed
     std::vector<FileMeta> outputs;
   };
   VersionEdit edit;

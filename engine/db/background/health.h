@@ -28,7 +28,7 @@ class Health {
     const Clock* clock = nullptr;
     FlushGate* gate = nullptr;    ///< recover() runs with the gate alone: no flush runs at the same time
     std::function<Millis()> now;  ///< engine time
-    /// Called when a write found the disk full: frees the reserved space. Returns false if no space was reserved.
+    /// Frees the reserved space, when a write has found the disk full. Returns false if no space was reserved.
     std::function<bool()> give_up_reserve;
     std::function<void(std::function<void()>)> submit;  ///< runs a function on a thread that may wait for the device
     std::function<bool()> closing;

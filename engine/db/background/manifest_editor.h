@@ -41,7 +41,7 @@ struct LogTip {
 /// Edits the manifest. Thread-safe.
 class ManifestEditor {
  public:
-  /// For each tree, the number of its oldest frozen memtables that an edit turns into tables.
+  /// For each tree, how many of its oldest frozen memtables an edit turns into tables.
   using Flushed = std::map<const Tree*, std::size_t>;
   struct Env {
     TreeRegistry* trees = nullptr;
@@ -69,7 +69,7 @@ class ManifestEditor {
     std::function<bool()> closing;
     std::function<bool()> healthy;  ///< true if the database is not read-only
     std::function<void(const Status&, const char* what)> failed;
-    /// Called when the mapping was written or the attempt has failed: waiting writers check again.
+    /// Wakes the writers that wait until the mapping is written, after each attempt to write it. They check again.
     std::function<void()> mapping_written;
   };
 

@@ -1,4 +1,4 @@
-// The planners choose the next job of a tree.
+// Planners propose the next job of a tree.
 //
 // A planner is a pure function from one value (a tree at one moment) to a plan. planners() lists all planners, the most important
 // first:
@@ -82,17 +82,18 @@ struct PlannerInput {
 
 /// Further results of planners, besides a plan.
 struct PlannerNotes {
-  /// Set if page drop found no pages: the time of the next search; 0 = after the next change.
+  /// Engine time of the next search for pages to drop, if this search found none; 0 = after the next change of the tree. No
+  /// value: pages were found, or not searched.
   std::optional<Millis> next_page_look;
   bool wants_to_read = false;  ///< true if a planner needs a table whose index is not in memory
-  /// Set if by_policy() was called: the policy's bound that the tree exceeds although no merge is due; "" = none.
+  /// The policy's bound that the tree exceeds although no merge is due; "" = none. No value: by_policy() was not called.
   std::optional<std::string> broken_bounds;
 };
 
 /// The kind of rest (PlannerMemory) during which a planner is skipped.
 enum class RestsWith : std::uint8_t { kMerges, kDeadlines };
 
-/// The reaction if a running job has a file of the plan. When that job ends, all planners are called again.
+/// The action of start_first() if a running job has a file of the plan. When that job ends, all planners are called again.
 enum class InTheWay : std::uint8_t {
   kAskNext,  ///< the next planner is called
   kReserve,  ///< like kAskNext, but the plan is reserved; only one plan is reserved at a time

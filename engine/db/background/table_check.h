@@ -13,13 +13,13 @@
 
 namespace ebbtide {
 
-/// Numbers of pages and entries that a check has read.
+/// How many pages and entries a check has read.
 struct TableCheck {
   std::uint64_t pages = 0, entries = 0;
 };
 
-/// Returns all errors of an open table. If `stopped` returns true, returns the errors found so far. Adds the numbers of pages and
-/// entries read to `check`.
+/// Returns all errors of an open table. If `stopped` returns true, returns the errors found so far. Adds to `check` how many
+/// pages and entries were read.
 std::vector<Status> errors_of_table(const TableInspector& reader, const FileMeta& meta, const std::function<bool()>& stopped,
                                     TableCheck* check);
 

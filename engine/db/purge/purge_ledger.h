@@ -1,5 +1,4 @@
-// Lists the places that may have deleted bytes but belong to no tree: files that are being removed, and keys of such files in the
-// manifest.
+// Lists what may have deleted bytes but belongs to no tree: files that are being removed, and keys of such files in the manifest.
 //
 // An entry has a floor for each tree whose deleted bytes it may have: every delete with bytes there was born at the floor or
 // later. The floor is the birth of the tree's oldest pending delete just before the file was replaced. This is a valid bound:
@@ -52,12 +51,12 @@ class PurgeLedger {
   // --- superseded keys: the manifest's old edits name keys (bounds of files) even after the files are removed
   struct Superseded {
     Millis floor = 0;
-    Millis since = 0;  ///< engine time of the first edit that superseded keys of the tree
+    Millis since = 0;  ///< engine time of the first edit in this manifest that removed files of the tree, or the tree itself
   };
   /// Adds keys to the manifest's superseded keys: an edit has removed files from the tree, or the tree from the manifest.
   void supersede(TreeId tree, Millis floor, Millis now);
-  /// Called when a new manifest has replaced the manifest `old_name`. Notes that all superseded keys are now only in the old
-  /// file, except for `again`: keys that edits in the new manifest have superseded.
+  /// After a new manifest has replaced the manifest `old_name`: notes that all superseded keys are now only in the old file,
+  /// except for `again`: keys that edits in the new manifest have superseded.
   void rolled(const std::string& old_name, std::uint64_t bytes, const std::map<TreeId, Superseded>& again);
   [[nodiscard]] std::map<TreeId, Superseded> superseded() const;
 

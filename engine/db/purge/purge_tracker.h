@@ -1,6 +1,6 @@
 // Tracks which deletes are purged from all files, and computes the status of purge tickets.
 //
-//   survey   The Env collects all places that have deleted bytes, the holders (PurgeSurvey). For each tree the tracker stores the
+//   survey   The Env collects the holders: everything that has deleted bytes (PurgeSurvey). For each tree the tracker stores the
 //            birth up to which all deletes were purged, and the time of the survey that found this (PurgeHistory).
 //   ticket   The ticket names a moment. It is done once a survey finds no pending delete born at or before that moment.
 //

@@ -1,4 +1,4 @@
-// Keeps delete deadlines for all places except tables: log segments, the manifest, unlinked files, leased views. Merges remove
+// Keeps delete deadlines for everything except tables: log segments, the manifest, unlinked files, leased views. Merges remove
 // deleted bytes from tables.
 //
 //   a log segment                 is retired when a quarter of the time from its oldest birth to the deadline is over; memtables
@@ -81,7 +81,7 @@ inline constexpr unsigned kRevokeEighths = 7;
 /// but never so long that a deadline passes in between. Pure function.
 std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_ns);
 
-/// Keeps the deadlines of all places except tables. Thread-safe.
+/// Keeps the deadlines of everything except tables. Thread-safe.
 class Retention {
  public:
   struct Env {

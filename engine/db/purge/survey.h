@@ -1,4 +1,4 @@
-// A survey: all places that have deleted bytes (holders) at one moment, as values.
+// A survey: everything that has deleted bytes (the holders) at one moment, as values.
 #pragma once
 
 #include <map>

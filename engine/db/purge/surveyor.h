@@ -1,7 +1,7 @@
 // Makes surveys (survey.h): collects everything that may have bytes of deletes.
 //
-// A survey visits places in the order in which deleted bytes move: memtables, tables and log segments, the ledger of files that
-// are being removed. Bytes are added to the new place before they leave the old place, so a survey finds all of them.
+// A survey visits holders in the order in which deleted bytes move: memtables, tables and log segments, the ledger of files that
+// are being removed. Bytes are in the next holder before they leave the one before, so a survey finds all of them.
 //
 // A survey's `now` comes from the same clock as births. Every later birth is `now` or later, and the survey finds every earlier
 // birth (fence). A ticket that is done stays done over restarts, too: open() keeps only files that the manifest and the log name,

@@ -51,7 +51,7 @@ constexpr std::uint64_t kUnknownTileBytes = 4096;
 /// the indexes of all tables would take far longer than the sample. The estimate only influences which tiles are sampled.
 struct RunSize {
   std::uint64_t entries = 0, tiles = 0;
-  std::uint64_t main_entries = 0;       ///< number of entries without elements of large collections
+  std::uint64_t main_entries = 0;       ///< number of entries, not counting elements of large collections
   std::vector<std::uint64_t> tiles_of;  ///< number of tiles of each table
 };
 
@@ -99,7 +99,8 @@ struct Estimate {
   double keys = 0, variance = 0;
 };
 
-/// The numbers of all entries and of current entries of a tile, without elements.
+/// Counts for one tile: its entries, and those of them that a reader of the view sees. Elements of large collections are not
+/// counted.
 struct Sampled {
   std::uint64_t entries = 0, current = 0;
 };
@@ -166,8 +167,8 @@ class KeySampler {
  private:
   static constexpr std::uint64_t kEntriesPerGuard = 1000;
 
-  /// Counts the entries and the current entries of one tile. `place`: number of the tile among `count` tiles. If `count` is only
-  /// an estimate of the table's tiles, the place is scaled to the true number.
+  /// Returns the counts for one tile: tile `place` of `count` tiles. If `count` is only an estimate of the table's tiles, `place`
+  /// is scaled to their true number.
   Result<Sampled> in_tile(const TableReader& of, std::uint64_t place, std::uint64_t count) {
     TRY_ASSIGN(pinned, of.pinned());
     const TableReader& table = *pinned;

@@ -49,7 +49,7 @@ class TreeRegistry {
     std::function<Millis()> now;                 ///< returns the birth of a delete that is issued now
     std::function<SeqNum()> last_seq;            ///< returns the last assigned seq; called with the commit mutex held
     std::function<void(const TreePtr&)> frozen;  ///< called when a flush of the tree may be due; the commit mutex is held
-    /// Called when other filter settings apply to the tree. The commit mutex is held.
+    /// Starts an update of the tree's filters, after their settings have changed. The commit mutex is held.
     std::function<void(const TreePtr&)> filters_changed;
   };
 
@@ -120,7 +120,7 @@ class TreeRegistry {
   void start_mapping(SeqNum seq) REQUIRES(commit_mutex) { mapping_seq_ = committed_seq_ = seq; }
   /// True if the mapping has changes that the manifest lacks.
   [[nodiscard]] bool mapping_changed() const REQUIRES(commit_mutex) { return mapping_seq_ != committed_seq_; }
-  /// Called when opening is done: trees keep the deadline rules of the manifest, and later changes of settings change these
+  /// Ends the opening: until now, trees had the deadline rules of the manifest; from now on, changes of settings change these
   /// rules.
   void settle() REQUIRES(commit_mutex) EXCLUDES(state_mutex);
   /// Removes all trees. Called when the database closes.
@@ -164,12 +164,12 @@ class TreeRegistry {
   /// Adds to `edit` the changes of the mapping that the manifest lacks: trees that were made, dropped, or moved to another
   /// database.
   MappingChanges collect_changes(const VersionSet& versions, VersionEdit* edit) EXCLUDES(commit_mutex);
-  /// Called when the manifest has the changes. The caller then retires their dropped trees.
+  /// Notes that the manifest has the changes. The caller then retires the trees that they dropped.
   void changes_committed(const MappingChanges& changes) EXCLUDES(commit_mutex);
   /// Returns the smallest seq of an operation that may be only in the log, after an edit with `changes` that turns frozen
-  /// memtables into tables. `flushed`: for each tree, the number of its oldest frozen memtables that the edit turns into tables.
-  /// All operations before the returned seq are in tables or in the manifest. Operations of a dropped tree are included as long
-  /// as a crash could undo the drop.
+  /// memtables into tables. `flushed`: for each tree, how many of its oldest frozen memtables the edit turns into tables. All
+  /// operations before the returned seq are in tables or in the manifest. Operations of a dropped tree are included as long as a
+  /// crash could undo the drop.
   [[nodiscard]] SeqNum oldest_needed(const std::map<const Tree*, std::size_t>& flushed, const MappingChanges& changes)
       EXCLUDES(commit_mutex, state_mutex);
   /// Removes the view and the memtables from a dropped tree. They are freed when no reader has them.

@@ -78,7 +78,8 @@ struct OpenTable {
   static constexpr std::uint64_t kNotEstimated = ~std::uint64_t{0};
   /// Estimated number of entries that the table's range tombstones cover (read/key_estimate.h).
   mutable std::atomic<std::uint64_t> covered_entries{kNotEstimated};
-  /// Set when the table becomes obsolete: every delete that has bytes in the table was born at this engine time or later.
+  /// For the purge ledger: every delete that has bytes in the table was born at this engine time or later. Valid once the table
+  /// is obsolete.
   mutable std::atomic<Millis> floor{0};
   const ObsoleteSink* const sink;
 };

@@ -1,5 +1,5 @@
-// Gives commits their order: in one short critical section a batch gets its place in the order of all writes; the rest needs no
-// lock.
+// Gives commits their order: in one short critical section a batch gets its position in the order of all writes. The rest needs
+// no lock.
 //
 //   with the mutex    assigns time, trees and seqs, and queues the batch for the log
 //   without the mutex inserts the operations into memtables

@@ -98,8 +98,8 @@ class MemoryBudget {
   [[nodiscard]] std::uint64_t overhead() const { return overhead_.load(std::memory_order_relaxed); }
   /// Like MemoryAccount::try_charge(), but evicts cached pages to make room.
   [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
-  /// Called after a charge. Shrinks the cache if a 32nd of the budget was charged since the cache was last fitted, since large
-  /// values arrive faster than divide() is called.
+  /// After a charge: shrinks the cache if a 32nd of the budget was charged since the cache was last fitted, since large values
+  /// arrive faster than divide() is called.
   void note_charged();
   /// Returns whether `bytes` can be charged now, after a flush, or not at all, by the last divide() and the current charges.
   [[nodiscard]] BudgetRoom room(std::uint64_t bytes);
@@ -119,7 +119,7 @@ class MemoryBudget {
 
   const Env env_;
   std::atomic<std::uint64_t> bytes_;
-  // Set by the last divide(), in bytes. fixed_: uncharged memtables, tables and overhead together; tables_: tables alone.
+  // Bytes at the last divide(). fixed_: uncharged memtables, tables and overhead together; tables_: tables alone.
   std::atomic<std::uint64_t> fixed_{0}, tables_{0};
   std::atomic<std::uint64_t> overhead_{0};
   std::atomic<std::uint64_t> flushable_{0};           // uncharged bytes that flushes would free

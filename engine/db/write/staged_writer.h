@@ -2,7 +2,8 @@
 // does not depend on the number of keys.
 //
 // Invariants, in addition to those of commit_pipeline.h:
-//   * A staged memtable gets its place before any reader can reach it, and is in the tree's view before its seqs are visible.
+//   * A staged memtable gets the seqs and the time of its batch before any reader can reach it. It is in the tree's view before
+//     these seqs are visible.
 //   * In a view, a staged memtable lies between the active memtable and the frozen ones: older memtables have all operations that
 //     got their seqs before the batch.
 //   * Range tombstones and records are inserted between the critical section and the publication, like all operations. The thread

@@ -23,8 +23,8 @@
 // exceed the page reads of the base by at most kMostLoss, however the mix changes. This holds if the rate of operations stays the
 // same.
 //
-// Rule 5 is the rule of the ski-rental problem: a mix that lasts only a short time costs at most twice as much as if it were
-// ignored.
+// Waiting until the change would have paid (rule 5) solves a ski-rental problem: a mix that lasts only a short time costs at most
+// twice as much as if it were ignored.
 //
 // Pure: no clock and no database; `now` and all facts are arguments. Not thread-safe.
 #pragma once
@@ -48,7 +48,7 @@ struct AutoTunerOptions {
 
 class AutoTuner {
  public:
-  static constexpr int kStayWindows = 5;     ///< rule 4: fewest windows between two changes
+  static constexpr int kStayWindows = 5;     ///< fewest windows from one change to the next
   static constexpr double kMostLoss = 0.05;  ///< the ledger's limit: a fraction of the base's page reads
   /// In ms. For kMostLoss, a ledger shorter than this counts as this long.
   static constexpr Millis kLedgerSpan = Millis{3600} * 1000;
@@ -56,7 +56,8 @@ class AutoTuner {
   static constexpr double kSameAdvice = 0.05;
 
   struct Decision {
-    bool advised = false;    ///< true if rules 1 to 3 hold, or the ledger requires the change back to the base
+    /// True if the change is advised (rules 1 to 3 above), or the ledger requires the change back to the base.
+    bool advised = false;
     bool due = false;        ///< true if all rules hold, or the change back is required: apply `advice`, then call applied()
     TunerAdvice advice;      ///< the advised settings and their costs at the window's mix; valid if `advised` is true
     double cost_now = 0;     ///< page reads of an operation of the window, with the present settings; 0: unknown
@@ -76,7 +77,8 @@ class AutoTuner {
   /// Call this when the advice of the last decision was applied, at the time `now`.
   void applied(Millis now);
 
-  /// The two sums of the ledger, in page reads: with the settings in effect, changes included; with the base.
+  /// Return the two sums of the ledger, in page reads: own_pages() with the settings in effect and the merges of all changes,
+  /// base_pages() with the base.
   [[nodiscard]] double own_pages() const { return own_; }
   [[nodiscard]] double base_pages() const { return base_pages_; }
 
@@ -99,7 +101,7 @@ class AutoTuner {
   std::optional<TunerSettings> settings_;  // in effect at the last call
   TunerSettings base_;
   bool at_base_ = true, adopt_ = false;  // adopt_: applied() was called since the last call
-  Millis since_ = 0;                     // the ledger's beginning
+  Millis since_ = 0;                     // engine time at which the ledger began
   double own_ = 0, base_pages_ = 0;
   std::optional<Millis> changed_at_;
   std::optional<Candidate> candidate_;

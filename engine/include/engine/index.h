@@ -52,7 +52,7 @@ inline constexpr IndexKind kLastIndexKind = IndexKind::kSimplePlace;
 /// The reason why a record has no entry in an index. Also a position in SkippedRecords.
 enum class SkipReason : std::uint8_t { kOtherType, kNoField, kTooLong, kNotNumber, kNotPlace };
 inline constexpr std::size_t kSkipReasons = 5;
-/// Numbers of records without an entry, by SkipReason.
+/// For each SkipReason, how many records have no entry for that reason.
 using SkippedRecords = std::array<std::uint64_t, kSkipReasons>;
 
 struct IndexDefinition {
@@ -69,16 +69,16 @@ struct IndexDefinition {
   std::string position;
   /// Grows with each build. If a reader of entries sees the same number before and after, all its entries are of one build.
   std::uint64_t builds = 0;
-  SkippedRecords skipped{};              ///< by the latest build so far
-  std::optional<PolicySettings> policy;  ///< the merge policy of its tree; none: that of the database
+  SkippedRecords skipped{};              ///< records that the latest build has skipped so far
+  std::optional<PolicySettings> policy;  ///< the merge policy of the index's tree; no value: the database's policy
 
   /// Returns the range with the keys of all records that may be indexed, and of their elements.
   [[nodiscard]] KeyRange records() const;
   [[nodiscard]] DatabaseId tree(DatabaseId database) const { return index_tree(database, index); }
   /// Returns the value of the definition's entry in the catalog; the entry's key is the index's name.
   [[nodiscard]] std::string encode() const;
-  /// Returns the definition with the value of encode(). If the index was being built, `building_from` is "": the build begins
-  /// with the first record again. Returns kCorruption if the bytes are not a definition.
+  /// Returns the definition that encode() turned into `value`. If the index was being built, `building_from` is "": the build
+  /// begins with the first record again. Returns kCorruption if the bytes are not a definition.
   static Result<IndexDefinition> decode(Bytes name, Bytes value);
   bool operator==(const IndexDefinition&) const = default;
 };
@@ -116,8 +116,8 @@ KeyRange build_positions();
 /// Returns the record's key in `key`, which build_position_key() has made.
 Bytes build_position_of(Bytes key);
 
-/// Adds the operations that turn a record's entry `before` into `after`. Both may be absent. If the batch only deletes, it still does: an
-/// HDEL must succeed on a full disk. `grows`: the entry is new data, which a full disk refuses.
+/// Adds the operations that turn a record's entry `before` into `after`. Both may be absent. A batch that adds no data still adds
+/// none afterwards, since an HDEL must succeed on a full disk. `grows`: the entry is new data, which a full disk refuses.
 void change_index_entry(WriteBatch* batch, DatabaseId tree, const std::optional<IndexEntry>& before,
                         const std::optional<IndexEntry>& after, bool grows = false);
 

@@ -60,7 +60,8 @@ class Iterator {
   [[nodiscard]] virtual DeleteKey stamp() const = 0;
   [[nodiscard]] virtual SeqNum seq() const = 0;
 
-  /// Returns the number of versions and tombstones that all moves so far have skipped, without the keys at which a move stopped.
+  /// Returns the number of versions and tombstones that all moves so far have skipped. The keys at which a move stopped are not
+  /// counted.
   [[nodiscard]] virtual std::uint64_t steps() const = 0;
   /// Returns ok also at the end of the range. After an error the iterator stays invalid.
   [[nodiscard]] virtual Status status() const = 0;

@@ -33,7 +33,7 @@ class Lease;       // db/trees/lease_registry.h
 /// Returns xxh3 of the key with a fixed seed. The engine uses no other hash of keys.
 std::uint64_t hash_key(Bytes key);
 
-/// A page or a part of a large value that a read needed and that was not in memory: its place, and the open table that has it.
+/// A page or a part of a large value that a read needed and that was not in memory: its offset, and the open table that has it.
 struct PageMiss {
   const void* table = nullptr;     ///< the table reader, kept alive by MissSet::keep_alive
   std::uint32_t page = 0;          ///< number of the page in its table; unused for a large value
@@ -90,7 +90,7 @@ enum class ReadMode : std::uint8_t {
   kBlocking,  ///< read missing pages on the calling thread
 };
 
-/// The place of a large value whose bytes were not read. The fields are private to the engine.
+/// States where a large value is whose bytes were not read. The fields are private to the engine.
 struct LargePlace {
   const void* table = nullptr;  ///< the open table that has the value; null: the value is in memory
   std::uint64_t offset = 0;
@@ -169,8 +169,8 @@ class ReadView {
   /// view's thread.
   [[nodiscard]] Status get(const LookupKey& key, Found* found) const;
 
-  /// Like get(), but does not read a large value and charges no memory for it: found->value is empty, and found->large has the
-  /// value's place. found->length is the value's length in any case.
+  /// Like get(), but does not read a large value and charges no memory for it: found->value is empty, and found->large states
+  /// where the value is. found->length is the value's length in any case.
   [[nodiscard]] Status locate(const LookupKey& key, Found* found) const;
   /// Reads the value of `found`, which locate() of this view has filled in, unless the value was read already. After the call
   /// `found` is as after get(). Errors are those of get().

@@ -5,10 +5,10 @@
 //   std::uint32_t wait_ms = 0;
 //   Status status = db->try_commit(**staged, waited, &wait_ms);   // short for any size of the batch; also on an event loop
 //
-// An ordinary commit of 500,000 operations first takes a place in the order of writes and then inserts each operation. Every
-// later writer waits until all operations are visible. The commit of a staged batch adds its memtable to the tree instead.
-// Before that commit no reader sees the batch, it has no place in the order of writes, and it depends on no other write.
-// Between stage() and try_commit() other batches may write the same keys, or empty or swap the databases, and keys may expire.
+// An ordinary commit of 500,000 operations first gets its position in the order of writes and then inserts each operation. Every
+// later writer waits until all operations are visible. The commit of a staged batch adds its memtable to the tree instead. Before
+// that commit no reader sees the batch, it has no position in the order of writes, and it depends on no other write. Between
+// stage() and try_commit() other batches may write the same keys, or empty or swap the databases, and keys may expire.
 #pragma once
 
 #include <atomic>

@@ -41,7 +41,7 @@ struct ReasonInfo {
 struct QuarantinedFile {
   FileNum file = kNoFile;   ///< number of the data file
   std::uint64_t bytes = 0;  ///< bytes of the data and metadata files
-  std::string damage;       ///< the fault and its place; never contains a key
+  std::string damage;       ///< the fault, the file and the offset; never contains a key
 };
 
 struct TreeInfo {
@@ -130,9 +130,9 @@ struct Stats {
   /// planned no more work. Each case is a bug of the policy and was reported to the EventListener.
   std::uint64_t bounds_broken = 0;
   std::uint64_t quarantined_files = 0;  ///< damaged or missing tables: TreeInfo::quarantined lists them by database
-  // Numbers of deletes since open that were not purged by their deadline, by reason. `down`: the server was not running.
-  // `clock`: the clock stepped. `disk`: the disk was full or failed. `damage`: a quarantined file has the data. `load`: none of
-  // these, which is a bug.
+  // How many deletes since open were not purged by their deadline, by reason. `down`: the server was not running. `clock`: the
+  // clock stepped. `disk`: the disk was full or failed. `damage`: a quarantined file has the data. `load`: none of these, which
+  // is a bug.
   std::uint64_t deadlines_missed_down = 0, deadlines_missed_clock = 0, deadlines_missed_disk = 0;
   std::uint64_t deadlines_missed_damage = 0, deadlines_missed_load = 0;
   std::uint64_t dropped_trees = 0;  ///< trees of emptied databases that are still in the manifest

@@ -1,4 +1,4 @@
-// Status is the result of a call that can fail: a code for the caller, and a sentence that names the fault and its place.
+// Status is the result of a call that can fail: a code for the caller, and a sentence that says what is wrong and where.
 #pragma once
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 
 namespace ebbtide {
 
-/// Numbers of operations by kind (Huynh et al., Endure, section 3). An operation counts the same whether it finds its key in a
+/// Counts of operations by kind (Huynh et al., Endure, section 3). An operation counts the same whether it finds its key in a
 /// memtable or in a table.
 struct OperationCounts {
   std::uint64_t empty_reads = 0;    ///< point reads that found no key
@@ -24,7 +24,7 @@ struct OperationCounts {
   std::uint64_t deletes = 0;
   std::uint64_t stamp_deletes = 0;  ///< deletes by stamp
 
-  /// Returns the number of reads, range reads and writes, without deletes by stamp.
+  /// Returns the number of reads, range reads and writes. Deletes by stamp are not counted.
   [[nodiscard]] std::uint64_t total() const { return empty_reads + reads + ranges + writes; }
   OperationCounts& operator+=(const OperationCounts& other) {
     empty_reads += other.empty_reads;

@@ -2,8 +2,8 @@
 //
 // A batch is the payload of a WAL record, the input of the memtable and, later, the unit of replication. The batch is encoded
 // once, while the command runs, and never re-encoded. A commit overwrites fixed-width fields in place (first seq, time,
-// physical trees). Values above kLargeValueBytes are not copied into the batch: the batch holds a reference to each, and the
-// log writes the value from its own memory at its place in the payload.
+// physical trees). Values above kLargeValueBytes are not copied into the batch: the batch holds a reference to each, and the log
+// writes the value from its own memory where it belongs in the payload.
 //
 // Layout of the payload (little endian; engine/docs/formats.md has the grammar):
 //   header : first_seq u64, time u64, replication_id u64, count u32, reserved u32     (kHeaderBytes)
@@ -152,7 +152,7 @@ class WriteBatch {
   [[nodiscard]] std::size_t longest_key() const { return longest_key_; }
   /// Returns the number of operations that empty a database.
   [[nodiscard]] std::uint32_t flushes() const { return flushes_; }
-  /// Numbers of operations on one database.
+  /// Counts of operations on one database.
   struct Written {
     DatabaseId database = 0;
     std::uint32_t operations = 0;  ///< puts and deletes, other than deletes by stamp
@@ -192,7 +192,7 @@ class WriteBatch {
   /// Like set_op_tree(), for a flush operation: sets its new tree, the new tree's stamp mode, and the old tree.
   void set_flush_trees(std::size_t op_cursor_before, TreeId tree, StampMode mode, TreeId old_tree);
 
-  /// Appends the payload to `pieces`, in order. The pieces point into the batch and its shared values.
+  /// Appends the parts of the payload to `pieces`, in order. They point into the batch and its shared values.
   void append_payload(std::vector<Bytes>* pieces) const;
   /// Makes a batch from a payload that was read from the log. Checks all operations; the message of kCorruption has the offset
   /// of a malformed one.

@@ -27,7 +27,7 @@ EngineSettings settings_of(Layout layout, std::vector<double> runs = {}, Equatio
   return engine_settings(s, t, equations);
 }
 
-TEST_CASE("layout becomes settings: the engine accepts their policy") {
+TEST_CASE("each layout of a tuning is converted to engine settings: the engine accepts their merge policy") {
   for (const Layout layout : kLayouts) {
     for (const Equations equations : {Equations::kEngine, Equations::kPaper}) {
       const EngineSettings settings = settings_of(layout, {4, 1}, equations);
@@ -38,13 +38,13 @@ TEST_CASE("layout becomes settings: the engine accepts their policy") {
   }
 }
 
-TEST_CASE("tuning becomes settings: the memtable has whole KiB, and filters have bits per key") {
+TEST_CASE("tuning is converted to engine settings: its buffer becomes a memtable in whole KiB, its filter memory bits per key") {
   const EngineSettings settings = settings_of(Layout::kLeveling);
   CHECK(settings.memtable_bytes == 1 << 20);
   CHECK(settings.filter_bits_per_key == 5);
 }
 
-TEST_CASE("costs have the paper's equations: leveling and 1-leveling become K-LSM settings, since they merge whole levels") {
+TEST_CASE("costs are computed by the paper's equations: leveling and 1-leveling become K-LSM, which merges whole levels, too") {
   CHECK(settings_of(Layout::kLeveling).policy.name == "leveling");
   const EngineSettings leveling = settings_of(Layout::kLeveling, {}, Equations::kPaper);
   CHECK(leveling.policy.name == "klsm");
@@ -77,7 +77,7 @@ TEST_CASE("layout is K-LSM: each level has its own number of runs, and the last 
   CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 2}, {"runs_0", 5}, {"runs_1", 3}});
 }
 
-TEST_CASE("settings become a tuning: its costs equal those of the tuning from which the settings were made") {
+TEST_CASE("tuning is converted to engine settings and back: operations have the same costs as before") {
   System s = system_of(1e7);
   s.range_selectivity = 1e-6;
   for (const Layout layout : kLayouts) {

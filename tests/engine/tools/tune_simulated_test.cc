@@ -56,7 +56,7 @@ TEST_CASE("stack may have more runs: simulated writes become cheaper, and range 
   }
 }
 
-TEST_CASE("miss ratio is 0.5 and write asymmetry 3: simulated reads cost half, and writes twice as much") {
+TEST_CASE("cache serves half of the page reads, and writing a page costs 3, not 1: reads cost half, and writes twice as much") {
   System s = system_of(200);
   const PolicySettings exploring = policy("exploring", {{"k", 4}});
   const auto plain = simulated_costs(s, exploring, 5 * s.entries, kBuffer, kMix);
@@ -66,7 +66,7 @@ TEST_CASE("miss ratio is 0.5 and write asymmetry 3: simulated reads cost half, a
   REQUIRE((plain.is_ok() && other.is_ok()));
   CHECK(other->costs[kRange] == Approx(plain->costs[kRange] / 2));
   CHECK(other->costs[kEmptyRead] == Approx(plain->costs[kEmptyRead] / 2));
-  CHECK(other->costs[kWrite] == Approx(plain->costs[kWrite] * 2));
+  CHECK(other->costs[kWrite] == Approx(plain->costs[kWrite] * 2));  // a page is read (1) and written (1 before, 3 now): 2 and 4
 }
 
 TEST_CASE("policy is unknown, or flushes are too many to simulate: simulated_costs() returns an error") {

@@ -357,7 +357,7 @@ TEST_CASE("mark of engine time is written: its edit names newest log segment and
   CHECK((bed.versions->newest_log() == 503 && bed.versions->last_seq() == 25));
 }
 
-TEST_CASE("fitting of a tree's filters is scheduled twice: it runs once; the tree is dropped before it: it does not run") {
+TEST_CASE("filter update of a tree is scheduled twice: it runs once; tree is dropped before the update starts: it does not run") {
   Bed bed;
   const TreePtr tree = bed.committed();
   bed.editor.schedule_filter_fit(tree);

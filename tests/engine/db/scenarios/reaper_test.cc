@@ -321,7 +321,7 @@ TEST_CASE("databases are swapped and emptied around an expiry: only elements of 
   CHECK_FALSE(w.in_files(living.marker));
 }
 
-TEST_CASE("batch relies on a tree, and its database has another tree: the commit is refused") {
+TEST_CASE("batch requires a tree that its database does not have any more: the commit is refused") {
   Harness h;
   h.open();
   h.put(0, "a", "1");

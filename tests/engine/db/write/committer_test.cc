@@ -102,7 +102,7 @@ TEST_CASE("large batch is committed: it gets a memtable of its own, unless it em
   CHECK(bed.counters.mine().commits == 2);
 }
 
-TEST_CASE("staged batch is committed: it is refused or delayed like any other batch") {
+TEST_CASE("commit of a staged batch is tried: it is refused or delayed like any other") {
   CommitBed bed;
   bed.disk_full = true;
   StagedParts refused, staged;
