@@ -20,7 +20,7 @@ const Cover* hides_from_all(const FragmentedRangeTombstones& set, const Fragment
   return cover != nullptr && cover->seq > stats.max_seq ? cover : nullptr;
 }
 
-/// Covers `file` piece by piece with the range tombstones of one newer run after another.
+/// Covers `file`, part by part, with the range tombstones of one newer run after another.
 struct Covering {
   const DeleteOnlyInput& input;
   const TableStats& stats;

@@ -75,7 +75,7 @@ class TombstoneJoiner {
     joined_.push_back({start, end, cover.seq, cover.birth});
     needed_.push_back(needed);
   }
-  /// Returns the tombstones of which some part is needed, sorted by start. Called once.
+  /// Returns the tombstones of which some part is needed, sorted by start. Call it once.
   std::vector<RangeTombstone> take_needed() {
     std::size_t at = 0;
     std::erase_if(joined_, [&](const RangeTombstone&) { return !needed_[at++]; });
@@ -85,7 +85,7 @@ class TombstoneJoiner {
  private:
   std::vector<RangeTombstone> joined_;
   std::vector<bool> needed_;            // says for each element of joined_ whether some part of it is needed
-  std::map<SeqNum, std::size_t> last_;  // for each seq, the index of its last piece in joined_
+  std::map<SeqNum, std::size_t> last_;  // for each seq, the index of its last part in joined_
 };
 
 /// Lowers the birth of each tombstone that was cut at an end of the part to the oldest birth of the pending deletes of the key at

@@ -108,7 +108,7 @@ class TablePlanner {
     if (page.goes) return PageFate::kGoesWhole;
     if (!is_due_in_part(page.fence)) return PageFate::kStays;
     if (!all_covered(page.fence, judge_)) return PageFate::kIsEdge;
-    // True if the page meets every condition except condition 3 about older runs.
+    // True if the page stays only because older runs may have versions of its keys.
     const bool only_older_runs_keep_it = page.fence.single_versions && (page.fence.flags & kPagePlainOnly) != 0;
     return only_older_runs_keep_it ? PageFate::kMayHide : PageFate::kStays;
   }

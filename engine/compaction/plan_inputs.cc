@@ -79,7 +79,7 @@ struct Resolver {
     return ranges;
   }
 
-  /// Sets target, place and level of the outputs.
+  /// Sets the outputs' run (`target`), its level, and its index among the runs (`place`).
   Status aim(const Plan& plan, const std::vector<PlanInput>& inputs) {
     const PlanTarget* target = target_of(plan);
     std::size_t oldest = 0;

@@ -49,7 +49,7 @@ std::vector<FileGroup> overlapping_groups(std::vector<InputFile> files) {
 }
 
 std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, const SplitPoints& split_points) {
-  Cuts samples;  // for each piece of a file, its middle and its bytes
+  Cuts samples;  // for each part of a file, its middle and its bytes
   const std::size_t wanted = parts * kSamplesPerPart;
   double total = 0;
   for (const InputFile& file : group.files) {

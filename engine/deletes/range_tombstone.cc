@@ -43,8 +43,8 @@ void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close clos
   }
 }
 
-/// Appends the union of tombstones of one seq, sorted by start, to `out`. They are duplicates of one tombstone, or pieces of a
-/// tombstone that was cut at file bounds. Where they overlap, the result has the older birth; adjacent pieces with equal births
+/// Appends the union of tombstones of one seq, sorted by start, to `out`. They are duplicates of one tombstone, or parts of a
+/// tombstone that was cut at file bounds. Where they overlap, the result has the older birth; adjacent parts with equal births
 /// are joined.
 void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<RangeTombstone>* out) {
   const std::size_t begin = out->size();
@@ -64,7 +64,7 @@ void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<Ra
       });
 }
 
-/// Returns the tombstones newest first; pieces of one seq are in key order and do not overlap.
+/// Returns the tombstones newest first; parts with one seq are in key order and do not overlap.
 std::vector<RangeTombstone> canonical(std::span<const RangeTombstone> tombstones) {
   std::vector<const RangeTombstone*> sorted;
   sorted.reserve(tombstones.size());

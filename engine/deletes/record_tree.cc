@@ -64,7 +64,7 @@ RecordPart inner_of(std::span<const RecordPart> parts) {
   return sum;
 }
 
-/// Cuts `list` into as few pieces as possible, of equal size, none with more than `most` elements.
+/// Cuts `list` into as few chunks as possible, of equal size, none with more than `most` elements.
 template <typename T, typename Make>
 void cut(std::span<const T> list, std::size_t most, Make make) {
   const std::size_t pieces = (list.size() + most - 1) / most;

@@ -61,7 +61,7 @@ class OpenFiles::File final : public RandomAccessFile {
   const FileIdentity identity_;
   mutable std::atomic<bool> read_lately_{true};
   mutable bool listed_ = false;                       ///< guarded by the mutex of owner_
-  mutable std::list<const File*>::iterator place_{};  ///< place in the owner's list; valid if listed_ is true
+  mutable std::list<const File*>::iterator place_{};  ///< position in the owner's list; valid if listed_ is true
   mutable Mutex mutex_;
   mutable std::shared_ptr<const RandomAccessFile> base_ GUARDED_BY(mutex_);
 };

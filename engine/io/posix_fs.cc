@@ -632,7 +632,7 @@ class PosixFileSystem final : public FileSystem {
   static Result<FileInfo> describe(Bytes operation, const std::string& path, int fd) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) return errno_status(operation, path, errno);
-    // A directory or a device in place of a file is damage (kCorruption), not a failure of the device that a retry may cure.
+    // A directory or a device instead of a file is damage (kCorruption), not a failure of the device that a retry may cure.
     if (!S_ISREG(info.st_mode)) {
       return Status::corruption(std::string(operation) + " " + path +
                                 (S_ISDIR(info.st_mode) ? ": a directory" : ": not a regular file"));

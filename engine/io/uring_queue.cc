@@ -101,7 +101,7 @@ class UringQueue final : public ReadQueue {
   struct Slot {
     std::unique_ptr<char, FreeBuffer> buffer;
     std::size_t capacity = 0;
-    std::size_t skip = 0, length = 0;  ///< place of the requested bytes in the buffer
+    std::size_t skip = 0, length = 0;  ///< where the requested bytes are in the buffer
     std::uint64_t tag = 0;
     std::shared_ptr<const void> keeps_open;  ///< keeps the file's descriptor open (NativeFile::keeps_open)
   };

@@ -165,7 +165,7 @@ class LayoutSearch {
     return worst_case(r_.mix, report.costs, r_.rho).cost + s_.deletes.secondary_per_operation * report.secondary_delete;
   }
 
-  /// Returns `tuning` with the best numbers of runs, if its layout has a choice of runs.
+  /// Returns `tuning` with the best values of K_i, if its layout has a choice of them.
   Candidate with_runs(Tuning tuning) {
     const bool fluid = tuning.layout == Layout::kFluid;
     if (!fluid && tuning.layout != Layout::kKlsm) return {score(tuning), std::move(tuning)};

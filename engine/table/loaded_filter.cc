@@ -35,7 +35,7 @@ std::shared_ptr<const LoadedFilter> LoadedFilter::load(const TableMetadata& m, s
   filter->has_pages_ = pages > 0;
   filter->has_tombstones_ = tombstones > 0;
   filter->collections_twice_ = m.filter_kind == FilterKind::kCollectionsTwice;
-  // If both kinds of filter were built, they have equal numbers of slices.
+  // If both kinds of filter were built, they have the same number of slices.
   const std::size_t built = pages == 0 ? tombstones : tombstones == 0 ? pages : std::min(pages, tombstones);
   filter->slices_ = static_cast<std::uint32_t>(std::min<std::size_t>({count, built, kMaxSlices}));
   filter->bits_per_key_ = built == 0 ? 0 : m.filter_bits_per_key / static_cast<double>(built);

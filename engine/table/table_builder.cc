@@ -104,7 +104,7 @@ struct TableBuilder::Impl {
     return buffer.size() >= kWriteBytes ? write_buffer() : Status::ok();
   }
 
-  // Writes a value in blocks of its own, or copies the blocks of another table's value. Sets `ref` to their new place.
+  // Writes a value in blocks of its own, or copies the blocks of another table's value. Sets `ref` to where they are now.
   Status append_large(const Entry& entry, LargeValueRef* ref) {
     std::string index;
     ref->table = this;  // any pointer but null marks the entry's value as large

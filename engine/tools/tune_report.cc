@@ -38,7 +38,7 @@ void add_costs(const PerOperation& costs, Row* row) {
   for (const double cost : costs) row->push_back(formatted(cost));
 }
 
-/// Returns the numbers of runs up to the last level that exists. Equal numbers at the end are given once.
+/// Returns the limit K_i of runs of each level, up to the last level that exists. Equal limits at the end are given once.
 std::vector<double> used_runs(const Tuning& tuning, int levels) {
   std::vector<double> runs = tuning.runs;
   if (tuning.layout == Layout::kKlsm && runs.size() > static_cast<std::size_t>(levels))

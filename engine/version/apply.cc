@@ -45,7 +45,7 @@ FileList::const_iterator place_of(const FileList& files, Bytes smallest) {
   return files.partition_point([&](const FileMetaPtr& file) { return Bytes(file->stats.smallest) < smallest; });
 }
 
-/// The places of a file: in its run, and in by_number.
+/// The two positions of a file: in its run, and in by_number.
 struct FilePlace {
   FileList::const_iterator in_run;
   NumberedFiles::const_iterator in_numbers;

@@ -126,7 +126,7 @@ class ManifestReader {
            at != std::string::npos && at + kSealBytes <= piece.size(); at = piece.find(kSealMagic, at + 1, sizeof(kSealMagic))) {
         if (Bytes(piece).substr(at, kSealBytes) == seal_bytes(file_, offset + at)) last_seal_ = offset + at;
       }
-      offset += piece.size() - (kSealBytes - 1);  // pieces overlap, so that none cuts a seal in two
+      offset += piece.size() - (kSealBytes - 1);  // successive reads overlap, so that none cuts a seal in two
     }
     searched_ = true;
     return Status::ok();

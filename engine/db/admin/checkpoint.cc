@@ -72,7 +72,7 @@ class Checkpoint {
     state_.log_pin = nullptr;
   }
 
-  /// Copies a segment piece by piece, and checks usable() before each piece: a copy may take longer than the log may stay pinned.
+  /// Copies a segment chunk by chunk, and checks usable() before each chunk: a copy may take longer than the log may stay pinned.
   Status copy_segment(const std::string& name, std::uint64_t bytes) {
     constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
     note(name, bytes);

@@ -171,7 +171,7 @@ void FileWatch::look_for_tables() {
   missing_tables_ = std::move(missing);
 }
 
-// whole_manifest() and whole_log() read a file and return the number of bytes before the first damaged or unwritten place.
+// whole_manifest() and whole_log() read a file and return the number of bytes before the first damaged or unwritten record.
 
 Result<std::uint64_t> FileWatch::whole_manifest(FileNum file) const {
   const auto ignore = [](Bytes, std::uint64_t) { return Status::ok(); };

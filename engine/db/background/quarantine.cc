@@ -210,8 +210,8 @@ Status Quarantine::end(const Place& place) {
   return Status::ok();
 }
 
-// Replaces the data file by a copy that has zeros in place of dropped pages. The copy has a single name, and has holes if the
-// file system can punch holes.
+// Replaces the data file by a copy that has zeros instead of dropped pages. The copy has a single name, and has holes if the file
+// system can punch holes.
 Status Quarantine::write_clean_copy(const Place& place, const TableInspector& reader) {
   FileSystem& fs = *env_.fs;
   const std::string name = data_file_name(place.meta->data_file);

@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// Returns the births of the oldest pending deletes, by tree. Only memtables, tables and the log have exact births; other places
+// Returns the births of the oldest pending deletes, by tree. Only memtables, tables and the log have exact births; other holders
 // have only floors.
 std::map<TreeId, Millis> oldest_births(const PurgeSurvey& survey) {
   std::map<TreeId, Millis> births;
@@ -20,7 +20,7 @@ std::map<TreeId, Millis> oldest_births(const PurgeSurvey& survey) {
   return births;
 }
 
-// Adds the survey's holders of the ticket's deletes to `status`, by place.
+// Adds the survey's holders of the ticket's deletes to `status`, by PurgePlace.
 void add_left(const PurgeTicket& ticket, const PurgeSurvey& survey, PurgeStatus* status) {
   std::set<FileNum> segments;  // segments counted so far: a segment with deletes of several trees counts once
   for (const PurgeHolder& holder : survey.holders) {

@@ -147,8 +147,8 @@ void Surveyor::survey_ledger(PurgeSurvey* survey) const {
   }
 }
 
-// Adds retired trees whose deleted bytes are still in some place. If a tree was removed before the server started, its deadline
-// is unknown. Then its deletes are due at once, but count as late only after the longest deadline of all databases.
+// Adds retired trees that still have holders of deleted bytes. If a tree was removed before the server started, its deadline is
+// unknown. Then its deletes are due at once, but count as late only after the longest deadline of all databases.
 void Surveyor::add_gone_trees(Millis longest_deadline, PurgeSurvey* survey) {
   const DeadlineRule surely_late(longest_deadline == DeadlineRule::kNever ? 0 : longest_deadline);
   MutexLock lock(env_.trees->state_mutex);

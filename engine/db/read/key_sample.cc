@@ -4,7 +4,7 @@
 // the newest source on. The share of current entries, times the run's entries, is the estimate for the run. All entries of the
 // memtables are looked up, without I/O. If the estimate is 0, an iterator checks whether there is a first key.
 //
-// Elements of large collections are no keys, and each table stores how many it has. So they are left out of both numbers of the
+// Elements of large collections are no keys, and each table stores how many it has. So they are left out of both counts of the
 // share: a collection of ten million elements does not make the estimate of the other keys worse.
 //
 // The estimate does not depend on how the keys of runs are distributed relative to each other. Counting keys in ranges cut by the

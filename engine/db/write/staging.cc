@@ -12,7 +12,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint32_t kLookEvery = 1024;  // operations between two checks of `stop`
-// Memory per key that the batch writes once: its node, version, slot in the hash index and place in the ordered index.
+// Memory per key that the batch writes once: its node, its version, and its slots in the hash index and in the ordered index.
 constexpr std::size_t kBytesPerEntry = 96;
 // The constructor of MemTable takes a size in bytes, and makes its hash index large enough for one key per this many bytes.
 constexpr std::size_t kBytesPerKey = 256;

@@ -9,7 +9,8 @@ class PlaceSearch::Filter final : public PointFilter {
  public:
   Filter(PlaceShape shape, PlaceOrder order)
       : PointFilter(points_offset(order)), shape_(std::move(shape)), boxes_(shape_.point_bounds()) {}
-  // Called for each tile of a table, and most tiles are far away. So the bounds are first compared with boxes around the shape.
+  // A search calls this for each tile of a table, and most tiles are far away. So the bounds are first compared with boxes around
+  // the shape.
   [[nodiscard]] bool meets(const PointBounds& bounds) const override {
     const bool near = std::any_of(boxes_.begin(), boxes_.end(), [&](const PointBounds& box) {
       return box.min_x <= bounds.max_x && bounds.min_x <= box.max_x && box.min_y <= bounds.max_y && bounds.min_y <= box.max_y;

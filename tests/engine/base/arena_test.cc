@@ -1,4 +1,4 @@
-// Tests of the arena: its pieces live as long as the arena.
+// Tests of the arena: its memory lives as long as the arena.
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace TEST_FILE {
 
 using namespace ebbtide;
 
-TEST_CASE("arena allocates pieces of any size: they are aligned, do not overlap, and do not move") {
+TEST_CASE("memory of any size is allocated from an arena: it is aligned, and neither overlaps other memory nor moves") {
   Arena arena(64 << 10);
   std::vector<std::thread> threads;
   std::vector<std::vector<std::pair<char*, std::size_t>>> pieces(3);
@@ -59,8 +59,8 @@ TEST_CASE("allocations fill an arena: memory_bytes() exceeds the allocated bytes
 
 TEST_CASE("thread frees an arena that another thread filled: the arena's large blocks are unmapped at once") {
   auto arena = std::make_unique<Arena>();
-  char* own = nullptr;    // a large piece has a block of its own
-  char* small = nullptr;  // a small piece in a block of 2 MiB
+  char* own = nullptr;    // a large allocation has a block of its own
+  char* small = nullptr;  // a small allocation in a block of 2 MiB
   std::thread([&] {
     own = arena->allocate(1'000'000);
     for (int i = 0; i < 10'000; ++i) std::memset(small = arena->allocate(1'000), 1, 1'000);

@@ -100,7 +100,7 @@ TEST_CASE("last owner of a charged value outlives the account's owner: the charg
   CHECK(watched.expired());
 }
 
-TEST_CASE("existing bytes become a charged value: their address does not change, and their owner lives as long as the value") {
+TEST_CASE("charged value is made of existing bytes: their address does not change, and their owner lives as long as the value") {
   const auto account = std::make_shared<MemoryAccount>();
   MemoryCharge charge = take(*account, 3);
   auto plain = std::make_shared<const std::string>("abc");

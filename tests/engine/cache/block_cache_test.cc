@@ -204,7 +204,7 @@ TEST_CASE("file is erased: its blocks are removed, and those of other files stay
   for (std::uint64_t i = 0; i < 300; i++) CHECK((cache.lookup({1 + i % 3, i}) != nullptr) == (i % 3 != 1));
 }
 
-TEST_CASE("capacity becomes larger or smaller: the change takes effect at once") {
+TEST_CASE("capacity of the cache is raised or lowered: the change takes effect at once") {
   Epoch epoch;
   BlockCache cache(16 << 20, epoch);
   for (std::uint64_t i = 0; i < 3000; i++) cache.insert({1, i}, page_of({1, i}));

@@ -282,7 +282,7 @@ TEST_CASE("partitioning is by global ranges: files of different runs end at the 
   global.check();
 }
 
-TEST_CASE("file has the common key prefix in its bounds: the version stores the prefix; no file has it: it stores none") {
+TEST_CASE("file has the common key prefix in its bounds: the version stores the prefix; no file has it: no prefix is stored") {
   TreeFixture tree(4);
   tree.context.settings.partitioning = Partitioning::kGlobalRange;
   flush_numbers(tree, "name:", 20);
@@ -587,7 +587,7 @@ void flush_range(TreeFixture& tree, const std::string& start, const std::string&
   tree.flush(table);
 }
 
-TEST_CASE("range tombstone reaches out of a slice: no piece of the tombstone ends at a key that the slice purges") {
+TEST_CASE("range tombstone reaches out of a slice: no part of the tombstone ends at a key that the slice purges") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);  // the target of the slice
@@ -641,7 +641,7 @@ TEST_CASE(
   CHECK(tree.version->runs[1].files.empty());
 }
 
-TEST_CASE("part of a merge cuts a range tombstone: the piece gets the birth of the pending delete of the key at the cut") {
+TEST_CASE("part of a merge cuts a range tombstone: what is left gets the birth of the pending delete of the key at the cut") {
   TreeFixture tree(5);
   flush_letters(tree, 'e', 'z', false);
   flush_letters(tree, 'k', 'k', true);  // deleted at 1000
@@ -700,7 +700,7 @@ TEST_CASE("part of a merge is written: its result has the births of pending dele
   CHECK(births_of(deleted, lives) == std::pair<Millis, Millis>{700, 0});
 }
 
-TEST_CASE("parts of a large merge cut range tombstones: pieces get the births of pending deletes of the keys at the cuts") {
+TEST_CASE("parts of a large merge cut range tombstones: the results get the births of pending deletes of the keys at the cuts") {
   TreeFixture tree(8);
   ThreadPool pool(2, "test", 0);
   tree.env.pool = &pool;
@@ -741,7 +741,7 @@ TEST_CASE("range tombstone reaches beyond the ends of older data: a flush does n
   CHECK(tree.version->runs[0].files[0]->stats.range_tombstones == 0);
 }
 
-TEST_CASE("earlier merges have cut a range tombstone: a merge joins its pieces, with the oldest birth among them") {
+TEST_CASE("earlier merges have cut a range tombstone: a merge joins its parts, with the oldest birth among them") {
   TreeFixture tree(6);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);
@@ -780,7 +780,7 @@ TEST_CASE("run has many megabytes of range tombstones and few keys: files begin 
   CHECK(files.size() == 5);
   CHECK(std::accumulate(files.begin(), files.end(), std::uint64_t{0}) == 100);
   CHECK(*std::max_element(files.begin(), files.end()) <= 21);
-  CHECK(flushed(true).size() == 10);  // newer tombstones cut the one over all into pieces between them
+  CHECK(flushed(true).size() == 10);  // newer tombstones cut the one over all keys into parts between them
 }
 
 TEST_CASE("slice cuts files around a quarantined one: range tombstones are cut at the slice's ends, not where its output ends") {

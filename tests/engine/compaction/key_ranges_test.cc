@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace TEST_FILE {
 
-TEST_CASE("range is divided into bottommost and other pieces: each piece agrees with a check of its keys one by one") {
+TEST_CASE("range is divided into bottommost and other parts: each part agrees with a check of its keys one by one") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
     std::vector<KeyRange> below;

@@ -139,7 +139,7 @@ struct Bed {
     change(&file);
     version->runs.front().files = {std::make_shared<const FileMeta>(file)};
   }
-  // Returns the plan's pages: "2: 0 3 | 1; ..." by the run's place in the list (1 = newest), or "none".
+  // Returns the plan's pages: "2: 0 3 | 1; ..." by the run's position in the list (1 = newest), or "none".
   std::string pages() {
     const PageDrops found = plan();
     if (found.plan.empty()) return "none";

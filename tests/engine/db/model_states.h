@@ -24,7 +24,7 @@ namespace ebbtide {
 enum class State : std::uint8_t {
   kTombstones,  ///< tables have tombstones; the states below are also of tables unless their comment says otherwise
   kRangeTombstones,
-  kRangeTombstoneAcross,  ///< a range tombstone with pieces in several files of a run
+  kRangeTombstoneAcross,  ///< a range tombstone with parts in several files of a run
   kRecords,               ///< secondary range deletes, also in memtables
   kRecordRetired,
   kThreeRuns,
@@ -110,7 +110,7 @@ inline std::string states_report(const std::string& name, const Reached& reached
          (text.empty() ? "" : " but for " + text.substr(2));
 }
 
-/// Returns true if pieces of one range tombstone are in several files.
+/// Returns true if parts of one range tombstone are in several files.
 inline bool has_range_tombstone_across_files(FileSystem& fs, const std::string& dir) {
   const auto manifest = read_current(fs, dir);
   demand_ok(manifest.status(), "CURRENT");
@@ -148,7 +148,8 @@ class StatesOfLife {
   [[nodiscard]] bool has(State state) const { return (found_ & states(state)) != 0; }
   [[nodiscard]] States found() const { return found_; }
 
-  /// Called after each operation. `worked`: the operation may have run background work.
+  /// Looks at the database after an operation, and notes the states that it has reached. `worked`: the operation may have run
+  /// background work.
   void look(Harness& h, const Model& model, bool worked, bool open_views) {
     const TreeInfo info = *h.db->tree_info(0);
     std::uint64_t files = 0;
@@ -212,7 +213,7 @@ class StatesOfLife {
   States found_ = 0;
   std::optional<Before> before_;
   std::uint64_t compactions_ = 0;
-  bool spread_ = false;  // pieces of a range tombstone may be in several files
+  bool spread_ = false;  // parts of a range tombstone may be in several files
 };
 
 }  // namespace ebbtide

@@ -92,7 +92,8 @@ TEST_CASE("random tombstones are fragmented: the tombstones made of the fragment
     CAPTURE(seed);
     Random random(seed);
     auto all = random_tombstones(random, 1 + random.uniform(40));
-    for (RangeTombstone& t : all) t.seq = random.one_in(3) ? 10 + random.uniform(3) : t.seq;  // pieces, and repeated tombstones
+    // Parts of a tombstone that was cut, and repeated tombstones.
+    for (RangeTombstone& t : all) t.seq = random.one_in(3) ? 10 + random.uniform(3) : t.seq;
     const FragmentedRangeTombstones fragmented(all);
     check_well_formed(fragmented);
     std::vector<RangeTombstone> made_of;
@@ -170,7 +171,7 @@ TEST_CASE("tombstone has no upper bound: it covers every key from its start on")
   CHECK(f.newest_cover("a", 6) == nullptr);
 }
 
-TEST_CASE("input has pieces of one tombstone: they are joined, and the joined tombstone has the oldest birth") {
+TEST_CASE("input has the parts of a tombstone that was cut: they are joined, and the joined tombstone has the oldest birth") {
   const std::vector<RangeTombstone> pieces = {{"a", "c", 5, 50}, {"c", "e", 5, 50}, {"b", "d", 5, 50}};
   const FragmentedRangeTombstones f(pieces);
   REQUIRE(f.fragments().size() == 1);

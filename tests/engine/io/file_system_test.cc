@@ -56,7 +56,7 @@ TEMPLATE_TEST_CASE("bytes are appended: they read back as written", "", PosixRoo
   REQUIRE_FALSE(file->append("g").is_ok());
 }
 
-TEMPLATE_TEST_CASE("append() gets more pieces than one system call takes: they arrive whole and in order", "", PosixRoom,
+TEMPLATE_TEST_CASE("append() gets more buffers than one system call takes: all are written, in order", "", PosixRoom,
                    MemoryRoom) {
   TestType room;
   const std::string content = noise(7, 300'000);
@@ -104,7 +104,7 @@ TEMPLATE_TEST_CASE("file is read at any offset: the read returns exactly its byt
   }
 }
 
-TEMPLATE_TEST_CASE("name is created twice: kExists; missing file is opened: kNotFound", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("new file has the name of a file: kExists; missing file is opened: kNotFound", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   write_file(fs, room.path("f"), "x");
@@ -185,7 +185,8 @@ TEMPLATE_TEST_CASE("directories are created and removed: list() shows those that
   REQUIRE(sorted(value_of(fs.list(room.dir()))) == std::vector<std::string>{"f", "g"});
 }
 
-TEMPLATE_TEST_CASE("file is truncated to less: its end is cut off; to more: zeros follow", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file is truncated to fewer bytes: its end is cut off; it is truncated to more bytes: zeros follow", "",
+                   PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   const std::string content = noise(3, 5000);
@@ -271,8 +272,8 @@ TEMPLATE_TEST_CASE("file is written atomically: the new content replaces the old
   REQUIRE(write_file_atomically(fs, room.path("no"), "CURRENT", "x").is_not_found());
 }
 
-TEMPLATE_TEST_CASE("part of a file is copied: the copy has these bytes; the part exceeds the file: no file is left", "",
-                   PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("part of a file is copied: the copy has these bytes; part exceeds the file: no file is left", "", PosixRoom,
+                   MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   const std::string content = std::string(1'500'000, 'x') + "the end";

@@ -125,7 +125,7 @@ TEST_CASE("crash after several changes of one directory entry: none, some or all
   write_file(room.fs(), room.path("g"), "3");
   require_ok(room.fs().rename(room.path("g"), room.path("f")));
   REQUIRE(outcomes(room.fs(), room.path("f")) == std::set<std::optional<std::string>>{std::nullopt, "1", "2", "3"});
-  // A later rename never happens without the rename before it; otherwise the file would be in two places.
+  // A later rename never happens without the rename before it; otherwise the file would have two names.
   write_file(room.fs(), room.path("1"), "");
   require_ok(room.fs().sync_dir(room.dir()));
   require_ok(room.fs().rename(room.path("1"), room.path("2")));

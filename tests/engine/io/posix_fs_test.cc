@@ -355,7 +355,7 @@ TEST_CASE("locked directory is replaced: read_side_file() and write_side_file() 
   CHECK(Replaced::contents(at.dir) == foreign);
 }
 
-TEST_CASE("locked directory is moved, replaced or removed: the error says where it is; it is moved back: no error") {
+TEST_CASE("locked directory is moved, replaced or removed: the error says where it is; directory is moved back: no error") {
   PosixRoom room;
   const std::string dir = room.path("data"), away = room.path("away");
   require_ok(room.fs().create_dir(dir));
@@ -444,7 +444,7 @@ TEST_CASE("any number of reads is queued: the read queue returns the same bytes 
   }
 }
 
-TEST_CASE("queued read is past the end of its file: it fails; the file is of another file system: add() refuses it") {
+TEST_CASE("queued read is past the end of its file: it fails; file is of another file system: add() refuses it") {
   PosixRoom room;
   const auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {

@@ -1,4 +1,4 @@
-// The places where file-system tests run: a fresh, empty directory of each kind of file system.
+// Directories in which file-system tests run: a fresh, empty directory of each kind of file system.
 #pragma once
 
 #include <catch2/catch.hpp>

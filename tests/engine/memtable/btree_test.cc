@@ -16,7 +16,7 @@ namespace TEST_FILE {
 KeyNode* make_key(Arena& arena, Bytes key) { return KeyNode::create(arena.allocate(KeyNode::bytes_for(key.size())), key); }
 
 /// Returns a key from families that test the limits of words: common prefixes below, at and above a node's maximum; keys that are
-/// prefixes of others; zeros (the padding of words); and appends in several places at once.
+/// prefixes of others; zeros (the padding of words); and appends at several positions at once.
 std::string similar_key(Random& random, std::uint64_t seed) {
   static const std::size_t kHeads[] = {0, 1, 7, 8, 9, 31, 32, 39, 40, 41, 48, 60};
   std::string key(kHeads[random.uniform(1 + seed % 12)], 'h');

@@ -1,5 +1,5 @@
-// Tests of the choice of buckets, and of growth while a writer is stopped after any of its instructions: rules 1 to 3 of
-// memtable/hash_index.h.
+// Tests of the choice of buckets, and of growth while a writer is stopped after any of its instructions. memtable/hash_index.h
+// describes the cases that are tested.
 #include "memtable/hash_index.h"
 
 #include <catch2/catch.hpp>

@@ -124,7 +124,7 @@ TEST_CASE("workload lacks an operation: nominal costs are those of the given mix
   CHECK(advice->nominal->advice.mean_cost < advice->robust->advice.mean_cost);
 }
 
-TEST_CASE("advice becomes CONFIG SET parameters: defaults are among them, so that older values are overwritten") {
+TEST_CASE("advice is written as CONFIG SET parameters: defaults are among them, so that older values are overwritten") {
   TunerAdvice advice;
   advice.policy = {"one_leveling", {{"size_ratio", 8.5}}};
   advice.memtable_bytes = 32 << 20;

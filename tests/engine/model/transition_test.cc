@@ -33,7 +33,7 @@ TEST_CASE("tuning does not change: no entries move") {
   }
 }
 
-TEST_CASE("levels may have more runs: no entries move; fewer: every level with too many runs is merged") {
+TEST_CASE("new tuning allows more runs per level: no entries move; it allows fewer: levels with too many runs are merged") {
   const System system = small_system();
   const Tuning one = klsm(4, {1}), three = klsm(4, {3}), three_below = klsm(4, {1, 3});
   CHECK(entries_moved(system, one, three) == 0);
@@ -42,7 +42,7 @@ TEST_CASE("levels may have more runs: no entries move; fewer: every level with t
   CHECK(entries_moved(system, three_below, one) == Approx(system.entries - 3000));
 }
 
-TEST_CASE("levels become smaller: each level's excess moves down, and is merged with the run there") {
+TEST_CASE("new tuning has smaller levels: each level's excess moves down, and is merged with the run there") {
   System system = small_system();
   system.entries = 15'000;  // T = 4: levels of 3 and 12 buffers. T = 2: levels of 1, 2, 4 and 8 buffers.
   // 2 buffers move from level 1 to level 2 (2 + 12 rewritten), 12 on to level 3, and 8 on to level 4.

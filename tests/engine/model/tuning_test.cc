@@ -21,7 +21,7 @@ Tuning good_tuning() {
   return t;
 }
 
-TEST_CASE("name of a layout is parsed: the result is this layout; of another name: nothing") {
+TEST_CASE("text is parsed as a layout: the name of a layout gives this layout, any other text gives nothing") {
   for (const Layout layout : kLayouts) CHECK(parse_layout(layout_name(layout)) == layout);
   CHECK_FALSE(parse_layout("levelling"));
 }

@@ -206,7 +206,7 @@ TEST_CASE("pages of a table were dropped: their entries are not printed", "[tool
   CHECK(printed.keys() == keys_of(entries));
 }
 
-TEST_CASE("page is damaged: the entries before it are printed, then the place of the damage", "[tools]") {
+TEST_CASE("page is damaged: the entries before it are printed, then file and offset of the damage", "[tools]") {
   test::Bench bench;
   TableBuilderOptions options = bench.builder_options();
   options.pages_per_tile = GENERATE(1, 8);
@@ -275,7 +275,7 @@ TEST_CASE("large value of an entry is damaged: inspect still prints the entry an
   CHECK(printed.json.find("\"value_bytes\":600000},") != std::string::npos);
 }
 
-TEST_CASE("key argument has quotes: it is read as printed, with escapes; without quotes: verbatim", "[tools]") {
+TEST_CASE("key argument is quoted: it is read as printed, with escapes; it is not quoted: it is taken verbatim", "[tools]") {
   CHECK(parse_key_argument("")->empty());
   CHECK(*parse_key_argument("a b\\x00") == "a b\\x00");
   CHECK(parse_key_argument("\"\"")->empty());

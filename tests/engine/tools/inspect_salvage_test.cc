@@ -495,7 +495,7 @@ class BadSector final : public InterposedFileSystem {
   const std::uint64_t begin_;
 };
 
-TEST_CASE("drive cannot read a sector: the report names the place, and all other bytes are salvaged") {
+TEST_CASE("drive cannot read a sector: the report has the sector's offset, and all other bytes are salvaged") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);

@@ -73,7 +73,7 @@ std::string sent(FileSystem& fs, const std::string& dir = kDir) {
   return stream;
 }
 
-/// Receives the stream in pieces of `piece` bytes.
+/// Receives the stream in chunks of `piece` bytes.
 Inspection received(FileSystem& fs, const std::string& stream, const std::string& to = "copy", std::size_t piece = 1 << 20) {
   std::size_t at = 0;
   return receive_database(
@@ -115,7 +115,7 @@ std::string renamed(std::string archive, const std::string& name) {
   return archive;
 }
 
-TEST_CASE("database is sent and received, in pieces of any size: the copy opens with all its data", "[tools][stream]") {
+TEST_CASE("database is sent and received, in chunks of any size: the copy opens with all its data", "[tools][stream]") {
   const auto fs = sample();
   const std::string stream = sent(*fs);
   for (const std::size_t piece : {std::size_t{1}, std::size_t{13}, std::size_t{1} << 20}) {

@@ -12,8 +12,8 @@ namespace TEST_FILE {
 
 constexpr std::uint64_t kFile = std::uint64_t{8} << 20;
 
-/// A device with known times: a random read takes 2 ms up to 16 KiB and 3 ms above; a piece of a sequential read takes 64 ms, a
-/// piece of a write 128 ms.
+/// A device with known times: a random read takes 2 ms up to 16 KiB and 3 ms above; a sequential read of a chunk (kDevicePiece)
+/// takes 64 ms, and a write of a chunk 128 ms.
 class TimedFileSystem final : public InterposedFileSystem {
  public:
   TimedFileSystem(FileSystem& base, SimulatedClock& clock) : InterposedFileSystem(base), clock_(clock) {}
@@ -50,7 +50,7 @@ TEST_CASE("device has simulated latencies: measure_device() computes its cost fi
   const double expected_us[] = {2000, 2000, 2000, 3000, 3000};
   for (std::size_t i = 0; i < 5; ++i) CHECK(figures->random_read_us[i] == Approx(expected_us[i]));
   CHECK(figures->page_bytes == 16384);
-  CHECK(figures->sequential_cost == Approx(64.0 / 64 / 2));  // a piece of 64 pages takes 64 ms, a page at a random place 2 ms
+  CHECK(figures->sequential_cost == Approx(64.0 / 64 / 2));  // a chunk of 64 pages takes 64 ms, a page at a random offset 2 ms
   CHECK(figures->write_asymmetry == Approx(2));
   CHECK_FALSE(figures->direct);
   CHECK_FALSE(f.file_exists());

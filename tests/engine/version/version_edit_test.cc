@@ -260,7 +260,8 @@ TEST_CASE("edits add and remove deletes by stamp: the version has the remaining 
   CHECK(apply_error(edit) == "tree 1: record 99 is newer than the flushed seq 98");
 }
 
-TEST_CASE("delete by stamp covers no entry any more: it is removed; a newer one has its range: they become one", "[version]") {
+TEST_CASE("delete by stamp covers no entry any more: it is removed; newer delete by stamp contains its range: they become one",
+          "[version]") {
   const auto stamped = [](FileNum num, const char* a, const char* b, SeqNum lo, SeqNum hi, DeleteKey min, DeleteKey max) {
     FileMeta file = plain_file(num, a, b, lo, hi);
     file.stats.min_delete_key = min;
@@ -299,8 +300,9 @@ TEST_CASE("delete by stamp covers no entry any more: it is removed; a newer one 
   CHECK(tidied({{15, 20, 99, 3}, used}) == std::vector<Record>{used});
 }
 
-TEST_CASE("last bound with the common key prefix is removed: the prefix is removed; an edit has another one: it is shortened",
-          "[version]") {
+TEST_CASE(
+    "last bound with the common key prefix is removed: the prefix is removed; edit has another prefix: their common part stays",
+    "[version]") {
   Version base;
   base.tree = 1;
   base.next_run = 2;

@@ -664,7 +664,7 @@ TEST_CASE("manifest has records without seals: open reads the file once, not onc
   CHECK(fs.reads < 100);
 }
 
-TEST_CASE("name of a file has a number past the maximum: it is ignored; it has the maximum: open() fails", "[version]") {
+TEST_CASE("file name has a number past the maximum: the file is ignored; file name has the maximum: open() fails", "[version]") {
   MemoryFileSystem fs;
   {
     auto set = create(fs);
@@ -707,7 +707,7 @@ TEST_CASE("many edits are read and applied at once: the result equals that of ed
   CHECK(snapshot(*finished) == snapshot(one_by_one));
 }
 
-TEST_CASE("tree breaks its invariants after all edits: open fails, and the error names the place", "[version]") {
+TEST_CASE("tree breaks its invariants after all edits: open fails, and the error names run and files", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   VersionEdit edit;

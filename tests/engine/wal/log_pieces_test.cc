@@ -216,7 +216,7 @@ TEST_CASE("power loss removes an unsynced piece: the batch's pieces and commit r
   CHECK(sequence.skipped().empty());
 }
 
-TEST_CASE("pieces have the id of another batch, or occur twice: the error names batch and place", "[pieces]") {
+TEST_CASE("pieces have the id of another batch, or occur twice: the error names the batch, or file and offset", "[pieces]") {
   Segments log;
   const Large large(2, {7, 1});
   std::string changed = large.piece(4);
@@ -244,7 +244,7 @@ TEST_CASE("record before pieces is damaged: the search for the next record finds
   const Large large(2, {7, 1});
   log.write(7, {group_of(small_batch(1)), large.piece(0), large.piece(1), large.piece(2), large.piece(3), large.piece(4),
                 large.commit()});
-  log.damage(7, log.offsets[0] + 1);  // the length is damaged, so the place of the next record is lost
+  log.damage(7, log.offsets[0] + 1);  // the length is damaged, so the offset of the next record is lost
   LogPieces pieces(log.fs, "d", 7);
   CHECK(log.read(7, &pieces).clean);
   REQUIRE(log.damages.size() == 1);

@@ -37,7 +37,7 @@ TEST_CASE("window has no operations: it is not stored") {
   CHECK(history.windows(2).size() == 1);
 }
 
-TEST_CASE("windows are older than a day: the windows of an hour become one; older than a week: they are dropped") {
+TEST_CASE("windows are older than a day: the windows of an hour are merged; windows are older than a week: they are dropped") {
   WorkloadHistory history;
   history.add(0, {kNow - kWeek - 2 * kHour, kHour, {1000, 0, 0, 0, 0}});
   const Millis old = kNow - 30 * kHour;

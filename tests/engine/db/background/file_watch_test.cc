@@ -1,4 +1,4 @@
-// Tests of what the watch notices about the files of log and manifest, about the directory and its lock, and about names of tables.
+// Tests of what the watch notices about the files of log and manifest, the directory and its lock, and the names of tables.
 #include "db/background/file_watch.h"
 
 #include <catch2/catch.hpp>
@@ -129,7 +129,7 @@ TEST_CASE("database appends to its segment: only bytes from before the last chec
     bed.tick();
   }
   CHECK(bed.is_quiet());
-  // Truncated and grown again since: the file has its size, but other bytes at the place that was noted.
+  // Truncated and grown again since: the file has its size, but other bytes at the noted offset.
   std::string bytes = read_file(bed.fs, path_of(kCurrent)).value();
   Bed::append(*bed.current, 500);
   for (std::size_t i = 0; i < 10; ++i) bytes[bytes.size() - 1 - i] = '\0';

@@ -317,7 +317,7 @@ TEST_CASE("change of tables has no tree: no edit is written, and nothing is inst
   CHECK((!called && bed.installed.empty() && bed.versions->manifest_bytes() == bytes));
 }
 
-TEST_CASE("database closes: a change of tables is aborted; its edit fails: readers keep the old tables") {
+TEST_CASE("edit of a change of tables fails: readers keep the old tables; database closes: the change is aborted") {
   Bed bed;
   const TreePtr tree = bed.committed();
   bed.closing = true;

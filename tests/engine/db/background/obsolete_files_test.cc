@@ -1,5 +1,5 @@
-// Tests that files without readers are removed, and that a refused unlink is retried. A disowned file, which a failed edit may have
-// named, stays until the manifest is rolled.
+// Tests that files without readers are removed, that a refused unlink is retried, and that a disowned file, which a failed edit
+// may have named, stays until the manifest is rolled.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -66,7 +66,7 @@ TEST_CASE("last reader of old views has ended: remove_queued() first collects th
   CHECK(bed.files() == 2);
 }
 
-TEST_CASE("files are queued at a tick: one task for their removal is submitted; none is queued: no task is submitted") {
+TEST_CASE("files are queued at a tick: one task for their removal is submitted; no file is queued: no task is submitted") {
   Bed bed;
   bed.remover.tick();
   CHECK(bed.submitted.empty());

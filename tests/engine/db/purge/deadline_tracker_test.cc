@@ -85,7 +85,7 @@ TEST_CASE("I/O budget is lower than the measured rate: the margin grows, so that
   CHECK(f.margin == kDeadline / 10 + 30'000);
 }
 
-TEST_CASE("tree has a deadline: its shape is computed on each change of tables and every 200 ms; without deadline: never") {
+TEST_CASE("tree has a deadline: its shape is computed on each change of tables and every 200 ms; it has no deadline: never") {
   Fixture f;
   f.tick(kBirth);
   f.tick(kBirth + DeadlineTracker::kLookEvery - 1);

@@ -44,7 +44,7 @@ const PurgeStatus::Left& left_in(const PurgeStatus& status, PurgePlace place) {
   return status.left[static_cast<std::size_t>(place)];
 }
 
-TEST_CASE("survey finds a delete of the ticket: the ticket is pending; a later one finds none: the ticket is done") {
+TEST_CASE("survey finds a delete of the ticket: the ticket is pending; a later survey finds none: the ticket is done") {
   Fixture f;
   f.tree(1, 10'000);
   f.holder(PurgePlace::kTable, 1, 900, 77);
@@ -110,7 +110,7 @@ TEST_CASE("log segment or manifest has deletes of two trees: the ticket's status
 }
 
 TEST_CASE(
-    "ticket is for all trees: trees without a deadline are listed and not waited for; for one tree: it waits for that only") {
+    "ticket is for all trees: it lists trees without a deadline, and does not wait for them; for one tree: it waits for this") {
   Fixture f;
   f.tree(1, 500);
   f.tree(2, 0);

@@ -1,4 +1,4 @@
-// Tests that a survey finds every place that may have bytes of deletes, and the age of these deletes.
+// Tests that a survey finds everything that may have bytes of deletes, and the age of these deletes.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -126,7 +126,7 @@ TEST_CASE("surveyor begins a survey: it waits until earlier operations are visib
   CHECK(bed.awaited == std::vector<SeqNum>{7});
 }
 
-TEST_CASE("tree has no deletes: the survey lists no place of the tree, and any later delete is born at its time or after") {
+TEST_CASE("tree has no deletes: the survey lists no holder of the tree, and any later delete is born at its time or after") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow + 1));
@@ -146,7 +146,7 @@ TEST_CASE("memtables and tables have pending deletes: the survey lists each of t
   CHECK(bed.surveyor.floor_of(tree) == 600);
 }
 
-TEST_CASE("entry expires in the survey's millisecond: the survey lists its table; it expires later: the survey does not") {
+TEST_CASE("entry expires in the survey's millisecond: the survey lists its table; entry expires later: the survey does not") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow));
@@ -197,7 +197,7 @@ TEST_CASE("manifest and replaced files have deleted data: the survey lists them 
   CHECK(bed.holders() == Texts{"manifest 1 300"});
 }
 
-TEST_CASE("tree is dropped: it keeps its deadline; dropped before the start: due at once, late after the longest deadline") {
+TEST_CASE("tree is dropped: its deadline stays; it was dropped before the start: due at once, late after the longest deadline") {
   Bed bed;
   const bool none = GENERATE(false, true);  // true: a database has no deadline
   if (!none) {
@@ -225,7 +225,7 @@ TEST_CASE("tree is dropped: it keeps its deadline; dropped before the start: due
   CHECK(survey->is_due(2, kNow - 1, 8));
 }
 
-TEST_CASE("dropped tree has data in no place any more: its deadline is forgotten") {
+TEST_CASE("no memtable, file or log segment has data of a dropped tree any more: its deadline is forgotten") {
   Bed bed;
   const TreePtr tree = bed.make(1, 2);
   bed.drop(tree, 2, kNow);

@@ -104,7 +104,7 @@ TEST_CASE("budget has no room for the pages of a fetch: the fetch is refused, an
   CHECK(f.account->charged() == 0);
 }
 
-TEST_CASE("table index is fetched: it is pinned; too many are pinned: the fetch is refused, and reports the bytes of the index") {
+TEST_CASE("table index is fetched: it is pinned; too many indexes are pinned: the fetch is refused, and reports the bytes") {
   FetchFixture f;
   IndexCache indexes(f.bench.epoch);
   TableReaderOptions options = f.bench.reader_options();

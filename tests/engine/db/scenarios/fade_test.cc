@@ -1164,7 +1164,7 @@ TEST_CASE("work for deadlines is overdue, or PURGE.NOW requests it: it ignores t
   CHECK(w.found(false) == 0);
 }
 
-TEST_CASE("deadline becomes longer or is removed: earlier deletes keep their due times") {
+TEST_CASE("deadline is made longer or removed: earlier deletes keep their due times") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 6);
   fill(w);
   delete_some(w);

@@ -149,7 +149,7 @@ TEST_CASE("record that only the log has is damaged before flushed ones: open fai
   CHECK(status.to_string().find(path) != std::string::npos);
 }
 
-TEST_CASE("tables have the operations in several damaged places of a log: open skips these places") {
+TEST_CASE("tables have the operations in several damaged parts of a log: open skips these parts") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);

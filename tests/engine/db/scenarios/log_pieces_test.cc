@@ -380,7 +380,7 @@ TEST_CASE("values are in pieces, committed or not: no file has them after the de
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("segment has pieces of a deleted value: the ticket's status lists the segment among the places left", "[pieces]") {
+TEST_CASE("segment has pieces of a deleted value: the ticket's status lists the segment as not purged", "[pieces]") {
   const bool committed = GENERATE(true, false), restart = GENERATE(true, false);
   INFO("committed " << committed << ", restart " << restart);
   Settings settings = pieces_settings();

@@ -347,7 +347,7 @@ TEST_CASE("files have other pages per tile than the setting: their filter memory
   const auto bits = [&](std::size_t run) {
     return static_cast<double>(info.runs[run].filter_bits) / static_cast<double>(info.runs[run].entries);
   };
-  // With equal numbers of keys, the older run gets log2(8) / ln 2 = 4.3 bits more. Its files were written with enough bits for
+  // With the same number of keys, the older run gets log2(8) / ln 2 = 4.3 bits more. Its files were written with enough bits for
   // that.
   CHECK(bits(1) > bits(0) + 3);
   const FilterSum sum = sum_of(info);

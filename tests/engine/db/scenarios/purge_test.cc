@@ -145,7 +145,7 @@ TEST_CASE("manifest has deleted keys as bounds of removed tables: it is rolled w
   CHECK(h.get(0, last) == "(absent)");
 }
 
-TEST_CASE("ticket is checked in the millisecond of its delete: its status lists memtable and log as places left") {
+TEST_CASE("ticket is checked in the millisecond of its delete: its status says that memtable and log still have the delete") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -658,7 +658,7 @@ TEST_CASE("database has no deadline: a ticket for all trees names the database a
   CHECK(h.db->purge_status(own)->promised == false);
 }
 
-TEST_CASE("deadline becomes longer, or none: earlier deletes leave log and manifest by the old deadline") {
+TEST_CASE("deadline is made longer or removed: earlier deletes leave log and manifest by the old deadline") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -886,7 +886,7 @@ TEST_CASE("change of a deadline cannot be written: it is written once the disk w
   CHECK(rule->shortest() == kHour);
 }
 
-TEST_CASE("deadline becomes shorter: pending deletes have the new time from the change on, so none is late at once") {
+TEST_CASE("deadline is made shorter: pending deletes have the new time from the change on, so none is late at once") {
   Harness h(with_deadline());
   h.open();
   put_some(h);

@@ -1,5 +1,5 @@
-// Tests of large collections that expire or are deleted by stamp: their elements leave all files by the deadline, and no element is
-// deleted before its collection. Time and files are simulated.
+// Tests of large collections that expire or are deleted by stamp. Their elements leave all files by the deadline, and no element
+// is deleted before its collection. Time and files are simulated.
 #include <optional>
 
 #include <engine/collection_keys.h>
@@ -147,7 +147,7 @@ TEST_CASE("collection expires: its elements are purged by the deadline, and elem
   }
 }
 
-TEST_CASE("deadline becomes shorter: elements of a collection that expires soon are purged by the new deadline") {
+TEST_CASE("deadline is made shorter: elements of a collection that expires soon are purged by the new deadline") {
   Settings s = settings_of(layout_of(1));
   s.tree.delete_deadline = 86'400'000;
   Collections w(s);

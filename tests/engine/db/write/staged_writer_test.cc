@@ -1,4 +1,4 @@
-// Tests that a staged batch becomes a memtable of each of its trees, at one place in the order of writes.
+// Tests that a staged batch becomes a memtable of each of its trees, at one position in the order of writes.
 #include "db/write/staged_writer.h"
 
 #include <catch2/catch.hpp>

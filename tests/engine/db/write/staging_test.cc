@@ -24,7 +24,7 @@ std::string get(const StagedEntries::Part& part, const std::string& key, SeqNum 
   return entry.is_tombstone() ? "" : std::string(entry.value);
 }
 
-TEST_CASE("staged batch writes to several databases: each gets a memtable, whose seqs are the operations' places in the batch") {
+TEST_CASE("staged batch writes to several databases: each gets a memtable, whose seqs are the operations' indexes in the batch") {
   WriteBatch batch;
   batch.put(3, "a", "first");
   batch.put(1, "a", "other");
@@ -39,7 +39,7 @@ TEST_CASE("staged batch writes to several databases: each gets a memtable, whose
   CHECK(staged.later.empty());
 }
 
-TEST_CASE("staged batch has range tombstones and deletes by stamp: the commit inserts them, each at its place in the batch") {
+TEST_CASE("staged batch has range tombstones and deletes by stamp: the commit inserts them, each at its index in the batch") {
   WriteBatch batch = puts(0, 2);
   batch.delete_range(0, "a", "c", 700);
   batch.put(0, "k9", "v");

@@ -1,4 +1,4 @@
-// Tests that damage is found and its place is named, and that hostile bytes never cause a crash.
+// Tests that damage is found and that the error names file and offset, and that hostile bytes never cause a crash.
 #include <regex>
 
 #include "base/checksum.h"

@@ -58,7 +58,7 @@ TEMPLATE_TEST_CASE("records are appended: they read back as written", "", PosixR
   Random random(1);
   for (std::size_t i = 0; i < 200; ++i)
     payloads.push_back(payload_of(i, i == 100 ? 3'000'000 : random.uniform(2000) / (1 + random.uniform(300))));
-  // The payloads come in groups of various sizes, each record in up to three pieces, with a sync now and then.
+  // The payloads come in groups of various sizes, each record in up to three parts, with a sync now and then.
   for (std::size_t at = 0; at < payloads.size();) {
     std::vector<LogRecord> group;
     for (std::size_t n = random.uniform(6); n > 0 && at < payloads.size(); --n, ++at) {
@@ -291,7 +291,7 @@ TEST_CASE("any bit of a segment is flipped: the reader detects it and returns no
   }
 }
 
-TEST_CASE("durable record is damaged: valid_after is true; unsynced writes were reordered: it is false") {
+TEST_CASE("durable record is damaged: valid_after is true; unsynced writes were reordered: valid_after is false") {
   const std::vector<std::string> payloads{"one", "two", "three"};
   const auto with_second_zeroed = [&](const std::vector<std::size_t>& synced) {
     std::string bytes = segment(payloads, synced);
@@ -349,7 +349,7 @@ TEST_CASE("zeros follow the last record: the log has a clean end; other bytes fo
   }
 }
 
-TEST_CASE("record is copied to another place or segment: the reader does not return it") {
+TEST_CASE("record is copied to another offset or segment: the reader does not return the copy") {
   const std::string bytes = segment({"one", "two"}, {});
   const std::size_t length = kLogRecordHeaderBytes + 3;
   const ReadBack doubled = read_bytes(bytes + bytes.substr(bytes.size() - length), kFile);
