@@ -6,7 +6,7 @@
 namespace ebbtide {
 
 constexpr std::string_view kComplexity =
-    "O(N) where N is the number of specified fields. Up to 128 elements are read as a whole.";
+    "O(N) where N is the number of specified fields. A hash of up to 128 fields is one entry, which is read whole.";
 
 constexpr ArgDoc kFieldList[] = {
     {.name = "numfields", .type = ArgDoc::Type::kInteger},

@@ -426,9 +426,11 @@ Status georadiusbymember_ro(Ctx& ctx) { return search_generic(ctx, {.by_member =
 
 // --- specs
 
-constexpr Bytes kOfMembers = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.";
+constexpr Bytes kOfMembers =
+    "O(M) where M is the number of named members. A sorted set of up to 128 members is one entry, which is read whole.";
 constexpr Bytes kOfSearch =
-    "O(M*log(M)) where M is the number of members in the cells around the area. Up to 128 elements are read as a whole.";
+    "O(M*log(M)) where M is the number of members in the cells around the area. A sorted set of up to 128 members is one entry, "
+    "which is read whole.";
 constexpr std::uint16_t kReads = KeySpec::kRo | KeySpec::kAccess, kOverwrites = KeySpec::kOw | KeySpec::kUpdate;
 constexpr KeySpec kSource = {.first = 1, .access = kReads};
 constexpr KeySpec kGeosearchstoreKeys[] = {{.first = 1, .access = kOverwrites}, {.first = 2, .access = kReads}};
@@ -446,7 +448,8 @@ constexpr CommandSpec kGeo[] = {
      .flags = kWrite | kDenyOom,
      .run = geoadd,
      .since = "3.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(M) where M is the number of named members. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary = "Adds one or more members to a geospatial index. The key is created if it doesn't exist.",
      .group = Group::kGeo,
      .arguments = kGeoaddArguments,

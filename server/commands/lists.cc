@@ -465,7 +465,7 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kDenyOom | kNoScript | kBlocking,
      .run = lmove,
      .since = "6.2.0",
-     .complexity = "O(1). Up to 128 elements are read as a whole.",
+     .complexity = "O(1). A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Pops an element from a list, pushes it to another list and returns it. Blocks until an element is available "
                 "otherwise. Deletes the list if the last element was moved.",
      .group = Group::kList,
@@ -478,8 +478,8 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kBlocking | kMovableKeys,
      .run = lmpop,
      .since = "7.0.0",
-     .complexity =
-         "O(K + N) where K is the number of keys, and N that of popped elements. Up to 128 elements are read as a whole.",
+     .complexity = "O(K + N) where K is the number of keys, and N that of popped elements. A list of up to 128 elements is one "
+                   "entry, which is read whole.",
      .summary = "Pops the first element from one of multiple lists. Blocks until an element is available otherwise. Deletes the "
                 "list if the last element was popped.",
      .group = Group::kList,
@@ -491,7 +491,7 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kNoScript | kBlocking,
      .run = blpop,
      .since = "2.0.0",
-     .complexity = "O(K) where K is the number of keys. Up to 128 elements are read as a whole.",
+     .complexity = "O(K) where K is the number of keys. A list of up to 128 elements is one entry, which is read whole.",
      .summary =
          "Removes and returns the first element in a list. Blocks until an element is available otherwise. Deletes the list "
          "if the last element was popped.",
@@ -504,7 +504,7 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kNoScript | kBlocking,
      .run = brpop,
      .since = "2.0.0",
-     .complexity = "O(K) where K is the number of keys. Up to 128 elements are read as a whole.",
+     .complexity = "O(K) where K is the number of keys. A list of up to 128 elements is one entry, which is read whole.",
      .summary =
          "Removes and returns the last element in a list. Blocks until an element is available otherwise. Deletes the list "
          "if the last element was popped.",
@@ -517,7 +517,7 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kDenyOom | kNoScript | kBlocking,
      .run = rpoplpush,
      .since = "2.2.0",
-     .complexity = "O(1). Up to 128 elements are read as a whole.",
+     .complexity = "O(1). A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Pops an element from a list, pushes it to another list and returns it. Block until an element is available "
                 "otherwise. Deletes the list if the last element was popped.",
      .group = Group::kList,
@@ -530,7 +530,7 @@ constexpr CommandSpec kLists[] = {
      .flags = kReadOnly,
      .run = lindex,
      .since = "1.0.0",
-     .complexity = "O(1). Up to 128 elements are read as a whole.",
+     .complexity = "O(1). A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Returns an element from a list by its index.",
      .group = Group::kList,
      .arguments = kLindexArguments},
@@ -551,7 +551,7 @@ constexpr CommandSpec kLists[] = {
      .flags = kReadOnly | kFast,
      .run = llen,
      .since = "1.0.0",
-     .complexity = "O(1). Up to 128 elements are read as a whole.",
+     .complexity = "O(1). A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Returns the length of a list.",
      .group = Group::kList,
      .arguments = kLlenArguments},
@@ -561,7 +561,7 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kDenyOom,
      .run = lmove,
      .since = "6.2.0",
-     .complexity = "O(1). Up to 128 elements are read as a whole.",
+     .complexity = "O(1). A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Returns an element after popping it from one list and pushing it to another. Deletes the list if the last "
                 "element was moved.",
      .group = Group::kList,
@@ -574,8 +574,8 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kMovableKeys,
      .run = lmpop,
      .since = "7.0.0",
-     .complexity =
-         "O(K + N) where K is the number of keys, and N that of popped elements. Up to 128 elements are read as a whole.",
+     .complexity = "O(K + N) where K is the number of keys, and N that of popped elements. A list of up to 128 elements is one "
+                   "entry, which is read whole.",
      .summary = "Returns multiple elements from a list after removing them. Deletes the list if the last element was popped.",
      .group = Group::kList,
      .arguments = kLmpopArguments,
@@ -586,7 +586,8 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kFast,
      .run = lpop,
      .since = "1.0.0",
-     .complexity = "O(N) where N is the number of popped elements. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(N) where N is the number of popped elements. A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Returns the first elements in a list after removing it. Deletes the list if the last element was popped.",
      .group = Group::kList,
      .arguments = kLpopArguments,
@@ -607,7 +608,8 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kDenyOom | kFast,
      .run = lpush,
      .since = "1.0.0",
-     .complexity = "O(M) where M is the number of pushed elements. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(M) where M is the number of pushed elements. A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Prepends one or more elements to a list. Creates the key if it doesn't exist.",
      .group = Group::kList,
      .arguments = kLpushArguments,
@@ -618,7 +620,8 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kDenyOom | kFast,
      .run = lpushx,
      .since = "2.2.0",
-     .complexity = "O(M) where M is the number of pushed elements. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(M) where M is the number of pushed elements. A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Prepends one or more elements to a list only when the list exists.",
      .group = Group::kList,
      .arguments = kLpushxArguments,
@@ -629,7 +632,8 @@ constexpr CommandSpec kLists[] = {
      .flags = kReadOnly,
      .run = lrange,
      .since = "1.0.0",
-     .complexity = "O(N) where N is the number of returned elements. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(N) where N is the number of returned elements. A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Returns a range of elements from a list.",
      .group = Group::kList,
      .arguments = kLrangeArguments},
@@ -650,7 +654,7 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kDenyOom,
      .run = lset,
      .since = "1.0.0",
-     .complexity = "O(1). Up to 128 elements are read as a whole.",
+     .complexity = "O(1). A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Sets the value of an element in a list by its index.",
      .group = Group::kList,
      .arguments = kLsetArguments,
@@ -661,7 +665,8 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite,
      .run = ltrim,
      .since = "1.0.0",
-     .complexity = "O(1), and O(N) for up to 16 removed elements. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(1), and O(N) for up to 16 removed elements. A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Removes elements from both ends a list. Deletes the list if all elements were trimmed.",
      .group = Group::kList,
      .arguments = kLtrimArguments,
@@ -672,7 +677,8 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kFast,
      .run = rpop,
      .since = "1.0.0",
-     .complexity = "O(N) where N is the number of popped elements. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(N) where N is the number of popped elements. A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Returns and removes the last elements of a list. Deletes the list if the last element was popped.",
      .group = Group::kList,
      .arguments = kRpopArguments,
@@ -683,7 +689,7 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kDenyOom,
      .run = rpoplpush,
      .since = "1.2.0",
-     .complexity = "O(1). Up to 128 elements are read as a whole.",
+     .complexity = "O(1). A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Returns the last element of a list after removing and pushing it to another list. Deletes the list if the last "
                 "element was popped.",
      .group = Group::kList,
@@ -696,7 +702,8 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kDenyOom | kFast,
      .run = rpush,
      .since = "1.0.0",
-     .complexity = "O(M) where M is the number of pushed elements. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(M) where M is the number of pushed elements. A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Appends one or more elements to a list. Creates the key if it doesn't exist.",
      .group = Group::kList,
      .arguments = kRpushArguments,
@@ -707,7 +714,8 @@ constexpr CommandSpec kLists[] = {
      .flags = kWrite | kDenyOom | kFast,
      .run = rpushx,
      .since = "2.2.0",
-     .complexity = "O(M) where M is the number of pushed elements. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(M) where M is the number of pushed elements. A list of up to 128 elements is one entry, which is read whole.",
      .summary = "Appends an element to a list only when the list exists.",
      .group = Group::kList,
      .arguments = kRpushxArguments,

@@ -292,7 +292,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kReadOnly | kFast,
      .run = zcount,
      .since = "2.0.0",
-     .complexity = "O(N) where N is the number of members in the range. Up to 128 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members in the range. A sorted set of up to 128 members is one entry, which is "
+                   "read whole.",
      .summary = "Returns the count of members in a sorted set that have scores within a range.",
      .group = Group::kSortedSet,
      .arguments = kZcountArguments},
@@ -302,7 +303,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kReadOnly | kFast,
      .run = zlexcount,
      .since = "2.8.9",
-     .complexity = "O(N) where N is the number of members in the range. Up to 128 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members in the range. A sorted set of up to 128 members is one entry, which is "
+                   "read whole.",
      .summary = "Returns the number of members in a sorted set within a lexicographical range.",
      .group = Group::kSortedSet,
      .arguments = kZlexcountArguments},
@@ -312,7 +314,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kReadOnly,
      .run = zrange,
      .since = "1.2.0",
-     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. A sorted set of up to 128 members is "
+                   "one entry, which is read whole.",
      .summary = "Returns members in a sorted set within a range of indexes.",
      .group = Group::kSortedSet,
      .arguments = kZrangeArguments},
@@ -322,7 +325,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kReadOnly,
      .run = zrangebylex,
      .since = "2.8.9",
-     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. A sorted set of up to 128 members is "
+                   "one entry, which is read whole.",
      .summary = "Returns members in a sorted set within a lexicographical range.",
      .group = Group::kSortedSet,
      .arguments = kZrangebylexArguments},
@@ -332,7 +336,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kReadOnly,
      .run = zrangebyscore,
      .since = "1.0.5",
-     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. A sorted set of up to 128 members is "
+                   "one entry, which is read whole.",
      .summary = "Returns members in a sorted set within a range of scores.",
      .group = Group::kSortedSet,
      .arguments = kZrangebyscoreArguments},
@@ -342,7 +347,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kWrite | kDenyOom,
      .run = zrangestore,
      .since = "6.2.0",
-     .complexity = "O(N) where N is the number of members that are skipped and stored. Up to 128 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and stored. A sorted set of up to 128 members is one "
+                   "entry, which is read whole.",
      .summary = "Stores a range of members from sorted set in a key.",
      .group = Group::kSortedSet,
      .arguments = kZrangestoreArguments,
@@ -354,7 +360,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kWrite,
      .run = zremrangebylex,
      .since = "2.8.9",
-     .complexity = "O(N) where N is the number of removed members. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(N) where N is the number of removed members. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary =
          "Removes members in a sorted set within a lexicographical range. Deletes the sorted set if all members were removed.",
      .group = Group::kSortedSet,
@@ -366,7 +373,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kWrite,
      .run = zremrangebyrank,
      .since = "2.0.0",
-     .complexity = "O(N) where N is the number of members that are skipped and removed. Up to 128 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and removed. A sorted set of up to 128 members is one "
+                   "entry, which is read whole.",
      .summary = "Removes members in a sorted set within a range of indexes. Deletes the sorted set if all members were removed.",
      .group = Group::kSortedSet,
      .arguments = kZremrangebyrankArguments,
@@ -377,7 +385,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kWrite,
      .run = zremrangebyscore,
      .since = "1.2.0",
-     .complexity = "O(N) where N is the number of removed members. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(N) where N is the number of removed members. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary = "Removes members in a sorted set within a range of scores. Deletes the sorted set if all members were removed.",
      .group = Group::kSortedSet,
      .arguments = kZremrangebyscoreArguments,
@@ -388,7 +397,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kReadOnly,
      .run = zrevrange,
      .since = "1.2.0",
-     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. A sorted set of up to 128 members is "
+                   "one entry, which is read whole.",
      .summary = "Returns members in a sorted set within a range of indexes in reverse order.",
      .group = Group::kSortedSet,
      .arguments = kZrevrangeArguments},
@@ -398,7 +408,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kReadOnly,
      .run = zrevrangebylex,
      .since = "2.8.9",
-     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. A sorted set of up to 128 members is "
+                   "one entry, which is read whole.",
      .summary = "Returns members in a sorted set within a lexicographical range in reverse order.",
      .group = Group::kSortedSet,
      .arguments = kZrevrangebylexArguments},
@@ -408,7 +419,8 @@ constexpr CommandSpec kRanges[] = {
      .flags = kReadOnly,
      .run = zrevrangebyscore,
      .since = "2.2.0",
-     .complexity = "O(N) where N is the number of members that are skipped and returned. Up to 128 elements are read as a whole.",
+     .complexity = "O(N) where N is the number of members that are skipped and returned. A sorted set of up to 128 members is "
+                   "one entry, which is read whole.",
      .summary = "Returns members in a sorted set within a range of scores in reverse order.",
      .group = Group::kSortedSet,
      .arguments = kZrevrangebyscoreArguments},

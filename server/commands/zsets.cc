@@ -339,8 +339,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kBlocking | kMovableKeys,
      .run = zmpop,
      .since = "7.0.0",
-     .complexity =
-         "O(K + N) where K is the number of keys, and N that of popped members. Up to 128 elements are read as a whole.",
+     .complexity = "O(K + N) where K is the number of keys, and N that of popped members. A sorted set of up to 128 members is "
+                   "one entry, which is read whole.",
      .summary =
          "Removes and returns a member by score from one or more sorted sets. Blocks until a member is available otherwise. "
          "Deletes the sorted set if the last element was popped.",
@@ -353,7 +353,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kNoScript | kBlocking | kFast,
      .run = bzpopmax,
      .since = "5.0.0",
-     .complexity = "O(K) where K is the number of keys. Up to 128 elements are read as a whole.",
+     .complexity = "O(K) where K is the number of keys. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary =
          "Removes and returns the member with the highest score from one or more sorted sets. Blocks until a member available "
          "otherwise.  Deletes the sorted set if the last element was popped.",
@@ -366,7 +366,7 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kNoScript | kBlocking | kFast,
      .run = bzpopmin,
      .since = "5.0.0",
-     .complexity = "O(K) where K is the number of keys. Up to 128 elements are read as a whole.",
+     .complexity = "O(K) where K is the number of keys. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary = "Removes and returns the member with the lowest score from one or more sorted sets. Blocks until a member is "
                 "available otherwise. Deletes the sorted set if the last element was popped.",
      .group = Group::kSortedSet,
@@ -378,7 +378,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kDenyOom | kFast,
      .run = zadd,
      .since = "1.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(M) where M is the number of named members. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary = "Adds one or more members to a sorted set, or updates their scores. Creates the key if it doesn't exist.",
      .group = Group::kSortedSet,
      .arguments = kZaddArguments,
@@ -399,7 +400,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kDenyOom | kFast,
      .run = zincrby,
      .since = "1.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(M) where M is the number of named members. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary = "Increments the score of a member in a sorted set.",
      .group = Group::kSortedSet,
      .arguments = kZincrbyArguments,
@@ -410,8 +412,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kMovableKeys,
      .run = zmpop,
      .since = "7.0.0",
-     .complexity =
-         "O(K + N) where K is the number of keys, and N that of popped members. Up to 128 elements are read as a whole.",
+     .complexity = "O(K + N) where K is the number of keys, and N that of popped members. A sorted set of up to 128 members is "
+                   "one entry, which is read whole.",
      .summary = "Returns the highest- or lowest-scoring members from one or more sorted sets after removing them. Deletes the "
                 "sorted set if the last member was popped.",
      .group = Group::kSortedSet,
@@ -423,7 +425,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly | kFast,
      .run = zmscore,
      .since = "6.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(M) where M is the number of named members. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary = "Returns the score of one or more members in a sorted set.",
      .group = Group::kSortedSet,
      .arguments = kZmscoreArguments},
@@ -433,7 +436,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kFast,
      .run = zpopmax,
      .since = "5.0.0",
-     .complexity = "O(N) where N is the number of popped members. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(N) where N is the number of popped members. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary = "Returns the highest-scoring members from a sorted set after removing them. Deletes the sorted set if the last "
                 "member was popped.",
      .group = Group::kSortedSet,
@@ -445,7 +449,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kFast,
      .run = zpopmin,
      .since = "5.0.0",
-     .complexity = "O(N) where N is the number of popped members. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(N) where N is the number of popped members. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary = "Returns the lowest-scoring members from a sorted set after removing them. Deletes the sorted set if the last "
                 "member was popped.",
      .group = Group::kSortedSet,
@@ -457,8 +462,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly,
      .run = zrandmember,
      .since = "6.2.0",
-     .complexity = "O(N) where N is the number of members between the nearer end and the chosen one. Up to 128 elements are "
-                   "read as a whole.",
+     .complexity = "O(N) where N is the number of members between the nearer end and the chosen one. A sorted set of up to 128 "
+                   "members is one entry, which is read whole.",
      .summary = "Returns one or more random members from a sorted set.",
      .group = Group::kSortedSet,
      .arguments = kZrandmemberArguments},
@@ -468,8 +473,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly | kFast,
      .run = zrank,
      .since = "2.0.0",
-     .complexity = "O(N) where N is the number of members between the member and the nearer end. Up to 128 elements are read "
-                   "as a whole.",
+     .complexity = "O(N) where N is the number of members between the member and the nearer end. A sorted set of up to 128 "
+                   "members is one entry, which is read whole.",
      .summary = "Returns the index of a member in a sorted set ordered by ascending scores.",
      .group = Group::kSortedSet,
      .arguments = kZrankArguments},
@@ -479,7 +484,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kWrite | kFast,
      .run = zrem,
      .since = "1.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(M) where M is the number of named members. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary = "Removes one or more members from a sorted set. Deletes the sorted set if all members were removed.",
      .group = Group::kSortedSet,
      .arguments = kZremArguments,
@@ -490,8 +496,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly | kFast,
      .run = zrevrank,
      .since = "2.0.0",
-     .complexity = "O(N) where N is the number of members between the member and the nearer end. Up to 128 elements are read "
-                   "as a whole.",
+     .complexity = "O(N) where N is the number of members between the member and the nearer end. A sorted set of up to 128 "
+                   "members is one entry, which is read whole.",
      .summary = "Returns the index of a member in a sorted set ordered by descending scores.",
      .group = Group::kSortedSet,
      .arguments = kZrevrankArguments},
@@ -511,7 +517,8 @@ constexpr CommandSpec kZsets[] = {
      .flags = kReadOnly | kFast,
      .run = zscore,
      .since = "1.2.0",
-     .complexity = "O(M) where M is the number of named members. Up to 128 elements are read as a whole.",
+     .complexity =
+         "O(M) where M is the number of named members. A sorted set of up to 128 members is one entry, which is read whole.",
      .summary = "Returns the score of a member in a sorted set.",
      .group = Group::kSortedSet,
      .arguments = kZscoreArguments},
