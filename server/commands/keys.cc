@@ -1,7 +1,7 @@
 // Commands on keys of any type: DEL, EXISTS, EXPIRE, TTL and others.
 //
-// If keys of a command miss pages, one run finds the missing pages of all its keys, so that they are read together. Large values
-// are not read, unless the entry has to be written again with another expiry.
+// If keys of a command miss pages, one attempt finds the missing pages of all its keys, so that they are read together. Large
+// values are not read, unless the entry has to be written again with another expiry.
 #include <optional>
 #include <string>
 #include <vector>

@@ -70,7 +70,7 @@ class ElementWalk {
   std::uint64_t visited_ = 0, passed_ = 0;
 };
 
-/// A part of one large collection, in the form of a small one. Not thread-safe; for one run of a command.
+/// A part of one large collection, in the form of a small one. Not thread-safe; for one attempt of a command.
 class LargePart {
  public:
   /// `found`: the located header. It must outlive this object, and stay unchanged until give().

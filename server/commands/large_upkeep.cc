@@ -119,7 +119,7 @@ Elements changed(const Elements& all, const Elements& before, const Elements& af
 /// its count of dead elements is set to 0 in both cases.
 Result<bool> load_all(Ctx& ctx, const Found& old, LargeHeader* header, Found* all) {
   if (ctx.off_loop == nullptr && header->count > kMostRewrittenOnLoop) {
-    ctx.firm_marks = true;  // it was removed from often, so other clients would break the marks of each run
+    ctx.firm_marks = true;  // it was removed from often, so other clients would break the marks of each attempt
     return leave_loop(ctx);
   }
   header->dead = header->dead_below = header->dead_above = 0;

@@ -13,14 +13,14 @@
 
 namespace ebbtide {
 
-/// A walk in rank order over the elements of a sorted set or set. For one run of a command.
+/// A walk in rank order over the elements of a sorted set or set. For one attempt of a command.
 class RankedWalk {
  public:
   /// For walks over fewer elements the index saves nothing.
   static constexpr std::uint64_t kFew = 2 * RankIndex::kSegmentElements;
 
-  /// Returns true if the ranks of the collection may be indexed: its elements do not expire, and are not changed by pending writes
-  /// of a transaction.
+  /// Returns true if the ranks of the collection may be indexed: its elements do not expire, and are not changed by pending
+  /// writes of a transaction.
   static bool helps(const Ctx& ctx, const Found& found, const LargeHeader& header);
 
   /// `part`: a part of the same collection.

@@ -109,8 +109,8 @@ Status bgsave(Ctx& ctx) {
   if (!ctx.in_exec()) {
     if (!start()) return reply_error(kSaving);
   } else {
-    // Inside EXEC the run may have to be repeated, and the backup must include the transaction's writes. So it starts after the
-    // commit.
+    // Inside EXEC the attempt may have to be repeated, and the backup must include the transaction's writes. So it starts after
+    // the commit.
     if (ctx.server().save_state().running_since_micros != 0) return reply_error(kSaving);
     ctx.after_run([start](const Origin&) { (void)start(); });
   }

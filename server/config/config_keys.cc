@@ -284,7 +284,7 @@ class Table {
         "", true);
     add(bool_key("storage.direct_io", of(&Settings::direct_io), "Bypass the system's page cache for reads of tables."));
     add(integer_key("storage.background_threads", of(&Settings::background_threads), 1, 256,
-                    "Threads for merges; auto = a quarter of the cores. Flushes have a thread of their own.", true));
+                    "Threads for merges; auto = a quarter of the cores. Flushes have threads of their own.", true));
     add(bool_key("storage.io_uring", of(&Settings::io_uring), "Read missing pages by io_uring if the system allows it."));
     add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256,
                     "Threads that read large values, and missing pages without io_uring."));

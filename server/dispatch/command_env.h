@@ -55,7 +55,7 @@ struct CommandEnv {
   [[nodiscard]] Millis now() const { return db == nullptr ? control->unix_micros() / 1000 : db->now(); }
 };
 
-/// Returns the environment of a handler's run.
+/// Returns the environment of an attempt of a handler.
 inline CommandEnv& env_of(const Ctx& ctx) { return *ctx.env.env_; }
 
 }  // namespace ebbtide

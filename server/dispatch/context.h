@@ -1,7 +1,7 @@
-// The context of a handler: one run of one command.
+// The context of a handler: one attempt of one command. Dispatch repeats the attempt if pages are missing, for example.
 //
-// Every run has a Ctx. A run inside EXEC also has an ExecCtx, and a run off its event loop an OffLoopCtx; the runs of a long
-// transaction have both. Handlers call Ctx only.
+// Every attempt has a Ctx. An attempt inside EXEC also has an ExecCtx, and an attempt off its event loop an OffLoopCtx; the
+// attempts of a long transaction have both. Handlers call Ctx only.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class ScriptCalls;
 using Effect = std::function<bool(const Origin& origin, const Slice& slice)>;
 using Effects = std::vector<Effect>;
 
-/// The additional context of a run inside EXEC.
+/// The additional context of an attempt inside EXEC.
 struct ExecCtx {
   /// The writes of the transaction's earlier commands; null while after_commit runs.
   const PendingWrites* pending = nullptr;
@@ -48,7 +48,7 @@ struct ExecCtx {
   ScriptCalls* calls = nullptr;  ///< only for a kRunsScript command: runs the commands that its script calls
 };
 
-/// The additional context of a run off its event loop.
+/// The additional context of an attempt off its event loop.
 struct OffLoopCtx {
   const std::atomic<bool>* cancelled = nullptr;  ///< set once no client waits for the reply
   bool on_short_thread = false;                  ///< the command runs on a thread for short work (Ctx::go_on_for_long)
@@ -92,7 +92,7 @@ struct Ctx {
   /// The command's keys in order, as engine keys with their hashes.
   std::span<const LookupKey> keys;
   ReadView view;
-  /// The run's writes. Dispatch commits them if the handler returns ok.
+  /// The attempt's writes. Dispatch commits them if the handler returns ok.
   WriteBatch& batch;
   Reply& reply;
   /// The connection's session. Off the loop it is a copy, and changes to the copy are lost.
@@ -100,9 +100,9 @@ struct Ctx {
   /// The connection. Null off the loop.
   Client* client = nullptr;
   std::uint64_t client_id = 0;
-  /// Engine time of this run, in ms.
+  /// Engine time of this attempt, in ms.
   Millis now = 0;
-  /// A random number, the same for all runs of the command.
+  /// A random number, the same for all attempts of the command.
   std::uint64_t random = 0;
 
   const ExecCtx* exec = nullptr;   ///< null outside EXEC
@@ -117,18 +117,18 @@ struct Ctx {
   /// once the batch is committed, or at once if the batch is empty. The function must not fail.
   void (*after_commit)(Ctx&) = nullptr;
   ReadCounts counts = {};
-  /// The memory that this run has reserved, except for values that it has built: each of those has a charge of its own.
+  /// The memory that this attempt has reserved, except for values that it has built: each of those has a charge of its own.
   MemoryCharge charge = {};
-  /// Bytes of values that the run may still process on its thread. The commands of a transaction share this amount.
+  /// Bytes of values that the attempt may still process on its thread. The commands of a transaction share this amount.
   std::uint64_t work_left = ~std::uint64_t{0};
   bool too_long = false;  ///< work() has failed, so dispatch runs the command again off its loop
-  /// With `too_long`: the marks of the command's keys are firm from the first run on (intents.h). For a command whose keys are surely
-  /// written by others meanwhile.
+  /// With `too_long`: the marks of the command's keys are firm from the first attempt on (intents.h). For a command whose keys
+  /// are surely written by others meanwhile.
   bool firm_marks = false;
-  /// For a kSliced command outside EXEC: the number of arguments that earlier runs have processed. The replies and effects of
-  /// those runs are kept.
+  /// For a kSliced command outside EXEC: the number of arguments that earlier slices have processed. The replies and effects of
+  /// those slices are kept.
   std::size_t args_done = 0;
-  bool unfinished = false;  ///< arguments are left, which the next run processes in the loop's next round
+  bool unfinished = false;  ///< arguments are left, which the next slice processes in the loop's next round
 
   // --- arguments and keys
   [[nodiscard]] std::size_t argc() const { return args.size(); }
@@ -156,8 +156,8 @@ struct Ctx {
   /// For COPY and MOVE: returns a view of another database at the moment of the call. The view cannot be outdated at the commit:
   /// the command holds all locks, or has set marks (intents.h) on its keys in that database.
   [[nodiscard]] ReadView view_of(DatabaseId database) const;
-  /// A command calls this before it reads a key that is not in `keys`. If the command is a long write, its next run marks the key
-  /// (intents.h).
+  /// A command calls this before it reads a key that is not in `keys`. If the command is a long write, its next attempt marks the
+  /// key (intents.h).
   void note_also_read(const LookupKey& key) const {
     if (off_loop != nullptr && off_loop->also_read != nullptr) add_also_read(key);
   }
@@ -222,7 +222,7 @@ struct Ctx {
     too_long = true;
     return Status::not_resident();
   }
-  /// For a kSliced command: the first argument that this run processes, and the argument after the last one.
+  /// For a kSliced command: the first argument that this slice processes, and the argument after the last one.
   [[nodiscard]] std::size_t slice_begin() const { return std::max<std::size_t>(args_done, 1); }
   [[nodiscard]] std::size_t slice_end() const { return in_exec() ? argc() : std::min(argc(), slice_begin() + kSliceArguments); }
   /// Records that the arguments before slice_end() are processed.
@@ -232,7 +232,7 @@ struct Ctx {
     args_done = end;
     unfinished = args_done < argc();
   }
-  static constexpr std::size_t kSliceArguments = 1024;  ///< arguments per run: about a millisecond of work
+  static constexpr std::size_t kSliceArguments = 1024;  ///< arguments per slice: about a millisecond of work
 
   /// A handler calls this before it allocates `bytes` for a value or a reply. kOutOfMemory: the memory budget has no room. Up to
   /// kLargeValueBytes are not charged, since a batch copies a value of that size into memory of its own.
@@ -242,12 +242,12 @@ struct Ctx {
   [[nodiscard]] Status reserve_reply() {
     return reply.out().memory() <= reply_charged + kReplyStep ? Status::ok() : reserve_reply_slowly();
   }
-  /// Wraps `value` so that a batch or a reply can share it. The value's part of this run's memory charge moves to the result, and
-  /// is released with the result's last owner.
+  /// Wraps `value` so that a batch or a reply can share it. The value's part of this attempt's memory charge moves to the result,
+  /// and is released with the result's last owner.
   [[nodiscard]] SharedValue share(std::string value) { return charged_value(std::move(value), &charge); }
   /// A reply may grow by this many bytes before they are charged.
   static constexpr std::uint64_t kReplyStep = std::uint64_t{1} << 20;
-  std::uint64_t reply_charged = 0;  ///< bytes of the reply's buffer that are charged, or were in it before this run
+  std::uint64_t reply_charged = 0;  ///< bytes of the reply's buffer that are charged, or were in it before this attempt
 
   // --- the server
   /// The server: all that a handler may use outside the database and its connection.

@@ -42,7 +42,7 @@ struct Dispatcher::Waiting final : Continuation {
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
-  std::shared_ptr<Fetched> fetched;       ///< shared by all runs: a later run finds the pages that were read for earlier runs
+  std::shared_ptr<Fetched> fetched;       ///< shared by all attempts: a later one finds the pages read for earlier ones
   std::shared_ptr<RightsCheck> rights;    ///< set while the rights are checked off the loop, before the command begins
   std::shared_ptr<OffLoopRun> job;        ///< set while the command runs or waits off the loop
   std::shared_ptr<LongWrite> long_write;  ///< set while the command runs off the loop and writes
@@ -53,10 +53,10 @@ struct Dispatcher::Waiting final : Continuation {
   std::uint32_t stalls = 0;  ///< number of these delays
   /// The wait for memory (memory_wait.cc).
   struct {
-    std::uint64_t wanted = 0;  ///< the memory that the next run needs, in bytes; 0: the command does not wait for memory
+    std::uint64_t wanted = 0;  ///< the memory that the next attempt needs, in bytes; 0: the command does not wait for memory
     std::optional<std::uint64_t> since;  ///< monotonic ns: when the command began to wait for memory
     std::uint32_t looks = 0;             ///< how often dispatch has checked whether the budget has room
-    std::uint32_t races = 0;             ///< runs that failed for lack of memory, although the budget had room right afterwards
+    std::uint32_t races = 0;             ///< attempts that lacked memory, although the budget had room right afterwards
   } memory;
   std::uint64_t blocked_since = 0;         ///< monotonic ns: when a kBlocking command began to block
   std::optional<std::uint64_t> judged_at;  ///< monotonic ns: when a delayed AUTH may check its password
@@ -64,7 +64,7 @@ struct Dispatcher::Waiting final : Continuation {
   MemoryCharge names_charge;                    ///< the memory of `for_element`
   std::optional<KeyWaiters::Wait> for_element;  ///< set while the command waits for an element of one of its keys
   std::uint64_t timeout_ms = 0;                 ///< timeout of the wait for an element, in ms; 0: none
-  std::size_t args_done = 0;                    ///< arguments of a kSliced command that earlier runs have processed
+  std::size_t args_done = 0;                    ///< arguments of a kSliced command that earlier slices have processed
 };
 
 inline Dispatcher::Waiting& Dispatcher::waiting_of(PendingCommand& pending) {

@@ -636,7 +636,7 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
     counters_->retries.add(1);
     now_ = env_.now();
   }
-  if (status->code() != Code::kRetry) return end_of_failed(pending, *status, too_long);  // the failed run has released its memory
+  if (status->code() != Code::kRetry) return end_of_failed(pending, *status, too_long);  // the attempt has released its memory
   *status = Status::busy("keys expired during each of " + std::to_string(kMaxRetries) + " attempts");
   return RunEnd::kDone;
 }

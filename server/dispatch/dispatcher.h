@@ -68,8 +68,8 @@ class Dispatcher final : public CommandSink {
   static constexpr std::size_t kWindow = 32;
   static constexpr std::uint32_t kFetchRounds = 3;
   static constexpr std::uint32_t kWriteRounds = 16;
-  /// The most runs of one command, or transaction, whose commits fail because a key that the run has read has expired. Each run
-  /// reads a later time, so only expirations during every run make all of them fail.
+  /// The most attempts of one command, or transaction. An attempt fails to commit if a key that it has read has expired. Each
+  /// attempt reads at a later time, so all of them fail only if keys expire during every one.
   static constexpr int kMaxRetries = 16;
   /// A command with more arguments runs off the loop: this many take about a millisecond.
   static constexpr std::size_t kLoopArguments = 1024;
@@ -115,7 +115,8 @@ class Dispatcher final : public CommandSink {
   };
   struct Fetched;
   struct Waiting;
-  /// The result of one run of a command. Replies and effects of the run are valid only after kDone, kSliced and kWaitsForSync.
+  /// The result of one attempt of a command. Replies and effects of the attempt are valid only after kDone, kSliced and
+  /// kWaitsForSync.
   enum class RunEnd : std::uint8_t {
     kDone,             ///< the command is done: it has its reply, or an error
     kSliced,           ///< a kSliced command has processed some of its arguments
@@ -132,7 +133,7 @@ class Dispatcher final : public CommandSink {
     SeqNum seq;
     std::size_t command;                  ///< index of the command
     std::uint64_t nanos;                  ///< running time of the command
-    std::uint64_t since;                  ///< monotonic ns: when the command's run ended
+    std::uint64_t since;                  ///< monotonic ns: when the attempt ended
     std::optional<SlowLog::Entry> entry;  ///< the entry for the slow log, without the wait for the log
     std::uint64_t entry_nanos = 0;        ///< the time that `entry` shows so far, in ns
   };
@@ -203,7 +204,8 @@ class Dispatcher final : public CommandSink {
   /// Commits batch_, and updates the rank indexes of its collections.
   Status try_commit(bool waited);
   Status commit_batch(Client& client, bool waited, KeyWaiters::Wait* own);
-  /// Completes the batch by operations on index trees. `view`: the run's. Sets `changes`, which the catalog takes after the commit.
+  /// Completes the batch by operations on index trees. `view`: the attempt's. Sets `changes`, which the catalog takes after the
+  /// commit.
   Status maintain(const ReadView& view, IndexChanges* changes);
   /// Called after a commit of more than kMeasuredCommitBytes. Sets large_commit_, and ends the pass after kPassBytes. `logged`:
   /// the batch is already in the log, so it does not count towards kPassBytes.
@@ -214,8 +216,8 @@ class Dispatcher final : public CommandSink {
   RunEnd run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
   /// Like run_once(), and repeats it while the missing pages can be had without a wait. kMissesPages: the pages are being read.
   RunEnd run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// Returns how a run ends whose handler or commit has failed with `status`. `too_long`: Ctx::work() has failed, so the command
-  /// leaves its loop.
+  /// Returns how an attempt ends whose handler or commit has failed with `status`. `too_long`: Ctx::work() has failed, so the
+  /// command leaves its loop.
   RunEnd end_of_failed(PendingCommand& pending, const Status& status, bool too_long);
   /// Returns true if the command's reply waits for the log's sync.
   [[nodiscard]] static bool replies_synced(Client& client, const CommandSpec& spec);
@@ -225,7 +227,7 @@ class Dispatcher final : public CommandSink {
   bool admit(PendingCommand& pending, const Prepared& prepared);
   void queue(PendingCommand& pending, const Prepared& prepared);
   RunEnd run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply, Status* status);
-  /// Runs the queued commands of EXEC once, and commits their writes (commit_run). If the run takes too long for a loop, sets
+  /// Runs the queued commands of EXEC once, and commits their writes (commit_run). If the attempt takes too long for a loop, sets
   /// `*too_long`.
   Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply, bool* too_long);
   static Status transaction_discarded(const Status& error);
@@ -239,8 +241,8 @@ class Dispatcher final : public CommandSink {
   void count_script_error(const Command& command, const std::string& error);
   /// Sets the members of `run` that come from the client and the current command, such as client id, protocol and random number.
   void prepare_run(Client& client, TransactionRun* run);
-  /// Counts the commands of a committed run. Returns false if CLIENT REPLY suppresses the run's replies. The run's effects may
-  /// write pushes even then.
+  /// Counts the commands of a committed attempt. Returns false if CLIENT REPLY suppresses the attempt's replies. The attempt's
+  /// effects may write pushes even then.
   bool begin_effects(Client& client, TransactionRun& run);
   void write_replies(Client& client, TransactionRun& run, const ReadView& view, Reply& reply);
   void count_queued(Client& client, const TransactionRun& run);
@@ -253,7 +255,7 @@ class Dispatcher final : public CommandSink {
   /// Adds to `misses` the pages that the next commands of the same client in this window will miss, so that they are read
   /// together.
   void look_ahead(const PendingCommand& pending, MissSet* misses);
-  /// Returns the set that collects the misses of the next run. It is misses_, or the command's own set after its first fetch.
+  /// Returns the set that collects the misses of the next attempt. It is misses_, or the command's own set after its first fetch.
   MissSet& misses_of(const PendingCommand& pending);
   /// Returns true if the command has a password that the server will check.
   static bool authenticates(const CommandSpec& spec, const Args& args);
@@ -262,7 +264,7 @@ class Dispatcher final : public CommandSink {
   bool delay_authentication(PendingCommand& pending, const CommandSpec& spec);
   void park(PendingCommand& pending, std::uint32_t ms);
   // element_wait.cc
-  /// Returns the state of the command's wait for an element, as input of its next run.
+  /// Returns the state of the command's wait for an element, as input of its next attempt.
   [[nodiscard]] ElementWait element_wait_of(const Waiting& waiting) const;
   /// Called after the commit of a batch that has written keys for whose elements clients wait. Adds the keys to waited_for_,
   /// whose clients are woken after the pass. `own`: the command's own wait, or null.
@@ -285,10 +287,10 @@ class Dispatcher final : public CommandSink {
   /// Fills in the inputs that all off-loop commands have in common.
   void send_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
-  /// Sends the reply and counts the command. `run`: the committed run of EXEC; null if EXEC has run no command.
+  /// Sends the reply and counts the command. `run`: the committed attempt of EXEC; null if EXEC has run no command.
   void finish_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work, Waiting& waiting,
                        TransactionRun* run = nullptr);
-  /// Handles kWaitsForSync. `job` has the reply. The run began at `start`, on the clock of nanos_.
+  /// Handles kWaitsForSync. `job` has the reply. The attempt began at `start`, on the clock of nanos_.
   void wait_for_sync(PendingCommand& pending, const Prepared& prepared, std::shared_ptr<OffLoopRun> job, std::uint64_t start);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
   // delivery.cc
@@ -326,8 +328,8 @@ class Dispatcher final : public CommandSink {
   void send_error(Reply& reply, const Status& error);
   void count_error(Bytes message);
   void count_reads(const ReadCounts& counts);
-  /// Returns the command's random number, the same in all its runs. Otherwise a command such as SPOP, which runs again until its
-  /// pages are in memory, would prefer elements whose pages are already there.
+  /// Returns the command's random number, the same in all its attempts. Otherwise a command such as SPOP, which runs again until
+  /// its pages are in memory, would prefer elements whose pages are already there.
   std::uint64_t random_of(PendingCommand& pending) {
     if (pending.random == 0) pending.random = next_random(&random_state_);
     return pending.random;
@@ -338,7 +340,7 @@ class Dispatcher final : public CommandSink {
   RecentCommands recent_;
   std::uint64_t random_state_;
   std::uint64_t random_ = 0;  // random_of() the command that runs
-  bool firm_marks_ = false;   // Ctx::firm_marks of the run that leaves its loop
+  bool firm_marks_ = false;   // Ctx::firm_marks of the attempt that leaves its loop
 
   // Data of the current window.
   std::span<PendingCommand> window_;
@@ -359,8 +361,8 @@ class Dispatcher final : public CommandSink {
   MemoryCharge pass_charge_;  ///< charges the replies of a pass, until the connections charge their output buffers after it
   SeqNum large_commit_ = 0;   ///< last seq of the current command's batch, if the batch was large
   std::vector<Unlogged> unlogged_;
-  std::uint32_t memory_ms_ = 0;  ///< how long the latest run has to wait for memory, in ms; 0: not at all
-  std::uint64_t block_ms_ = 0;   ///< timeout of the latest run's wait for an element, in ms; 0: none
+  std::uint32_t memory_ms_ = 0;  ///< how long the latest attempt has to wait for memory, in ms; 0: not at all
+  std::uint64_t block_ms_ = 0;   ///< timeout of the latest attempt's wait for an element, in ms; 0: none
   std::uint32_t stall_ms_ = 0;   ///< how long the write stall delays the latest commit, in ms; 0: not at all
   /// Keys that commands of this pass have written and for which clients wait. The clients are woken after the pass, so that
   /// subscribers get the notification of a push before that of the pop that it causes.

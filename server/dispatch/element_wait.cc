@@ -2,7 +2,7 @@
 //
 // Such a command runs like any other. If it finds no element, it enters the queues of its keys and runs once more, since another
 // client may have written in between. Then it waits until it is woken, until its timeout has passed, or until CLIENT UNBLOCK ends
-// the wait. Each run begins from the start.
+// the wait. Each attempt begins from the start.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -34,7 +34,7 @@ void Dispatcher::wait_for_element(PendingCommand& pending, const Prepared& prepa
                                   std::uint64_t timeout_ms) {
   Client& client = *pending.client;
   Waiting& waiting = waiting_of(pending);
-  waiting.fetched = nullptr;  // the next run may miss other pages
+  waiting.fetched = nullptr;  // the next attempt may miss other pages
   waiting.stalled = false;
   if (!waiting.for_element) {
     Reply reply(&client.out, client.protocol);

@@ -178,7 +178,7 @@ void LongWrite::forget_run() {
 Status LongWrite::attempt() {
   forget_run();
   counts = {};
-  session.database = database;  // an earlier run may have selected another database
+  session.database = database;  // an earlier attempt may have selected another database
   const ReadView view = env->db->lease(database);
   seen_seq = std::max(seen_seq, view.seq());
   TRY(look_before(view));
@@ -215,7 +215,7 @@ Status LongWrite::charge_batch(std::uint64_t bytes) {
     return Status::ok();
   }
   constexpr auto kKind = MemoryAccount::Kind::kCommands;
-  // Waits for all memory that a repeated run needs, including what this run has already charged.
+  // Waits for all memory that a repeated attempt needs, including what this attempt has already charged.
   if (!env->db->try_charge(kKind, bytes - have)) return refused_charge(env->db->memory(), bytes + charge.bytes());
   batch_charge.took(env->db->memory(), kKind, bytes - have);
   return Status::ok();
@@ -371,7 +371,7 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
   end_wait(waiting);
   if (const std::uint32_t ms = memory_wait_ms(pending, work.status); ms != 0) {
     work.status = Status::ok();
-    work.step = LongWrite::Step::kMark;  // the command starts from the beginning, since no run of it counts yet
+    work.step = LongWrite::Step::kMark;  // the command starts from the beginning, since no attempt of it counts yet
     work.forget_collected();
     return park_for_memory(pending, ms);
   }
@@ -415,7 +415,7 @@ void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
 }
 
 // Returns true if the batch of a long write is outdated because of indexes, so that the command must run again. Either a
-// definition has changed since the run, or the position of a build is now at a record that the batch writes.
+// definition has changed since the attempt, or the position of a build is now at a record that the batch writes.
 bool Dispatcher::indexes_have_changed(const LongWrite& work) const {
   if (env_.indexes->version() != work.catalog_version) return true;
   if (!env_.indexes->any()) return false;

@@ -1,9 +1,9 @@
 // Long writes: commands that write, and EXEC, which run off their loop because they have many keys or large values.
 //
 // A thread runs the handler against a leased view into a batch of its own, while the command's keys are marked (intents.h). Each
-// such execution of the handler is a run of the command. If another write breaks the marks, the command runs again. The command's
-// loop marks, commits and replies. So everything that other clients can see happens on the loop, in one short step, under the key
-// locks.
+// such execution of the handler is an attempt of the command. If another write breaks the marks, the command runs again. The
+// command's loop marks, commits and replies. So everything that other clients can see happens on the loop, in one short step,
+// under the key locks.
 //
 //   loop    start            mark                commit, or mark again
 //              \             /  \                /
@@ -32,7 +32,7 @@ namespace ebbtide {
 struct LongWrite final : OffLoopWork {
   /// After this many conflicts with other writes, the marks become firm (dispatch/intents.h).
   static constexpr int kSoftRuns = 2;
-  /// The command fails if it has not committed after this many runs: range deletes and expirations can break even firm marks.
+  /// The command fails if it has not committed after this many attempts: range deletes and expirations can break even firm marks.
   static constexpr int kMaxRuns = 16;
 
   enum class Step : std::uint8_t {
@@ -41,9 +41,9 @@ struct LongWrite final : OffLoopWork {
   };
   Step step = Step::kMark;
   bool collected = false;   ///< the command's keys are collected
-  int runs = 0;             ///< number of runs that have begun
-  int conflicts = 0;        ///< number of runs whose marks another write broke
-  bool firm_marks = false;  ///< Ctx::firm_marks: the marks of the first run are firm, too
+  int runs = 0;             ///< number of attempts that have begun
+  int conflicts = 0;        ///< number of attempts whose marks another write broke
+  bool firm_marks = false;  ///< Ctx::firm_marks: the marks of the first attempt are firm, too
 
   // --- results
   std::shared_ptr<Intents::Marks> marks = std::make_shared<Intents::Marks>();
@@ -56,13 +56,14 @@ struct LongWrite final : OffLoopWork {
   MemoryCharge batch_charge;            ///< charges the memory that the batch has copied; held until all effects are delivered
   std::unique_ptr<StagedBatch> staged;  ///< set if the batch is large: then it has the operations, and `batch` is empty
   KeySet written;                       ///< the keys that the batch writes
-  ElementWait element_wait;             ///< the wait for an element, as the latest run has requested it
-  /// If reads_patterns is set: the marks for the next run. The first run marks whole databases. After a conflict, the next run
-  /// marks only the keys that the command has read, if they are not too many. Then other writes of the database need not wait.
+  ElementWait element_wait;             ///< the wait for an element, as the latest attempt has requested it
+  /// If reads_patterns is set: the marks for the next attempt. The first attempt marks whole databases. After a conflict, the
+  /// next attempt marks only the keys that the command has read, if they are not too many. Then other writes of the database need
+  /// not wait.
   std::shared_ptr<Intents::Marks> next_marks;
-  bool marks_cover_reads = true;  ///< false: the latest run has read keys that were not marked, so its result is dropped
+  bool marks_cover_reads = true;  ///< false: the latest attempt has read keys that were not marked, so its result is dropped
 
-  std::uint64_t catalog_version = 0;  ///< IndexCatalog::version() with which the run has maintained indexes
+  std::uint64_t catalog_version = 0;  ///< IndexCatalog::version() with which the attempt has maintained indexes
   IndexChanges index_changes;         ///< the changes that the batch makes to the index catalog
 
   /// Returns true if a thread prepares the commit of `batch`, because the commit takes long: many operations to sort, or large
@@ -84,12 +85,12 @@ struct LongWrite final : OffLoopWork {
   /// Called once the long write is committed: fills in `effects`.
   void add_effects();
 
-  /// Takes next_marks as the marks of the next run.
+  /// Takes next_marks as the marks of the next attempt.
   void take_next_marks() {
     marks = std::move(next_marks);
     marks_are_exact = next_are_exact;
   }
-  /// Discards the collected keys, marks and stripes, to free their memory. The next run collects them again.
+  /// Discards the collected keys, marks and stripes, to free their memory. The next attempt collects them again.
   void forget_collected();
 
  private:
@@ -97,7 +98,7 @@ struct LongWrite final : OffLoopWork {
   /// Called after the command has run. Sets marks_cover_reads: true if the marks (intents.h) cover all keys that the command has
   /// read. Makes next_marks: the known keys, or whole databases if the keys are too many or cannot be marked one by one.
   void learn_keys();
-  /// Discards all results of the latest run, and frees their memory.
+  /// Discards all results of the latest attempt, and frees their memory.
   void forget_run();
   Status attempt();
   /// Charges `bytes` for the memory of the batch, and releases the batch's previous charge. A small batch is not charged.
@@ -111,8 +112,8 @@ struct LongWrite final : OffLoopWork {
 
   // --- if it reads_patterns
   KeySet whole;                                          ///< the command's own keys, and the databases that its patterns may read
-  KeySet known;                                          ///< the command's own keys, and all keys that its runs have read
-  KeySet also_read;                                      ///< keys outside its arguments that the latest run has read
+  KeySet known;                                          ///< the command's own keys, and all keys that its attempts have read
+  KeySet also_read;                                      ///< keys outside its arguments that the latest attempt has read
   bool marks_are_exact = false, next_are_exact = false;  ///< true: the marks are `known`; false: `whole`
 };
 

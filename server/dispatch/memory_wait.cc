@@ -4,9 +4,9 @@
 // command's loop repeatedly checks if the budget has room, and then runs the command from the start. The command gets -OOM if
 // there is still no room after kLongestNs, or if flushes would not make enough room.
 //
-// The memory that a run needs is estimated: the refused charge plus the run's known earlier charges. A run may be refused
-// although the budget has room right afterwards: other commands had charged more meanwhile, or the run's charges were not all
-// known. Such a run is repeated only a few times.
+// The memory that an attempt needs is estimated: the refused charge plus the attempt's known earlier charges. An attempt may be
+// refused although the budget has room right afterwards: other commands had charged more meanwhile, or the attempt's charges were
+// not all known. Such an attempt is repeated only a few times.
 #include <algorithm>
 
 #include "dispatch/dispatch_state.h"

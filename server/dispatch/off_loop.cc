@@ -262,7 +262,7 @@ void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepar
     for (const Effect& effect : work.effects) effect(client, Slice());
   }
   count_reads(work.counts);
-  nanos_ -= std::min(nanos_, work.nanos);  // the command's time is the run's, without the time between its steps
+  nanos_ -= std::min(nanos_, work.nanos);  // the command's time is the attempt's, without the time between its steps
   std::uint64_t& off_loop = waiting.waits[static_cast<std::size_t>(Stage::kThread)];
   off_loop -= std::min(off_loop, work.nanos);
   finish(pending, *prepared.command, work.status, reply, mark);

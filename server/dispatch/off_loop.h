@@ -29,7 +29,7 @@ struct OffLoopWork : OffloadWork {
   std::uint64_t client_id = 0;
   ClientLoop* loop = nullptr;
   std::uint64_t random = 0;
-  DatabaseId database = 0;  ///< the database that the session has selected; each run begins with it
+  DatabaseId database = 0;  ///< the database that the session has selected; each attempt begins with it
   /// The command's thread reports the command's keys to the observers, since they are too many for the loop.
   bool reports_keys = false;
   bool tracks = false;       ///< the client has a client-side cache
@@ -44,9 +44,9 @@ struct OffLoopWork : OffloadWork {
   SeqNum seen_seq = 0;      ///< seq of the latest operation that the reply may depend on
   std::uint64_t nanos = 0;  ///< how long the command ran
   ReadCounts counts;
-  bool did_much = false;  ///< the run has processed more than kLoopWorkBytes, such as a message to thousands of subscribers
+  bool did_much = false;  ///< the attempt has processed more than kLoopWorkBytes, such as a message to thousands of subscribers
   Effects effects;        ///< run on the loop, after the reply; has_many_effects(): in slices, before the reply
-  MemoryCharge charge;    ///< the memory that the run has reserved; released when the client's output buffer has the reply
+  MemoryCharge charge;    ///< the memory that the attempt has reserved; released when the client's output buffer has the reply
   std::atomic<bool> done{false};
 
   // --- the delivery of many effects (delivery.cc), on the loop
@@ -81,7 +81,7 @@ struct OffLoopWork : OffloadWork {
   MemoryCharge keys_charge;     ///< for the memory of `keys`, and of data made from them
   std::vector<LookupKey> keys;  ///< the command's keys, as engine keys
   std::deque<std::string> escaped;
-  PresentKeys had;  ///< the keys that existed before the run; filled in only if notifications of new keys or of key misses are on
+  PresentKeys had;  ///< keys that existed before the attempt; filled in only if notifications of new keys or key misses are on
   MemoryCharge had_charge;
 
   static constexpr int kMaxRevocations = 3;

@@ -113,7 +113,7 @@ void ThreadOffload::submit(OffloadClass kind, std::shared_ptr<OffloadWork> work)
   std::vector<std::shared_ptr<OffloadWork>> dropped;  // freed when the lock is released
   {
     std::lock_guard lock(queue.mutex);
-    // The queue is pruned only when it has grown, so that pruning costs next to nothing per piece of work.
+    // The queue is pruned only when it has grown, so that pruning costs next to nothing per work item.
     if (queue.size >= queue.prune_at) {
       queue.prune(&dropped);
       queue.prune_at = std::max(kPruneFrom, 2 * queue.size);

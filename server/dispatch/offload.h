@@ -12,8 +12,8 @@
 //   - Checks of rights can keep any number of threads busy, so their threads have a low priority. Users take turns in the queue,
 //     so that the checks of one user do not delay those of another.
 //
-// Work is unwanted once its client has disconnected: it leaves its queue without running. A client has at most one piece of work,
-// so the number of clients limits the queues.
+// Work is unwanted once its client has disconnected: it leaves its queue without running. A client has at most one work item, so
+// the number of clients limits the queues.
 #pragma once
 
 #include <array>
@@ -31,14 +31,14 @@
 
 namespace ebbtide {
 
-/// A piece of work. Any thread may call its methods.
+/// A work item. Any thread may call its methods.
 class OffloadWork {
  public:
   virtual ~OffloadWork() = default;
   /// Does the work. Called at most once, and not after wanted() has returned false.
   virtual void run() = 0;
   [[nodiscard]] virtual bool wanted() const { return true; }
-  /// Returns a number that identifies the owner of this work. Owners take turns in the queue, however many pieces each of them
+  /// Returns a number that identifies the owner of this item. Owners take turns in the queue, however many items each of them
   /// has. Never changes.
   [[nodiscard]] virtual std::uint64_t owner() const { return 0; }
 };
@@ -75,9 +75,9 @@ class ThreadOffload final : public Offload {
   ~ThreadOffload() override;
 
   void submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) override;
-  /// Makes each thread call `collect` soon: an idle one at once, a busy one after its piece of work.
+  /// Makes each thread call `collect` soon: an idle one at once, a busy one after its work item.
   void collect();
-  /// Returns the number of queued pieces of this class.
+  /// Returns the number of work items of this class that wait in the queue.
   [[nodiscard]] std::size_t queued(OffloadClass kind) const;
 
  private:
@@ -89,7 +89,7 @@ class ThreadOffload final : public Offload {
     // Guarded by mutex.
     std::unordered_map<std::uint64_t, std::deque<std::shared_ptr<OffloadWork>>> work;  ///< by owner; none is empty
     std::deque<std::uint64_t> turns;                                                   ///< the owners in `work`
-    std::size_t size = 0;                                                              ///< pieces in `work`
+    std::size_t size = 0;                                                              ///< work items in `work`
     std::size_t prune_at = kPruneFrom;
     bool stopping = false;
     std::uint64_t collections = 0;  ///< number of calls of ThreadOffload::collect()
@@ -100,7 +100,7 @@ class ThreadOffload final : public Offload {
     // Called with the mutex locked.
     void push(std::shared_ptr<OffloadWork> piece);
     std::shared_ptr<OffloadWork> pop();
-    /// Moves pieces that no client wants any more to `dropped`.
+    /// Moves work items that no client wants any more to `dropped`.
     void prune(std::vector<std::shared_ptr<OffloadWork>>* dropped);
   };
 

@@ -36,9 +36,9 @@ std::optional<AclVerdict> check_permission(const User& user, const Command& comm
 /// arguments. Otherwise returns "". nullopt: the budget is used up. As in Redis, SORT itself calls this when it runs.
 std::optional<Bytes> denied_pattern_option(const User& user, const Command& command, std::span<const Bytes> arguments,
                                            AclBudget& budget);
-/// Returns the budget of a check during a run of a handler or EXEC: the work that the run may still do (Ctx::work).
+/// Returns the budget of a check during an attempt of a handler or EXEC: the work that the attempt may still do (Ctx::work).
 AclBudget check_budget(const Ctx& ctx);
-/// Takes the work of a check with check_budget() from the work that the run may still do. Fails like Ctx::work() if the check
+/// Takes the work of a check with check_budget() from the work that the attempt may still do. Fails like Ctx::work() if the check
 /// used up its budget.
 Status note_check(Ctx& ctx, const AclBudget& budget, bool complete);
 /// Returns Redis's text for a denied `option` of SORT (BY or GET), without a code.

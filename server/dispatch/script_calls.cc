@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kCallWork = 512;
 /// Estimated memory of a call that is kept for observers, without its bytes.
 constexpr std::uint64_t kKeptBytes = 256;
-/// The most different errors of called commands that a run counts.
+/// The most different errors of called commands that an attempt counts.
 constexpr std::size_t kCountedErrors = 128;
 
 /// Returns true for a command that Redis replicates although it writes no key, so that a read-only script may not call it.

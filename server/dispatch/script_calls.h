@@ -3,8 +3,8 @@
 // A script runs as a command of a transaction (TransactionRun); outside MULTI the transaction has no other command. The handler
 // of EVAL runs the script, and the script calls commands through this interface. Each call writes into the transaction's batch,
 // and reads the writes of earlier commands. So all writes of a script are committed together, whatever the script replies. As in
-// Redis, an error of the script undoes nothing. If a run cannot commit, because pages are missing or the run takes too long for a
-// loop, it has no effect.
+// Redis, an error of the script undoes nothing. If an attempt cannot commit, because pages are missing or the attempt takes too
+// long for a loop, it has no effect.
 #pragma once
 
 #include <span>
@@ -21,17 +21,17 @@ struct ScriptCall {
   int protocol = 2;        ///< RESP version of the reply
 };
 
-/// Belongs to one run of a script, and is used on the thread of that run.
+/// Belongs to one attempt of a script, and is used on the thread of that attempt.
 class ScriptCalls {
  public:
-  /// Runs a command and appends its reply, which may be an error, to `out`. Not OK: the run cannot continue, and the script's
+  /// Runs a command and appends its reply, which may be an error, to `out`. Not OK: the attempt cannot continue, and the script's
   /// handler must return this status. `arguments` has at least one element.
   [[nodiscard]] virtual Status call(std::span<const Bytes> arguments, const ScriptCall& options, OutputBuffer* out) = 0;
   /// Sets `*allowed` to true if the user may run the command. kInvalidArgument: there is no such command.
   [[nodiscard]] virtual Status may_run(std::span<const Bytes> arguments, bool* allowed) = 0;
   /// Called by the handler when the script replies with an error: the error is then counted for the script's command.
   virtual void note_error(Bytes text) = 0;
-  /// Called when SCRIPT KILL has ended the script. Its run then fails, and writes nothing.
+  /// Called when SCRIPT KILL has ended the script. Its attempt then fails, and writes nothing.
   virtual void note_killed() = 0;
 
  protected:

@@ -16,8 +16,8 @@ namespace ebbtide {
 struct Ctx;
 
 /// Maps (view, arguments) to (reply, batch). A handler has no other effect, except through Ctx, so dispatch may run it several
-/// times and keep the last run. If the Status is not OK, it becomes the reply (error_reply in dispatcher.h), and the run's writes
-/// are dropped.
+/// times and keep the last attempt. If the Status is not OK, it becomes the reply (error_reply in dispatcher.h), and the
+/// attempt's writes are dropped.
 using Handler = Status (*)(Ctx&);
 
 /// Flags for dispatch and for COMMAND INFO. Printed flags have Redis's names.

@@ -2,9 +2,9 @@
 //
 // A transaction runs against one view, into one batch, with one commit, so either all of its writes become visible together or
 // none does. Each of its commands writes into a batch of its own, which joins the transaction's batch if the command does not
-// fail. A command reads the writes of earlier commands through PendingWrites. If a run has to be repeated, its replies and writes
-// are dropped, the session is restored, the queue stays, and nothing is counted. Before the first command runs, all keys of all
-// commands are looked up, so that their missing pages are read together.
+// fail. A command reads the writes of earlier commands through PendingWrites. If an attempt has to be repeated, its replies and
+// writes are dropped, the session is restored, the queue stays, and nothing is counted. Before the first command runs, all keys
+// of all commands are looked up, so that their missing pages are read together.
 //
 // A long transaction runs off the loop (long_write.h), unless one of its commands must stay there. Many arguments, many processed
 // bytes, or a walk make a transaction long.
@@ -150,7 +150,7 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
   run_admitted(pending, prepared);
   if (pending.state == PendingCommand::State::kDone) {
     if (tracking != nullptr && observers.expiries.on()) watch_what_was_read(keys, database);
-    // As in Redis, monitors get a command after its run: SELECT is shown with the database that it has selected.
+    // As in Redis, monitors get a command after it has run: SELECT is shown with the database that it has selected.
     show_to_monitors(env_, client, *prepared.command, pending.args, session.database);
     // Otherwise finish() has called note_slow(): a millisecond has passed, or the command had to wait.
     if (observers.switches.has(Switches::kEveryTime) && !noted_) {
@@ -344,7 +344,7 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
   return commit_run(client, waited, view, run, reply);
 }
 
-// Commits the writes of a run, writes its replies and delivers its effects.
+// Commits the writes of an attempt, writes its replies and delivers its effects.
 Status Dispatcher::commit_run(Client& client, bool waited, const ReadView& view, TransactionRun& run, Reply& reply) {
   if (!batch_.empty()) {
     TRY(commit(client, waited, view));
@@ -370,8 +370,8 @@ void Dispatcher::queue_script(PendingCommand& pending, const Prepared& prepared,
 }
 
 // A script outside MULTI is a transaction of one command, whose calls become known only while it runs. It first runs with the
-// locks of the keys that it declares. If it may write and uses another key, this run is dropped, and the script runs again with
-// all locks.
+// locks of the keys that it declares. If it may write and uses another key, this attempt is dropped, and the script runs again
+// with all locks.
 Dispatcher::RunEnd Dispatcher::run_script(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
   Client& client = *pending.client;
   Session& session = session_of(client);

@@ -1,8 +1,8 @@
-// One run of the queued commands of EXEC: on a loop, or off the loop as a long write.
+// One attempt of the queued commands of EXEC: on a loop, or off the loop as a long write.
 //
 // The commands run in order against one view. Each command writes into a batch of its own, which joins the transaction's batch if
 // the command does not fail, and reads the writes of earlier commands through PendingWrites. Replies, effects and counts stay in
-// this object until the run is committed, so a run without a commit has no visible effect.
+// this object until the attempt is committed, so an attempt without a commit has no visible effect.
 #pragma once
 
 #include <atomic>
@@ -57,23 +57,23 @@ class TransactionRun final : private ScriptCalls {
   std::size_t reply_limit = 0;  ///< argument of OutputBuffer::set_limit
   Millis now = 0;
   std::uint64_t random = 0;
-  bool notes_reads = false;  ///< the keys that the run reads must be noted for a client-side cache (TrackingTable::note_reads)
+  bool notes_reads = false;  ///< the keys that are read must be noted for a client-side cache (TrackingTable::note_reads)
   std::uint64_t work_left = ~std::uint64_t{0};  ///< Ctx::work
   const std::atomic<bool>* cancelled = nullptr;
   KeySet* also_read = nullptr;  ///< OffLoopCtx::also_read
   /// The queue is one kRunsScript command outside MULTI. It has no Outcome; its error is script_error.
   bool is_script = false;
-  bool holds_all_locks = false;  ///< on a loop: the run holds all key locks
+  bool holds_all_locks = false;  ///< on a loop: the attempt holds all key locks
 
   /// Compares the watched keys. If none has changed, runs all commands and leaves their writes in the batch. kNotResident: pages
-  /// of the keys are missing, or, if too_long is set, the run takes too long for a loop.
+  /// of the keys are missing, or, if too_long is set, the attempt takes too long for a loop.
   Status run(const ReadView& view);
 
   // --- results
-  MemoryCharge charge;   ///< for the writes and replies of the run, except for values that have a charge of their own
+  MemoryCharge charge;   ///< for the writes and replies of the attempt, except for values that have a charge of their own
   bool changed = false;  ///< a watched key has changed, so no command was run
   bool too_long = false;
-  SeqNum seen_seq = 0;  ///< seq of the latest operation that any view of the run has
+  SeqNum seen_seq = 0;  ///< seq of the latest operation that any view of the attempt has
   std::deque<Part> parts;
   std::vector<Outcome> outcomes;
   Effects effects;           ///< run on the loop once the transaction is committed
@@ -93,10 +93,10 @@ class TransactionRun final : private ScriptCalls {
   std::map<std::string, std::uint64_t> called_errors;  ///< errors of the commands that scripts called
 
   /// Returns the part of `charge` for the batch's bytes, and releases the charge for their second copy, which a growing batch
-  /// needs. Call it once the run has ended.
+  /// needs. Call it once the attempt has ended.
   [[nodiscard]] MemoryCharge take_batch_charge();
 
-  /// Off the loop: returns true if the run has read more than one database, so that its views are not all of one moment.
+  /// Off the loop: returns true if the attempt has read more than one database, so that its views are not all of one moment.
   [[nodiscard]] bool reads_several() const { return !leases_.empty(); }
 
   /// Returns the view of another database. On the loop it is of now; off the loop, of the first call for that database.
@@ -125,7 +125,7 @@ class TransactionRun final : private ScriptCalls {
   Status resolve_call(std::span<const Bytes> arguments, const ScriptCall& options, const Command** command);
   /// Checks the rights of the session's user to a command that a script calls. Fails like Ctx::work().
   Status check_call(std::span<const Bytes> arguments, const Command& command, std::string* denial);
-  /// Records the keys of a command that a script calls. kNotResident: the run has to start again, with other locks or off the
+  /// Records the keys of a command that a script calls. kNotResident: the attempt has to start again, with other locks or off the
   /// loop.
   Status note_call(const Command& command, const Args& args, std::span<const LookupKey> keys);
   Status run_call(const QueuedCommand& queued, const ScriptCall& options, OutputBuffer* out, std::string* error);
@@ -136,8 +136,8 @@ class TransactionRun final : private ScriptCalls {
   /// count as hits or misses.
   Status note_present(Ctx& ctx, PresentKeys* had) const;
   void observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed);
-  /// Charges the current memory of the run. kOutOfMemory: the budget has no room for it. kInvalidArgument: the batch is too large
-  /// to be committed.
+  /// Charges the current memory of the attempt. kOutOfMemory: the budget has no room for it. kInvalidArgument: the batch is too
+  /// large to be committed.
   Status account();
   /// Advances cursor_ to the end of the transaction's batch, and returns it.
   std::size_t pass_ops();
@@ -149,7 +149,7 @@ class TransactionRun final : private ScriptCalls {
   WriteBatch& batch_;
   PendingWrites* writes_ = nullptr;  ///< set while the transaction runs
   WriteBatch own_;                   ///< writes of the current command
-  /// Off the loop: the views of databases other than the first. All commands of the run see the same view of a database.
+  /// Off the loop: the views of databases other than the first. All commands of the attempt see the same view of a database.
   std::vector<ReadView> leases_;
   std::function<ReadView(DatabaseId)> other_view_;
   /// Off the loop: what earlier commands have to announce to the expiry watch. Cleared if databases are emptied or swapped.

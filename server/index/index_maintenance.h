@@ -32,17 +32,18 @@ namespace ebbtide {
 /// index is emptied and built again.
 inline constexpr std::size_t kMostRecordsOfRange = 1000;
 
-/// The inputs of maintenance, from one run of a command.
+/// The inputs of maintenance, from one attempt of a command.
 struct IndexRun {
   Db* db = nullptr;
   Millis now = 0;
   ReadMode mode = ReadMode::kResident;
   MissSet* misses = nullptr;
-  /// True: no other thread commits between the run's view and its commit. Needed only if the batch deletes a range of keys.
+  /// True: no other thread commits between the attempt's view and its commit. Needed only if the batch deletes a range of keys.
   bool holds_all_locks = false;
-  /// Charges `bytes` in all to the run's memory account, or fails. Null: nothing is charged, since other limits bound the run.
+  /// Charges `bytes` in all to the attempt's memory account, or fails. Null: nothing is charged, since other limits bound the
+  /// attempt.
   std::function<Status(std::uint64_t bytes)> charge{};
-  /// Returns the run's view of a database.
+  /// Returns the attempt's view of a database.
   std::function<ReadView(DatabaseId)> view;
 };
 

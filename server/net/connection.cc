@@ -218,7 +218,8 @@ void Connection::take_back(std::span<PendingCommand> part) {
   for (std::size_t i = done; i < part.size(); ++i) pending.push_back(std::move(part[i]));
 }
 
-// Called while a thread still uses this input. The connection's charge for the input ends with the connection.
+// A thread may use the input after the connection is closed. The connection releases its own charge when it closes, so
+// own_input() charges the input for the thread.
 std::shared_ptr<const void> Connection::take_input() {
   const std::size_t bytes = parser.input_memory();
   auto input = parser.take_input();

@@ -150,7 +150,7 @@ class PubSub {
   static constexpr std::size_t kSharedBytes = 4 << 10;
   /// A message whose pattern_work() is less is matched with all patterns under one lock, which takes a tenth of a millisecond.
   static constexpr std::uint64_t kFewBytes = 64 << 10;
-  /// The number of deliveries in one piece of work: they take half a millisecond.
+  /// How many deliveries a loop makes in one step: they take half a millisecond.
   static constexpr std::size_t kClientsAtOnce = 1024;
   [[nodiscard]] std::shared_ptr<const Message> message_of(Kind kind, Bytes channel, Bytes text, std::uint64_t seq,
                                                           Value value) const;

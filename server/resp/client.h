@@ -129,7 +129,7 @@ struct PendingCommand {
   /// Set with kWaiting: the command waits for another client. If its own client sends no more, that client is closed at once.
   bool blocked = false;
   std::unique_ptr<Continuation> continuation;
-  std::uint64_t random = 0;  ///< a random number for the command, the same in all its runs; 0: the sink has not drawn it yet
+  std::uint64_t random = 0;  ///< a random number for the command, the same in all its attempts; 0: the sink has not drawn it yet
 };
 
 /// Runs commands. Each event loop has a sink, which is used on the loop's thread only.

@@ -11,7 +11,8 @@
 namespace ebbtide {
 namespace {
 
-/// Returns the settings for the called function: those of its own library if cjson.new has made it, otherwise those of the run.
+/// Returns the settings for the called function: those of its own library if cjson.new has made it, otherwise those of the
+/// execution.
 JsonSettings& settings_of(lua_State* lua) {
   void* const own = lua_touserdata(lua, lua_upvalueindex(1));
   return own == nullptr ? Interpreter::of(lua).current().json : *static_cast<JsonSettings*>(own);
@@ -541,7 +542,7 @@ int encode_keep_buffer(lua_State* lua) {
   return 1;
 }
 
-/// Pushes a table with the library. `own`: it has settings of its own, instead of those of the run.
+/// Pushes a table with the library. `own`: it has settings of its own, instead of those of the execution.
 void push_library(lua_State* lua, bool own);
 
 int new_library(lua_State* lua) {

@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-/// A Lua state of up to this size is not charged, and is kept between runs.
+/// A Lua state of up to this size is not charged, and is kept between executions.
 constexpr std::size_t kFreeBytes = std::size_t{1} << 20;
 /// Memory is charged in steps of this many bytes.
 constexpr std::size_t kChargeStep = std::size_t{1} << 20;
@@ -22,8 +22,8 @@ constexpr std::size_t kLoopBytes = std::size_t{8} << 20;
 /// The hook is called after this many instructions. Each one counts as kInstructionWork bytes of Ctx::work.
 constexpr int kHookInstructions = 100;
 constexpr std::uint64_t kInstructionWork = 4;
-/// A run leaves its loop after this time, even if it has executed few instructions: comparing long strings, for example, takes
-/// long.
+/// An execution leaves its loop after this time, even if it has executed few instructions: comparing long strings, for example,
+/// takes long.
 constexpr std::uint64_t kLoopNanos = 5'000'000;
 /// On a loop, larger allocations count as work, since writing and collecting these bytes takes time.
 constexpr std::size_t kCountedBytes = 16 << 10;
@@ -142,7 +142,8 @@ void Interpreter::end_run() {
   if (lua_ == nullptr) return;
   lua_sethook(lua_, nullptr, 0, 0);
   lua_settop(lua_, 0);
-  // A failed run may have left objects that only the garbage collector would find. A new state costs a tenth of a millisecond.
+  // A failed execution may have left objects that only the garbage collector would find. A new state costs a tenth of a
+  // millisecond.
   if (used_ > kFreeBytes || !run_->failure.is_ok() || run_->out_of_memory) close();
   run_ = nullptr;
   charged_ = 0;

@@ -2,12 +2,12 @@
 //
 // The Lua library is built as C++, so its errors are exceptions: when an error unwinds C++ frames, their objects are destroyed.
 //
-// A run may be abandoned at any point: a page is missing, the run takes too long for an event loop, its memory does not fit, or
-// it was killed. The script cannot catch that: from then on every instruction outside a protected call raises an error, so the
-// script ends. A run has no effect outside its transaction, so an abandoned run can be repeated.
+// An execution may be abandoned at any point: a page is missing, the execution takes too long for an event loop, its memory does
+// not fit, or it was killed. The script cannot catch that: from then on every instruction outside a protected call raises an
+// error, so the script ends. An execution has no effect outside its transaction, so an abandoned execution can be repeated.
 //
-// No script may leave anything for the next script, which may belong to another user. All tables that outlive a run are behind
-// proxies that refuse writes (sandbox.cc). A Lua state whose memory has grown is closed after the run.
+// No script may leave anything for the next script, which may belong to another user. All tables that outlive an execution are
+// behind proxies that refuse writes (sandbox.cc). A Lua state whose memory has grown is closed after the execution.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@
 
 namespace ebbtide {
 
-/// The settings of cjson. In Redis a script's settings stay for later scripts; here they end with the run.
+/// The settings of cjson. In Redis a script's settings stay for later scripts; here they end with the execution.
 struct JsonSettings {
   int encode_depth = 1000, decode_depth = 1000;
   int precision = 14;
@@ -38,7 +38,7 @@ struct JsonSettings {
   bool decode_invalid = true;
 };
 
-/// The state of one run.
+/// The state of one execution.
 struct ScriptRun {
   Ctx* ctx = nullptr;
   ScriptCalls* calls = nullptr;
@@ -46,7 +46,7 @@ struct ScriptRun {
   std::string sha = {};
   std::uint64_t begun = 0;  ///< monotonic ns
   int protocol = 2;         ///< RESP version that redis.setresp has set
-  Status failure;           ///< not OK: the run is abandoned for this reason
+  Status failure;           ///< not OK: the execution is abandoned for this reason
   bool out_of_memory = false;
   std::uint64_t random = 0;
   std::optional<ScriptCache::Running> running;
@@ -68,13 +68,14 @@ class Interpreter {
 
   /// Returns the interpreter of a Lua state.
   static Interpreter& of(lua_State* lua);
-  /// The current run.
+  /// The current execution.
   [[nodiscard]] ScriptRun& current() { return *run_; }
-  /// Abandons the run: raises a Lua error, and further ones if the script catches it. Does not return.
+  /// Abandons the execution: raises a Lua error, and further ones if the script catches it. Does not return.
   int abandon(lua_State* lua, Status why);
-  /// Counts work of the run (Ctx::work). Abandons the run if that fails.
+  /// Counts work of the execution (Ctx::work). Abandons the execution if that fails.
   void work(lua_State* lua, std::uint64_t bytes);
-  /// Like work(), and also abandons the run if it was killed, or takes too long for a loop. Called for instructions or steps.
+  /// Like work(), and also abandons the execution if it was killed, or takes too long for a loop. Called for instructions or
+  /// steps.
   void tick(lua_State* lua, std::uint64_t bytes);
   /// Counts steps of a library function, about a nanosecond each. Calls tick() every kStepsAtOnce steps.
   void took_steps(lua_State* lua, std::uint64_t steps) {
@@ -87,7 +88,7 @@ class Interpreter {
   static void* allocate(void* self, void* block, std::size_t old_bytes, std::size_t new_bytes);
   static void on_count(lua_State* lua, lua_Debug*);
   /// Called before an allocation: counts its bytes as work if they are many. Returns false if the allocation must fail, because
-  /// the run has to leave its loop.
+  /// the execution has to leave its loop.
   bool count_allocation(std::size_t bytes);
   /// Charges the memory of the Lua state. Returns false if the budget has no room.
   bool charge_up_to(std::size_t bytes);
@@ -126,7 +127,7 @@ std::string sha1_hex(Bytes text);
 // sandbox.cc
 /// Fills a new Lua state with the libraries, behind read-only proxies.
 void open_sandbox(lua_State* lua);
-/// Sets KEYS or ARGV to the table on top of the stack, for one run.
+/// Sets KEYS or ARGV to the table on top of the stack, for one execution.
 void set_script_global(lua_State* lua, const char* name);
 void clear_script_global(lua_State* lua, const char* name);
 /// Compiles Lua text. Returns 0 and leaves the function on the stack; otherwise leaves the error there.

@@ -1,4 +1,5 @@
-// A text that a script library builds, such as JSON. Its bytes count as work of the run, and its memory as the script's memory.
+// A text that a script library builds, such as JSON. Its bytes count as work of the execution, and its memory as the script's
+// memory.
 #pragma once
 
 #include <cstddef>

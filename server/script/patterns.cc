@@ -2,7 +2,7 @@
 //
 // A match can take any time: '.-.-.-b' tries every combination of ends. Lua's own functions cannot be interrupted, so such a
 // script would occupy its thread for days: SCRIPT KILL could not end it, and the server could not stop. These functions report
-// their steps to the interpreter, which may abandon the run. As in Lua 5.1, a pattern ends at its first zero byte.
+// their steps to the interpreter, which may abandon the execution. As in Lua 5.1, a pattern ends at its first zero byte.
 #include <algorithm>
 #include <array>
 #include <cctype>

@@ -264,7 +264,7 @@ double random_unit(lua_State* lua) {
   return static_cast<double>(next_random(&Interpreter::of(lua).current().random) >> 11) / 9007199254740992.0;
 }
 
-/// Like Lua's random, with a generator that begins each run in the same state.
+/// Like Lua's random, with a generator that begins each execution in the same state.
 int sandbox_random(lua_State* lua) {
   const double r = random_unit(lua);
   switch (lua_gettop(lua)) {

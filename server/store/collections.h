@@ -43,7 +43,7 @@ enum class Change : std::uint8_t {
   kRemoves  ///< at least one was removed
 };
 
-/// The collections of a database, for one run of one command. Not thread-safe. Keys are engine keys (key_codec.h).
+/// The collections of a database, for one attempt of one command. Not thread-safe. Keys are engine keys (key_codec.h).
 class Collections {
  public:
   /// `pending` has earlier writes of the surrounding transaction; may be null.

@@ -21,8 +21,8 @@
 
 namespace ebbtide {
 
-/// The writes of one run of one transaction. Used on the thread that holds the run's PassGuard, or, after read_through(), on
-/// another. Not thread-safe.
+/// The writes of one attempt of one transaction. Used on the thread that holds the attempt's PassGuard, or, after read_through(),
+/// on another. Not thread-safe.
 class PendingWrites {
  public:
   /// `db` is null while the database is being opened; it then counts as empty. `now`, `mode` and `misses` are as in Db::view, for

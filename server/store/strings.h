@@ -33,7 +33,7 @@ Bytes type_name(EntryKind kind, Bytes value);
 /// Returns the encoding that Redis would use for a newly set value: "int", "embstr" or "raw".
 Bytes string_encoding(const Found& found);
 
-/// Counts of the reads of one run.
+/// Counts of the reads of one attempt.
 struct ReadCounts {
   /// The numbers of keys that read-only commands have found and not found: Redis's keyspace hits and misses.
   std::uint64_t hits = 0, misses = 0;
@@ -41,7 +41,7 @@ struct ReadCounts {
   std::optional<std::uint64_t> scan_steps = std::nullopt;
 };
 
-/// The strings of a database, for one run of one command. Not thread-safe. Keys are engine keys (key_codec.h).
+/// The strings of a database, for one attempt of one command. Not thread-safe. Keys are engine keys (key_codec.h).
 class Strings {
  public:
   /// `pending` has earlier writes of the surrounding transaction; may be null.

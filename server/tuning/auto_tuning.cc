@@ -84,7 +84,8 @@ void AutoTuning::act(Database& state, const Workload& workload, const AutoTuner:
     return log_once(state, true, where + "nothing is changed while writes are refused: " + std::string(status.message()));
   const auto changes = apply_advice(env_.config, workload.database, decision.advice);
   if (!changes.is_ok()) return log_once(state, true, where + std::string(changes.status().message()));
-  // Applying had no effect, for example because a memtable above a quarter of the memory budget is reduced.
+  // The configuration already has the advised values, but the engine uses others: for example, it limits a memtable to a quarter
+  // of the memory budget.
   if (changes->empty())
     return log_once(state, true,
                     where + "nothing is changed: the configuration has the advised values, but not all are in effect");

@@ -35,7 +35,7 @@ KeySet put(const char* key, DatabaseId database = 0) {
   return KeySet(batch);
 }
 
-TEST_CASE("another write of a key commits that a long write has marked: the marks are broken; writes of other keys break none") {
+TEST_CASE("client writes a key that a long write has marked: the marks are broken; it writes other keys: they stay intact") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});

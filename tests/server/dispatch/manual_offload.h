@@ -18,9 +18,9 @@ class ManualOffload final : public Offload {
     last_ = kind;
     work_.push_back(std::move(work));
   }
-  /// Returns the class of the newest piece of work.
+  /// Returns the class of the newest work item.
   [[nodiscard]] OffloadClass last() const { return last_; }
-  /// Runs the oldest piece of work, or drops it if it is unwanted. Returns false if there is none.
+  /// Runs the oldest work item, or drops it if it is unwanted. Returns false if there is none.
   bool run_one() {
     if (work_.empty()) return false;
     const std::shared_ptr<OffloadWork> work = std::move(work_.front());

@@ -29,7 +29,7 @@ std::string patterned() {
   return value;
 }
 
-/// A run of a command off the loop, with a value at "k".
+/// An attempt of a command off the loop, with a value at "k".
 struct Run {
   explicit Run(bool on_disk) : server(kFamilies) {
     WriteBatch write;

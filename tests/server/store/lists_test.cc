@@ -48,7 +48,7 @@ TEST_CASE("list: elements are found from head or tail, by rank, count and maximu
   CHECK(find_elements(list, "x", {}).empty());
 }
 
-TEST_CASE("list: a number of equal elements is removed from the head or the tail, or all of them", "[lists]") {
+TEST_CASE("remove_elements() gets a count: it removes so many from the head; negative: from the tail; 0: all", "[lists]") {
   const List list = {"a", "b", "a", "c", "a"};
   const auto removed = [&](std::int64_t count) {
     List left = list;

@@ -212,12 +212,12 @@ TEST_CASE("value can never fit into the budget: it is refused at once, and the e
   CHECK(server.db->stats().flushes == server.flushes);
 }
 
-TEST_CASE("memory has room for the run of a transaction: the batch takes over a part of the charge, and EXEC succeeds") {
+TEST_CASE("memory has room for a transaction and little more: the batch takes over a part of the charge, and EXEC succeeds") {
   ManualThreads server;
   CHECK(server("MULTI") == "OK");
   for (int i = 0; i < 10'000; ++i) server.raw({"SET", "k" + std::to_string(i), std::string(1000, 'v')});
   MemoryAccount& memory = server.db->memory();
-  const std::uint64_t taken = memory.room() - 42 * kMiB;  // not for the run and another 10 MB
+  const std::uint64_t taken = memory.room() - 42 * kMiB;  // too little for EXEC and another 10 MB
   memory.charge(kCommands, taken);
   Asked exec = server.ask({"EXEC"});
   int jobs = 0;
