@@ -19,7 +19,7 @@
 
 namespace ebbtide {
 
-/// The memory of all clients. Thread-safe. Callers charge in large steps, so a mutex is fast enough.
+/// Charges the memory of all clients. Thread-safe. Callers charge in large steps, so a mutex is fast enough.
 class ClientMemoryAccount final : public ClientMemory {
  public:
   /// Charges the sums so far, and all later charges, to `account`. `budget`: the size of its budget, in bytes.

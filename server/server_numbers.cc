@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-/// The number of purge tickets that are shown: the oldest ones, which are due first.
+/// How many purge tickets are shown: the oldest ones, which are due first.
 constexpr std::size_t kShownTickets = 3;
 
 std::vector<TreeInfo> trees_of(Db& db, DatabaseId databases) {

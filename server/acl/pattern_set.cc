@@ -17,7 +17,7 @@ std::optional<std::string> quoted_prefix(Bytes pattern) {
   if (!pattern.ends_with('*') || glob_is_literal(pattern)) return std::nullopt;
   const Bytes rest = pattern.substr(0, pattern.size() - 1);
   std::string prefix = glob_literal_prefix(rest);
-  // The second condition excludes a pattern such as "a\*", whose star is quoted.
+  // The comparison with the pattern's own literal prefix excludes a pattern such as "a\*", whose star is quoted.
   if (!glob_is_literal(rest) || prefix != glob_literal_prefix(pattern)) return std::nullopt;
   return prefix;
 }

@@ -46,7 +46,7 @@ struct ConsoleSnapshot {
   std::string tuning;  ///< the newest decision of tuning.auto for the requested database; "": tuning.auto is off
 };
 
-/// The approximate maximum of the cells of a tree map that are sent: as many as a wide screen can show.
+/// About how many cells of a tree map are sent at most: as many as a wide screen can show.
 inline constexpr std::size_t kConsoleCells = 1200;
 
 /// Returns the body of the reply to /console.json.

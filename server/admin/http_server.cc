@@ -116,7 +116,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     tls_.emplace(stream_, context);
   }
 
-  // Called with the worker's reply.
+  // Sends the worker's reply, unless the connection was closed meanwhile.
   void answered(HttpReply reply) {
     if (!closed_) send(std::move(reply));
   }
@@ -286,8 +286,8 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     });
   }
 
-  // Called when everything is sent. Closing while the client still sends would reset the connection, and the client might lose
-  // the reply.
+  // Ends the connection after its last reply. Closing while the client still sends would reset the connection, and the client
+  // might lose the reply. So this only shuts down the sending side, and then waits for the client.
   void finish() {
     if (tls_) return finish_tls();
     error_code ignored;

@@ -60,10 +60,10 @@ struct HttpAccess {
 };
 
 struct HttpLimits {
-  /// Enough for a dashboard's scrapes, probes, and a few browsers with six connections each. It is limited since each connection
-  /// takes a file descriptor.
+  /// The most connections: enough for a dashboard's scrapes, probes, and a few browsers with six connections each. Each
+  /// connection takes a file descriptor.
   std::size_t connections = 64;
-  /// From the start of the connection, or the first byte of a later request, to the end of the header.
+  /// The time in which the whole header must arrive, from the start of the connection, or from the first byte of a later request.
   std::int64_t header_ms = 5'000;
   std::int64_t idle_ms = 75'000;  ///< between requests; longer than the usual scrape interval of a minute
   std::int64_t send_ms = 10'000;  ///< time limit for sending a whole reply

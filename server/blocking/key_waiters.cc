@@ -18,7 +18,8 @@ KeyWaiters::Wait::Wait(KeyWaiters& waiters, const Client& client, DatabaseId dat
   }
 }
 
-// While this wait passes on its batons, none of its places may be asleep: otherwise it could get its own baton back.
+// Before this wait passes on its batons, it removes all of its entries that may be woken: otherwise it could get its own baton
+// back.
 KeyWaiters::Wait::~Wait() {
   std::unique_lock lock(waiters_.mutex_);
   for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -109,7 +110,7 @@ void KeyWaiters::wake_first(Queue& queue) {
   const auto [wait, place] = first->second;
   queue.asleep.erase(first);
   wait->places_[place].sleeper.reset();
-  // Otherwise the place is already in batons_.
+  // If the entry has a baton already, it is in batons_.
   if (wait->places_[place].baton == Wait::Baton::kNone) wait->batons_.push_back(place);
   wait->places_[place].baton = Wait::Baton::kWoken;
   wait->loop_->resume(wait->client_id_);

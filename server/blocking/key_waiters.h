@@ -67,13 +67,13 @@ class KeyWaiters {
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
-    /// Called when a waiting command begins to look at its keys again. A write during the look wakes the client again.
+    /// Begins a look: the waiting command is about to read its keys again. A write during the look wakes the client again.
     void begin_look();
-    /// Called when the command has found no element in its keys. Drops the batons with which the look began, since they have no
-    /// element to announce. Returns true if the client was woken during the look, so that it must look again.
+    /// Ends a look that has found no element. Drops the batons with which the look began, since they have no element to announce.
+    /// Returns true if the client was woken during the look, so that it must look again.
     [[nodiscard]] bool found_nothing();
-    /// Called when the command itself has committed a batch. The command then need not pass on the batons of these keys: if they
-    /// still have elements, its commit wakes the next client.
+    /// Drops the batons of keys that the command itself has written, after its commit. If these keys still have elements, the
+    /// commit wakes the next client.
     void has_written(const std::vector<Written>& keys);
 
    private:
@@ -86,9 +86,9 @@ class KeyWaiters {
     struct Place {
       Queue* queue;
       Baton baton;
-      std::optional<Asleep::iterator> sleeper;  ///< set while the place is asleep, so that it can be removed without a search
+      std::optional<Asleep::iterator> sleeper;  ///< set while a write may wake this entry: finds it in the queue at once
     };
-    /// The places that are entered or left under one lock. Thousands of them would delay the commits of all other loops.
+    /// How many entries are made or removed under one lock. Thousands of them would delay the commits of all other loops.
     static constexpr std::size_t kPlacesAtOnce = 256;
     static void let_others_in(std::unique_lock<std::mutex>& lock);
 
@@ -97,16 +97,16 @@ class KeyWaiters {
     const std::uint64_t client_id_;
     std::uint64_t ticket_ = 0;         ///< order of this wait among all waits; the lowest ticket is woken first
     std::vector<Place> places_;        // guarded by waiters_.mutex_
-    std::vector<std::size_t> batons_;  // guarded by waiters_.mutex_: indexes of the places with a baton
+    std::vector<std::size_t> batons_;  // guarded by waiters_.mutex_: indexes of the entries with a baton
   };
 
   /// Returns true if any client waits. If none does, this check is the only cost of a commit.
   [[nodiscard]] bool any() const { return waits_.load(std::memory_order_relaxed) != 0; }
-  /// Returns the keys of the batch for which clients wait, in the batch's order. Called before the commit, under the locks of the
-  /// batch's keys. Only puts of collections count, unless `own` is true: then the batch is that of a waiting command, and all
+  /// Returns the keys of the batch for which clients wait, in the batch's order. Call it before the commit, under the locks of
+  /// the batch's keys. Only puts of collections count, unless `own` is true: then the batch is that of a waiting command, and all
   /// writes of a key count.
   [[nodiscard]] std::vector<Written> waited_for(const WriteBatch& batch, bool own) const;
-  /// Called after the commit, once the batch's notifications are sent. Wakes the first client of each key that has elements.
+  /// Wakes the first client of each key that has elements. Call it after the commit, once the batch's notifications are sent.
   void wake(const std::vector<Written>& keys);
 
   /// Returns the number of commands that wait.
@@ -119,8 +119,8 @@ class KeyWaiters {
   };
   struct Queue {
     const Name* name = nullptr;
-    std::size_t waits = 0;  ///< number of places in this queue, asleep or not
-    Asleep asleep;          ///< the places that a write may wake, by ticket
+    std::size_t waits = 0;  ///< number of entries in this queue, whether a write may wake them or not
+    Asleep asleep;          ///< the entries that a write may wake, by ticket
   };
 
   void wake_first(Queue& queue);

@@ -87,8 +87,8 @@ struct BitRange {
   }
 };
 
-/// Calls `visit`, in order, with the pieces of a value that have the bits [first, last]. `visit` gets the first and last of these
-/// bits in the piece, and `base`: the index of the piece's first bit in the value.
+/// Calls `visit`, in order, with the parts of a value that have the bits [first, last]. `visit` gets the first and last of these
+/// bits in the part, and `base`: the index of the part's first bit in the value.
 Status visit_bits(Ctx& ctx, const Found& found, std::uint64_t first, std::uint64_t last,
                   const std::function<Status(Bytes piece, std::uint64_t first, std::uint64_t last, std::uint64_t base)>& visit) {
   const std::uint64_t begin = first / 8, bytes = last / 8 - begin + 1;

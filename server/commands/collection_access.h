@@ -56,8 +56,8 @@ Status locate_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Fou
 /// Parses the timeout of BLPOP and similar commands: argument `place`, in seconds. Returns ms, rounded up; 0: no time limit.
 /// Returns nullopt for a command that does not block.
 Result<std::optional<std::uint64_t>> wait_argument(const Ctx& ctx, std::size_t place);
-/// Called if a command has found no element. If it blocks, it waits for one; otherwise it replies null. `timeout_ms`: the result
-/// of wait_argument().
+/// Ends a command that has found no element. If the command blocks, it waits for one; otherwise it replies null. `timeout_ms`:
+/// the result of wait_argument().
 void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms);
 
 /// Replaces the collection `old`, or creates one. If the new collection is empty, deletes the key.
@@ -67,7 +67,7 @@ Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& o
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
                    const std::vector<Bytes>& items, Change change);
 
-/// For SUNIONSTORE and similar commands: sets the key to their result, in place of a value of any type, and replies with the
+/// For SUNIONSTORE and similar commands: sets the key to their result, which replaces a value of any type, and replies with the
 /// number of elements. An empty result deletes the key.
 Status store_result(Ctx& ctx, const LookupKey& key, const SortedSet& members);
 /// Like store_result() above, for a set or list.

@@ -60,7 +60,7 @@ class FieldChanges {
  public:
   explicit FieldChanges(Ctx& ctx) : ctx_(ctx) {}
 
-  /// Locates the hash. Called before the arguments are parsed, since WRONGTYPE precedes their errors.
+  /// Locates the hash. Call it before the arguments are parsed, since WRONGTYPE precedes their errors.
   Status locate() { return locate_collection_for_update(ctx_, ctx_.key(), CollectionType::kHash, &old_); }
   /// Reads the fields that the arguments from `first` on name.
   Status open(std::size_t first, std::size_t step = 1) {

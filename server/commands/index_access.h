@@ -29,7 +29,7 @@ Status drop_index(Ctx& ctx);
 /// fields.
 Status describe_index(const Ctx& ctx, const IndexDefinition& index, std::size_t source_fields,
                       const std::function<void()>& add_source);
-/// Called after the index's tree is leased. Fails unless the index was complete at that time, and has not changed. `index`: its
+/// Fails unless the index was complete when its tree was leased, and has not changed since. Call it after the lease. `index`: its
 /// definition from before the lease.
 Status check_complete(const Ctx& ctx, const IndexDefinition& index);
 /// Returns the user key of a record, from its engine key.

@@ -38,7 +38,7 @@ IndexCatalog& catalog_of(const Ctx& ctx) { return *env_of(ctx).indexes; }
 
 Status no_index(Bytes name) { return reply_error("ERR there is no index '" + std::string(shown(name)) + "'"); }
 
-/// Adds the definition that the batch has written to the catalog. Called after the commit, while all locks are held.
+/// Adds the definition that the batch has written to the catalog. Dispatch calls this after the commit, while all locks are held.
 void take_definition(Ctx& ctx) {
   std::size_t cursor = 0;
   WriteBatch::Op op;

@@ -2,7 +2,7 @@
 // have.
 //
 // A field without a meaning here is printed only if tools expect it, with the value that Redis shows for an unused feature. The
-// numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` says so); DBSIZE counts.
+// key counts under Keyspace are the engine's estimates (`keyspace_keys_exact:0` says so); DBSIZE counts.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>

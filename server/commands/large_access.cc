@@ -17,7 +17,7 @@ constexpr std::uint64_t kMostLookups = 2048;
 /// The most elements that one HSCAN, SSCAN or ZSCAN reads; kMostScannedBytes: the bytes after which it also ends.
 constexpr std::uint64_t kMostScanned = 10'000;
 constexpr std::size_t kMostScannedBytes = 1 << 20;
-/// A sorted set with up to this many members is scanned as a whole if more of them were popped.
+/// A call of ZSCAN returns all members of a sorted set with up to this many members, if more of them were popped.
 constexpr std::uint64_t kMostScannedByScore = 1024;
 /// Work (Ctx::work) for an element that is written.
 constexpr std::uint64_t kWriteWork = 512;
@@ -33,8 +33,8 @@ Result<LargeHeader> open_header(const Found& found, CollectionType type) {
 
 Status miscounted() { return Status::corruption("the header of a collection counts another number of elements"); }
 
-/// Called before a walk over this many elements. If the walk is long, returns kNotResident, so that dispatch runs the command
-/// again: off its event loop, or on a thread for long work.
+/// Prepares a walk over this many elements. If the walk is long, returns kNotResident, so that dispatch runs the command again:
+/// off its event loop, or on a thread for long work.
 Status prepare_walk(Ctx& ctx, std::uint64_t elements) {
   if (elements <= kMostWalked) return Status::ok();
   return ctx.off_loop == nullptr ? leave_loop(ctx) : ctx.go_on_for_long();

@@ -43,7 +43,7 @@ Status load_element(Ctx& ctx, CollectionType type, Bytes name, Found* found);
 Status load_places(Ctx& ctx, CollectionType type, std::span<const std::size_t> places, Found* found);
 /// Like load_elements(), for elements [begin, end) of a list, in order. The list must have these elements.
 Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* found);
-/// Called with the name and the value of an element (store/collection/large.h); of a list, maybe without the name.
+/// Gets the name and the value of an element (store/collection/large.h); for a list, maybe without the name.
 using VisitElement = std::function<Status(Bytes name, Bytes value)>;
 /// Returns the number of elements that visit_elements() visits; nullopt if it is not known, since fields may have expired.
 inline std::optional<std::uint64_t> visited_elements(const Ctx& ctx, const LargeHeader& header) {
@@ -54,9 +54,9 @@ inline std::optional<std::uint64_t> visited_elements(const Ctx& ctx, const Large
 Status visit_elements(Ctx& ctx, const Found& found, const LargeHeader& header, const VisitElement& visit);
 /// Like visit_elements(), for elements [begin, end) of a list, which must have them.
 Status visit_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, const Found& found, const VisitElement& visit);
-/// Loads about `count` elements, at most kMostScanned, from the place that `resume` names; "" is the beginning. Sets `*rest` to
-/// the place of the next element, if there may be one. Loads fewer elements, or none, if it would have to skip many dead ones. A
-/// place that belongs to another collection is an error.
+/// Loads about `count` elements, at most kMostScanned, from the position that `resume` names; "" is the beginning. Sets `*rest`
+/// to the position of the next element, if there may be one. Loads fewer elements, or none, if it would have to skip many dead
+/// ones. A position that belongs to another collection is an error.
 Status load_scan_part(Ctx& ctx, CollectionType type, Bytes resume, std::uint64_t count, Found* found,
                       std::optional<std::string>* rest);
 /// Returns the encoding that Redis would use for a located large collection. If that may be a packed encoding, reads all
@@ -78,8 +78,8 @@ Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& ol
 /// Like the functions above, for a set or list.
 Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
                   const std::vector<Bytes>& items);
-/// Sets the key, in the database of `view`, to the collection with these bytes, of any size, in place of any entry. `options`:
-/// expiry and stamp.
+/// Sets the key, in the database of `view`, to the collection with these bytes, of any size. It replaces an entry of any type.
+/// `options`: expiry and stamp.
 Status replace_collection(Ctx& ctx, const ReadView& view, const LookupKey& key, const std::optional<Found>& old,
                           std::string value, const WriteBatch::PutOptions& options);
 

@@ -21,18 +21,18 @@ struct MemberLimit {
   std::uint64_t skip = 0, limit = ~std::uint64_t{0};
 };
 
-/// The load_members() functions load members into `found`, in the form of a small sorted set. Here: the members with these
+/// The load_members() functions load members into `found`, in the form of a small sorted set. This one loads those with these
 /// indexes, which the sorted set must have.
 Status load_members(Ctx& ctx, const Places& places, Found* found);
-/// The members in a range of scores.
+/// Loads the members in a range of scores.
 Status load_members(Ctx& ctx, const ScoreRange& range, const MemberLimit& limit, Found* found);
-/// The members in any of several ranges of scores. The ranges must ascend and not overlap.
+/// Loads the members in any of several ranges of scores. The ranges must ascend and not overlap.
 Status load_members(Ctx& ctx, std::span<const ScoreRange> ranges, Found* found);
-/// The members in a range of names. If the sorted set has different scores, loads all members and sets `*all`.
+/// Loads the members in a range of names. If the sorted set has different scores, loads all members and sets `*all`.
 Status load_members(Ctx& ctx, const LexRange& range, const MemberLimit& limit, Found* found, bool* all);
 
-/// Visits the members at the places in ascending order, without loading them: for long replies. Errors, also in the middle, are
-/// those of load_members().
+/// Visits the members with these indexes in ascending order, without loading them: for long replies. Errors, also in the middle,
+/// are those of load_members().
 Status visit_members(Ctx& ctx, const Places& places, const Found& found, const std::function<Status(const ScoredMember&)>& visit);
 /// Like the function above, for a range of scores. `limit` must not count from the range's end.
 Status visit_members(Ctx& ctx, const ScoreRange& range, const MemberLimit& limit, const Found& found,

@@ -31,7 +31,7 @@ struct ElementRange {
 /// The most elements that a walk visits on an event loop: about a millisecond of work. A longer walk leaves its loop.
 inline constexpr std::uint64_t kMostWalked = 4096;
 
-/// Called with the name, value and expiry of an element.
+/// Gets the name, value and expiry of an element.
 using ElementVisit = std::function<Status(Bytes name, Bytes value, Millis expiry)>;
 
 /// Makes dispatch run the command again, off its loop.
@@ -97,7 +97,7 @@ class LargePart {
   /// Returns the rank of the element with this name in the ordered class. Visits the elements between it and the nearer end.
   Result<std::uint64_t> place_of(Bytes name);
 
-  /// Moves the elements into `found`, in place of its value. Found::header keeps the header's own value.
+  /// Moves the elements into `found`, where they replace its value. Found::header keeps the header's own value.
   void give(Found* found) { set_elements(builder_.take(), found); }
   [[nodiscard]] std::size_t count() const { return builder_.count(); }
   /// Puts members of a sorted set, which were looked up by name, into the order of their scores.

@@ -56,7 +56,8 @@ Result<std::size_t> size_of(const Found& found) {
   return reader.count();
 }
 
-/// Returns elements of a list that was read, or, if it is large, located. `places` must lie within the list.
+/// Returns the elements with the indexes `places`, which must lie within the list. The list was read, or, if it is large,
+/// located.
 Result<List> elements_at(Ctx& ctx, const Places& places, Found* found) {
   const bool large = found->kind == EntryKind::kHeader;
   if (places.empty()) return List();

@@ -32,7 +32,7 @@ constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
 /// DBSIZE also counts a larger database if it has up to this many keys and deleted entries: then the others are elements of large
 /// collections. The walk passes over each collection in one step, which takes some microseconds.
 constexpr std::uint64_t kMaxCountedKeys = 50'000;
-/// The number of random places that RANDOMKEY tries. After each place it skips kMaxSteps versions at most.
+/// How many random positions RANDOMKEY tries. After each position it skips kMaxSteps versions at most.
 constexpr int kRandomPlaces = 8;
 
 struct ScanOptions {
@@ -178,7 +178,8 @@ Status keys(Ctx& ctx) {
 }
 
 /// Returns a random position between two keys: their common prefix, then random bytes. The first random byte lies between the
-/// keys' bytes at that place. nullopt: the position before both keys, which is as likely as each value of that byte.
+/// bytes that follow the prefix in the two keys. nullopt: the position before both keys, which is as likely as each value of that
+/// byte.
 std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t random) {
   std::size_t common = 0;
   while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;

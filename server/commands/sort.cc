@@ -212,7 +212,7 @@ class KeptValues {
     *kept = *value.bytes;
     if (!value.found) return Status::ok();  // the bytes belong to the source, which stays in memory
     if (value.found->kind == EntryKind::kValue && value.found->pin != nullptr && kept->size() > kLargeValueBytes) {
-      TRY(charge_.add(sizeof(pins_[0])));  // charges the place in pins_; the large value has its own charge
+      TRY(charge_.add(sizeof(pins_[0])));  // charges the entry in pins_; the large value has its own charge
       pins_.push_back(value.found->pin);
       return Status::ok();
     }

@@ -28,7 +28,7 @@ Status locate_both(Strings& source, const LookupKey& from, std::optional<Found>*
   return second;
 }
 
-/// Sets `to`, in the database of `view`, to a located entry of the command's database, in place of any entry.
+/// Sets `to`, in the database of `view`, to a located entry of the command's database. It replaces an entry of any type.
 Status put_copy(Ctx& ctx, const ReadView& view, const LookupKey& to, Found* value) {
   Strings source = ctx.strings(), target = ctx.strings_in(view);
   if (value->kind != EntryKind::kHeader) {

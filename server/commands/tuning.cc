@@ -21,7 +21,7 @@ namespace {
 
 using Type = ArgDoc::Type;
 
-/// The number of windows that TUNE.WORKLOAD shows without an argument, and the largest number that it accepts.
+/// How many windows TUNE.WORKLOAD shows without an argument, and the most that it accepts.
 constexpr std::int64_t kShownWindows = 10, kMostWindows = std::int64_t{1} << 16;
 
 void reply_field(Reply& reply, Bytes name, std::uint64_t value) {

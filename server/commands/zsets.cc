@@ -85,7 +85,7 @@ Result<AddOptions> parse_add(const Ctx& ctx, bool increment) {
   return options;
 }
 
-/// The numbers of members that ZADD has added and updated.
+/// How many members ZADD has added, and how many it has updated.
 struct Added {
   std::size_t added = 0, updated = 0;
   std::optional<double> score;  ///< new score of the last member that the options allowed to change

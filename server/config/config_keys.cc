@@ -30,7 +30,7 @@ bool is_address(const std::string& text) {
   return ::inet_pton(AF_INET, text.c_str(), &v4) == 1 || ::inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), &v6) == 1;
 }
 
-// Formats the letters as Redis does: in Redis's order, each once, and A in place of all classes that A stands for.
+// Formats the letters as Redis does: in Redis's order, each once, and A instead of all classes that A stands for.
 std::string notify_letters(Bytes text) {
   static constexpr Bytes kAll = "g$lshzxetd";
   const auto has = [text](char c) {

@@ -16,7 +16,7 @@ namespace ebbtide {
 /// The configuration of a running server. Thread-safe.
 class LiveConfig {
  public:
-  /// Puts a changed configuration into effect; after an error, nothing has changed. Called while change_mutex_ is held.
+  /// Puts a changed configuration into effect; after an error, nothing has changed. Calls are made under change_mutex_.
   using Apply = std::function<Status(const Config& before, const Config& after)>;
 
   /// Returns the configuration in effect: values that the system limits further, such as open files, may be lower than

@@ -1,5 +1,6 @@
-// A directive with a key here is parsed like CONFIG SET of that key in Redis's form. All others are in a table of reasons. A
-// directive that is in neither is reported as unknown, so none is dropped silently.
+// A directive for which this server has a key is parsed like CONFIG SET of that key in Redis's form. For all other known
+// directives, a table has the reason why they have no effect. Any other directive is reported as unknown, so none is dropped
+// silently.
 #include "config/redis_conf.h"
 
 #include <algorithm>

@@ -113,8 +113,8 @@ struct Ctx {
   ElementWait element_wait = {};  ///< for a kBlocking command that writes: the state of its wait
 
   // --- results
-  /// Set by a handler to a function that writes the part of the reply that depends on the commit. Dispatch calls the function
-  /// once the batch is committed, or at once if the batch is empty. The function must not fail.
+  /// A handler sets this if a part of its reply depends on the commit. Dispatch calls the function once the batch is committed,
+  /// or at once if the batch is empty. The function writes that part, and must not fail.
   void (*after_commit)(Ctx&) = nullptr;
   ReadCounts counts = {};
   /// The memory that this attempt has reserved, except for values that it has built: each of those has a charge of its own.
@@ -122,8 +122,8 @@ struct Ctx {
   /// Bytes of values that the attempt may still process on its thread. The commands of a transaction share this amount.
   std::uint64_t work_left = ~std::uint64_t{0};
   bool too_long = false;  ///< work() has failed, so dispatch runs the command again off its loop
-  /// With `too_long`: the marks of the command's keys are firm from the first attempt on (intents.h). For a command whose keys
-  /// are surely written by others meanwhile.
+  /// With `too_long`: the marks of the command's keys are firm from the first attempt on (intents.h). A handler sets this if
+  /// other clients will surely write its keys meanwhile.
   bool firm_marks = false;
   /// For a kSliced command outside EXEC: the number of arguments that earlier slices have processed. The replies and effects of
   /// those slices are kept.

@@ -27,7 +27,8 @@ struct Dispatcher::Fetched {
 struct Dispatcher::Waiting final : Continuation {
   Waiting() = default;
   ~Waiting() override { give_up(); }
-  /// Called when the command ends for any reason: removes its marks, and shows its threads that no client needs the result.
+  /// Dispatch calls this when the command ends, for any reason. Removes the command's marks, and shows its threads that no client
+  /// needs the result.
   void give_up() {
     if (rights != nullptr) rights->client_gone.store(true, std::memory_order_relaxed);
     if (job != nullptr) job->client_gone.store(true, std::memory_order_relaxed);

@@ -133,7 +133,7 @@ void Dispatcher::note_slow(Client& client, const Command& command, const Args& a
   }
   const bool runs_queue = command.spec->has(kRunsQueue);
   if (command.spec->has(kSkipSlowlog) && !runs_queue) return;
-  // The commands inside EXEC have slow-log entries of their own. EXEC's entry has only their waits, added up.
+  // The commands inside EXEC have slow-log entries of their own. EXEC's own entry shows only the sum of their waits.
   const std::uint64_t total = std::accumulate(waits.begin(), waits.end(), runs_queue ? 0 : nanos);
   if (unlogged == nullptr && (total < observers.slow_log.threshold_nanos() || (runs_queue && total == 0))) return;
   std::size_t hidden = first_secret(*command.spec, args);
@@ -831,8 +831,8 @@ void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Rep
 }
 
 void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) {
-  // Fetches and threads that still run own everything that they use, except for the arguments; from here on they own these, too.
-  // A later resume() does nothing, since the client has disconnected.
+  // Fetches and threads that still run own everything that they use, except for the arguments. Here they become owners of these,
+  // too. A later resume() does nothing, since the client has disconnected.
   if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
   auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
   if (waiting.rights != nullptr) waiting.rights->input = client.take_input();

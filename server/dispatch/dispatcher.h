@@ -167,8 +167,8 @@ class Dispatcher final : public CommandSink {
   std::optional<AclVerdict> end_check(PendingCommand& pending, const Prepared& prepared);
   /// Runs a command for which admit() has returned true, and writes its reply.
   void run_admitted(PendingCommand& pending, const Prepared& prepared);
-  /// Called for a command that has waited. Returns true if the command runs now. Returns false if it still waits, has ended, or
-  /// continues off its loop.
+  /// Continues a command that has waited. Returns true if the caller has to run it now. Returns false if it still waits, has
+  /// ended, or continues off its loop.
   bool resume(PendingCommand& pending, const Prepared& prepared);
   /// Like run_admitted(), for use while there are observers or the connection is in a mode other than kChecked.
   void run_observed(PendingCommand& pending, Prepared prepared);
@@ -207,8 +207,8 @@ class Dispatcher final : public CommandSink {
   /// Completes the batch by operations on index trees. `view`: the attempt's. Sets `changes`, which the catalog takes after the
   /// commit.
   Status maintain(const ReadView& view, IndexChanges* changes);
-  /// Called after a commit of more than kMeasuredCommitBytes. Sets large_commit_, and ends the pass after kPassBytes. `logged`:
-  /// the batch is already in the log, so it does not count towards kPassBytes.
+  /// Counts a commit of more than kMeasuredCommitBytes: sets large_commit_, and ends the pass after kPassBytes. `logged`: the
+  /// batch is already in the log, so it does not count towards kPassBytes.
   void note_large_commit(const WriteBatch& batch, bool logged);
   /// Like commit(), while long writes have marked keys, or clients wait for elements of keys.
   Status commit_beside_others(Client& client, bool waited, KeyWaiters::Wait* own);
@@ -266,8 +266,8 @@ class Dispatcher final : public CommandSink {
   // element_wait.cc
   /// Returns the state of the command's wait for an element, as input of its next attempt.
   [[nodiscard]] ElementWait element_wait_of(const Waiting& waiting) const;
-  /// Called after the commit of a batch that has written keys for whose elements clients wait. Adds the keys to waited_for_,
-  /// whose clients are woken after the pass. `own`: the command's own wait, or null.
+  /// Adds `keys` to waited_for_, whose clients are woken after the pass. A committed batch has written these keys, and clients
+  /// wait for their elements. `own`: the command's own wait, or null.
   void note_waited_for(std::vector<KeyWaiters::Written> keys, KeyWaiters::Wait* own);
   /// Handles kWaitsForElement. `keys`: the command's keys.
   void wait_for_element(PendingCommand& pending, const Prepared& prepared, std::span<const LookupKey> keys,
@@ -300,8 +300,8 @@ class Dispatcher final : public CommandSink {
   /// Delivers a slice of the effects of one command, and posts a task for the next slice. `resumes`: after the last effect,
   /// resumes the command.
   void deliver_slice(ClientLoop* here, bool resumes);
-  /// Called under the locks of a commit. Later writes of the same keys then wait until the notifications of `work` are delivered,
-  /// so that subscribers get notifications in the order of the writes.
+  /// Makes later writes of the same keys wait until the notifications of `work` are delivered, so that subscribers get
+  /// notifications in the order of the writes. The caller holds the locks of the commit.
   void order_notifications(LongWrite& work);
   /// Returns true if a command with this many arguments causes so many notifications that its loop would be busy for long.
   [[nodiscard]] bool notifies_many(std::size_t arguments) const;

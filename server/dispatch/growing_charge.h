@@ -1,4 +1,4 @@
-// Charges the data of a command that grows in small pieces.
+// Charges data that grows in small steps while a command builds it.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace ebbtide {
 class GrowingCharge {
  public:
   explicit GrowingCharge(Ctx& ctx) : ctx_(ctx) {}
-  /// Called before `bytes` more are allocated. Errors are those of Ctx::reserve().
+  /// Charges `bytes` more. Call it before they are allocated. Errors are those of Ctx::reserve().
   Status add(std::uint64_t bytes) {
     used_ += bytes;
     if (used_ <= charged_ + kLargeValueBytes) return Status::ok();

@@ -87,8 +87,8 @@ class Intents {
   /// the keys that it writes.
   [[nodiscard]] bool any() const { return holders_count_.load(std::memory_order_relaxed) != 0; }
 
-  /// Sets all marks, unbroken. If another holder's firm marks prevent that, returns false, sets no mark, and resumes `waiter`
-  /// when those marks are removed; only `firm` marks can be prevented. Called under the locks of all keys.
+  /// Sets all marks, unbroken. Firm marks cannot be set while another holder has firm marks on one of the keys. Then returns
+  /// false, sets no mark, and resumes `waiter` when those marks are removed. The caller holds the locks of all keys.
   [[nodiscard]] bool mark(const std::shared_ptr<Marks>& marks, bool firm, Waiter waiter);
   /// Removes the marks, if they are set, and resumes the commands that wait for their removal.
   void unmark(const std::shared_ptr<Marks>& marks);
@@ -97,7 +97,7 @@ class Intents {
   /// Returns true if a commit of `written` has to wait for firm marks other than `own`. Then `waiter` is resumed when these marks
   /// are removed.
   [[nodiscard]] bool must_wait(const KeySet& written, const Marks* own, Waiter waiter);
-  /// Called after the commit of `written`: breaks all marks on these keys, except for `own`.
+  /// Dispatch calls this after the commit of `written`. Breaks all marks on these keys, except for `own`.
   void committed(const KeySet& written, const Marks* own);
 
  private:

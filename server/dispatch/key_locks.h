@@ -3,8 +3,8 @@
 // There are 1024 stripes, chosen by a key's hash. A write command holds the stripes of its keys from before its reads until its
 // commit. It takes them in ascending order, each once, so that no two commands wait for each other. Commands whose keys are not
 // known in advance (DELRANGE, FLUSHALL, SWAPDB) take all stripes. Commands that only read take none: their view is of one moment.
-// With one loop no command takes any, since write commands run on loops only. Once a database has an index, all commands take them, since
-// the thread that builds indexes writes, too.
+// With one loop no command takes any, since write commands run on loops only. Once a database has an index, write commands take
+// them even then, since the thread that builds indexes writes, too.
 #pragma once
 
 #include <array>
@@ -54,7 +54,8 @@ class KeyLocks {
   };
 
   [[nodiscard]] bool enabled() const { return enabled_.load(std::memory_order_acquire); }
-  /// From now on all commands take stripes. Called on the only loop, between two commands, or before there are commands.
+  /// From now on write commands take stripes even with one loop. Call it on the only loop, between two commands, or before there
+  /// are commands.
   void enable() { enabled_.store(true, std::memory_order_release); }
   [[nodiscard]] static std::uint16_t stripe_of(const LookupKey& key, DatabaseId database) {
     return static_cast<std::uint16_t>(((key.hash >> 32) + database * 0x9e37u) % kStripes);

@@ -82,7 +82,7 @@ struct LongWrite final : OffLoopWork {
 
   void run() override;
   [[nodiscard]] bool has_many_effects() const override;
-  /// Called once the long write is committed: fills in `effects`.
+  /// Fills in `effects`. Call it once the long write is committed.
   void add_effects();
 
   /// Takes next_marks as the marks of the next attempt.
@@ -95,8 +95,9 @@ struct LongWrite final : OffLoopWork {
 
  private:
   Status collect();
-  /// Called after the command has run. Sets marks_cover_reads: true if the marks (intents.h) cover all keys that the command has
-  /// read. Makes next_marks: the known keys, or whole databases if the keys are too many or cannot be marked one by one.
+  /// Learns from an attempt which keys the command reads. Sets marks_cover_reads: true if the marks (intents.h) cover all keys
+  /// that the command has read. Makes next_marks: the known keys, or whole databases if the keys are too many or cannot be marked
+  /// one by one.
   void learn_keys();
   /// Discards all results of the latest attempt, and frees their memory.
   void forget_run();

@@ -72,7 +72,7 @@ class Notifications {
    public:
     void add(InParts message) { messages_.push_back(std::move(message)); }
     [[nodiscard]] bool empty() const { return messages_.empty(); }
-    /// Returns false if the slice ends before all messages are sent.
+    /// Sends messages until the slice ends. Returns false if some are left.
     bool send(const Slice& slice) {
       for (; !messages_.empty(); messages_.pop_front()) {
         if (!messages_.front()(slice)) return false;

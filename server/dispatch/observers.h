@@ -64,8 +64,8 @@ class Observers {
   /// Calls `then` on the thread of `here` once all event loops have run the tasks that were posted to them before this call. Null
   /// if there is one loop.
   std::function<void(ClientLoop* here, std::function<void()> then)> after_all_loops;
-  /// Called when a key, or a field of a hash, has expired (ExpiryWatch::Key). `here` is the event loop of the calling thread;
-  /// null if the thread runs no loop. Messages that take long go into `outbox`.
+  /// Notifies clients that a key, or a field of a hash, has expired (ExpiryWatch::Key). `here` is the event loop of the calling
+  /// thread; null if the thread runs no loop. Messages that take long go into `outbox`.
   void expired(DatabaseId database, Bytes engine_key, ClientLoop* here, Notifications::Outbox* outbox);
   void expired(DatabaseId database, Bytes engine_key, ClientLoop* here) {
     Notifications::Outbox outbox;

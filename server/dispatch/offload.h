@@ -97,7 +97,7 @@ class ThreadOffload final : public Offload {
     std::vector<std::thread> threads;
     int nice = 0;  ///< added to the process's nice value; constant
 
-    // Called with the mutex locked.
+    // The caller holds the mutex.
     void push(std::shared_ptr<OffloadWork> piece);
     std::shared_ptr<OffloadWork> pop();
     /// Moves work items that no client wants any more to `dropped`.

@@ -15,7 +15,7 @@ enum class PlantedServerBug : std::uint8_t {
 };
 
 #ifdef EBBTIDE_PLANTED_BUGS
-/// Set by tests while no command runs. At most one bug is in effect.
+/// The bug that is in effect; there is at most one. Tests set it while no command runs.
 inline std::atomic<PlantedServerBug> planted_server_bug_in_effect{PlantedServerBug::kNone};
 inline bool planted(PlantedServerBug bug) { return planted_server_bug_in_effect.load(std::memory_order_relaxed) == bug; }
 #else

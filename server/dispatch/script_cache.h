@@ -64,7 +64,7 @@ class ScriptCache {
     std::shared_ptr<const Script> script;
     bool stays = false;
     MemoryCharge charge;
-    std::list<std::string>::iterator place;  ///< place in evaluated_; unused if `stays` is set
+    std::list<std::string>::iterator place;  ///< position in evaluated_; unused if `stays` is set
   };
   void drop(const std::string& sha);
 

@@ -29,9 +29,9 @@ class ScriptCalls {
   [[nodiscard]] virtual Status call(std::span<const Bytes> arguments, const ScriptCall& options, OutputBuffer* out) = 0;
   /// Sets `*allowed` to true if the user may run the command. kInvalidArgument: there is no such command.
   [[nodiscard]] virtual Status may_run(std::span<const Bytes> arguments, bool* allowed) = 0;
-  /// Called by the handler when the script replies with an error: the error is then counted for the script's command.
+  /// Counts an error for the script's command. The handler calls this when the script replies with an error.
   virtual void note_error(Bytes text) = 0;
-  /// Called when SCRIPT KILL has ended the script. Its attempt then fails, and writes nothing.
+  /// Makes the attempt fail without a write. The handler calls this when SCRIPT KILL has ended the script.
   virtual void note_killed() = 0;
 
  protected:

@@ -147,7 +147,8 @@ class ServerControl {
   [[nodiscard]] virtual std::shared_ptr<const Users> users() const = 0;
   /// Applies rules to a user, for ACL SETUSER; creates the user if it is missing. When this returns, the rules apply to all of
   /// the user's connections. It closes connections with a subscription to which the user has no right any more. On error the
-  /// message is the whole reply after '-', and nothing has changed. Only offload threads call this function and the next three.
+  /// message is the whole reply after '-', and nothing has changed. Only offload threads call set_user(), delete_users(),
+  /// load_users() and save_users().
   virtual Status set_user(Bytes name, std::span<const Bytes> rules, std::uint64_t self_id) = 0;
   /// Removes users, for ACL DELUSER, and closes their connections. Returns how many of the users existed.
   virtual Result<std::uint64_t> delete_users(std::span<const Bytes> names, std::uint64_t self_id) = 0;

@@ -40,7 +40,7 @@ struct Session {
   Replies replies = Replies::kOn;
   /// The current command has written push messages, which CLIENT REPLY does not suppress.
   bool wrote_pushes = false;
-  std::uint32_t channels = 0, patterns = 0, shard_channels = 0;  ///< numbers of subscriptions
+  std::uint32_t channels = 0, patterns = 0, shard_channels = 0;  ///< how many subscriptions of each kind there are
   bool no_evict = false;
   bool no_touch = false;
   const Command* last_command = nullptr;  ///< the latest command that ran, for CLIENT LIST

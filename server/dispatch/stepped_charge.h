@@ -14,7 +14,7 @@ class SteppedCharge {
   /// Functions that charge and release bytes of the memory budget. Set once, before use; if null, nothing is charged.
   std::function<void(std::size_t bytes)> charge, release;
 
-  /// Called when the owner's memory has changed to `bytes`: charges or releases whole steps.
+  /// Charges or releases whole steps. The owner calls this when its memory has changed to `bytes`.
   void follow(std::size_t bytes) {
     const std::size_t now = bytes / kStep * kStep;
     if (now > charged_ && charge) charge(now - charged_);

@@ -17,7 +17,7 @@
 
 namespace ebbtide {
 
-/// A spec and its place in the table. `index` numbers commands and subcommands from 0, for arrays of counters.
+/// A spec in the table. Commands and subcommands are numbered from 0: `index`, for arrays of counters.
 struct Command {
   const CommandSpec* spec = nullptr;
   std::uint32_t index = 0;

@@ -57,7 +57,7 @@ struct Invalidation {
 /// its loop may reply with values that are older than invalidations that come while it runs. If the invalidations were sent
 /// before the reply, the client would then cache the older values.
 void keep_invalidations(Client& client);
-/// Sends the invalidations that keep_invalidations() has kept back; later ones are sent at once. Called after the reply is
+/// Sends the invalidations that keep_invalidations() has kept back; later ones are sent at once. Call it after the reply is
 /// written.
 void send_kept_invalidations(Client& client);
 
@@ -101,8 +101,8 @@ class TrackingTable {
   /// Sends the invalidations for a key that has expired. `here` is the event loop of the calling thread; null if it runs no loop.
   /// Returns false if no client needs one.
   bool expired(Bytes engine_key, ClientLoop* here);
-  /// Sends each broadcasting client one message per prefix, with the keys written since the last call. Called at the end of each
-  /// round of a loop, as in Redis. `here`: as in expired().
+  /// Sends each broadcasting client one message per prefix, with the keys written since the last call. A loop calls this at the
+  /// end of each round, as Redis does. `here`: as in expired().
   void send_broadcasts(ClientLoop* here);
 
   struct Counts {
@@ -143,7 +143,7 @@ class TrackingTable {
   void invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void invalidate_range(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void forget_notes();
-  // Called with the lock held.
+  // The caller holds the lock.
   Prefixes::value_type* add_prefix(std::uint64_t client_id, const std::string& prefix);
   void remove_prefix(std::uint64_t client_id, const std::string& prefix);
   /// Returns the longest of prefixes_ with which the text begins; null if there is none.

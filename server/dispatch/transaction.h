@@ -139,7 +139,7 @@ struct Transaction {
   MemoryAccount& memory;  ///< charged with queued commands and watched keys
   bool open = false;      ///< MULTI was called
   bool failed = false;    ///< a command could not be queued, so EXEC replies with an error
-  /// For each flag in turn: one of the queued commands writes, locks all keys, needs a synced log, or selects a database.
+  /// These say whether one of the queued commands writes, locks all keys, needs a synced log, or selects a database.
   bool writes = false, locks_all = false, synced = false, selects = false;
   bool walks = false;           ///< one of the queued commands reads a whole database
   bool is_long = false;         ///< one of the queued commands is flagged kOffload

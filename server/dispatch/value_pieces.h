@@ -1,4 +1,4 @@
-// Reads large values piece by piece, for commands that need not have a whole value in memory.
+// Reads large values in parts, for commands that need not have a whole value in memory.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace ebbtide {
 
-/// The size of a piece. After each piece, the command ends if its client has disconnected.
+/// The size of a part. After each part, the command ends if its client has disconnected.
 inline constexpr std::uint64_t kValuePieceBytes = 1 << 20;
 
 /// Calls `visit` with the bytes [offset, offset + length) of a located value, in order. These bytes must lie within the value.
-/// `at` is the piece's offset in the value. Off the loop, a large value is read piece by piece. On the loop all bytes are read at
-/// once: kNotResident if they are not in memory. kAborted: the client has disconnected. Other errors are those of `visit` and
+/// `at` is the part's offset in the value. Off the loop, a large value is read in parts. On the loop all bytes are read at once:
+/// kNotResident if they are not in memory. kAborted: the client has disconnected. Other errors are those of `visit` and
 /// ReadView::get.
 Status visit_value(Ctx& ctx, const Found& found, std::uint64_t offset, std::uint64_t length,
                    const std::function<Status(std::uint64_t at, Bytes piece)>& visit);

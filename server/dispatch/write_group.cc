@@ -1,8 +1,8 @@
 // Commits consecutive overwrites of a window as one batch.
 //
-// An overwrite is a command that replaces the value of one key without reading it, such as SET k v. A commit gets its place in
+// An overwrite is a command that replaces the value of one key without reading it, such as SET k v. A commit gets its position in
 // the order of all writes under a mutex that all event loops share. A group of overwrites, which may come from different clients,
-// takes the mutex once, and shares a view, a record in the log and a publication.
+// takes the mutex once, and shares a view, a log record and a publication.
 //
 // Invariants:
 //   * A group ends before a command that may read, since that command must read what the group has written.
@@ -65,7 +65,8 @@ bool Dispatcher::run_group(std::size_t first, std::size_t* end) {
   IndexChanges changes;
   if (usual && env_.indexes != nullptr && env_.indexes->any()) [[unlikely]]
     usual = maintain(view, &changes).is_ok();
-  // A long write marks keys, and a client waits for keys, only while their locks are held.
+  // Long writes set marks, and clients begin to wait for keys, only under the keys' locks. The group holds these until its
+  // commit.
   usual = usual && !env_.intents->any() && !env_.key_waiters->any();
   if (usual && env_.db->try_commit(batch_, false, &stall_ms_).is_ok()) [[likely]] {
     if (!changes.empty()) [[unlikely]]

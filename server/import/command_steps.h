@@ -19,7 +19,7 @@ namespace ebbtide {
 /// Runs commands on one server. Not thread-safe.
 class CommandSteps {
  public:
-  /// Called after each step with the number of commands that have run. The report has their errors by then.
+  /// CommandSteps calls this after each step with the number of commands that have run. The report has their errors by then.
   using OnStep = std::function<Status(std::uint64_t commands)>;
 
   /// `key`: the name of the import's own key, in database 0. The arguments must outlive this object.
@@ -32,9 +32,9 @@ class CommandSteps {
   /// it is unknown which commands have run.
   Status resume(std::uint64_t reported);
   /// Takes the next command of the file, beginning with the first. Runs a step if enough commands are waiting. Commands that have
-  /// already run before an interruption are skipped. `name`: the command's place, for the report, which has the commands that the
-  /// server refuses. kInvalidArgument: a SELECT names a database that the server does not have. kIoError: the server has run no
-  /// command of a step.
+  /// already run before an interruption are skipped. `name`: the command's position in the file, for the report, which has the
+  /// commands that the server refuses. kInvalidArgument: a SELECT names a database that the server does not have. kIoError: the
+  /// server has run no command of a step.
   Status add(std::vector<std::string> arguments, std::string name);
   /// Runs the commands that are waiting.
   Status flush();

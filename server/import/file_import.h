@@ -22,12 +22,13 @@ struct FileImport {
   std::vector<std::uint64_t> databases;  ///< import only these databases; empty: all; if not empty, append-only files are refused
 };
 
-/// The place at which an import continues, and functions that record its progress.
+/// The position at which an import continues, and functions that record its progress.
 struct ImportSteps {
   std::uint64_t skipped = 0;  ///< number of entries at the start of the RDB files that are neither sent nor reported
-  /// Called when the replies to the first `entries` entries have arrived. An error ends the import.
+  /// Records that the replies to the first `entries` entries have arrived. An error ends the import.
   std::function<Status(std::uint64_t entries)> record;
-  /// Called before the first command of an append-only file, when the replies to all entries have arrived.
+  /// Prepares the commands of an append-only file. The import calls this before the first one, when the replies to all entries
+  /// have arrived.
   std::function<Status(std::uint64_t entries)> begin_commands;
   CommandSteps* commands = nullptr;  ///< runs the commands of append-only files
 };
@@ -35,7 +36,7 @@ struct ImportSteps {
 /// Returns the files of a source: `path` itself, or the files that it names if it is a manifest.
 Result<std::vector<std::string>> files_of(const std::string& path);
 
-/// Called with the number of keys and commands so far, and the share of all bytes that was read; negative if unknown.
+/// Gets the number of keys and commands so far, and the share of all bytes that was read; negative if unknown.
 using OnProgress = std::function<void(std::uint64_t done, double share)>;
 
 /// Reads the whole source without sending anything. `report` counts each key as taken, unless the server does not have its type.

@@ -25,8 +25,8 @@ class Importer {
   Status begin();
   /// Sends a key. Reports its outcome now, or when the reply arrives.
   Status add(RdbEntry&& entry, unsigned version);
-  /// Sends a command unchanged. Reports an error of the server under `name`, the command's place. kInvalidArgument: an earlier
-  /// SELECT named a database that the server does not have.
+  /// Sends a command unchanged. Reports an error of the server under `name`, the command's position in the file.
+  /// kInvalidArgument: an earlier SELECT named a database that the server does not have.
   Status add_command(const std::vector<std::string>& arguments, std::string name);
   /// Removes a key.
   Status remove(std::uint64_t database, const std::string& key);
@@ -36,7 +36,7 @@ class Importer {
  private:
   struct Sent {
     std::uint64_t database = 0;
-    std::string type, name;  // `name` is a key, or the place of a command in the file
+    std::string type, name;  // `name` is a key, or the position of a command in the file
     enum class Kind : std::uint8_t { kKey, kCommand, kSelect, kRemoval } kind = Kind::kKey;
     std::uint64_t batch = 0;
     bool in_doubt = false;

@@ -72,7 +72,7 @@ Result<std::unique_ptr<InputFile>> InputFile::open(const std::string& path) {
     std::fclose(file);
     return Status::io_error(path + ": cannot be read twice; give - and pass it as standard input");
   }
-  std::setvbuf(file, nullptr, _IONBF, 0);  // no buffer, since fill() reads large pieces
+  std::setvbuf(file, nullptr, _IONBF, 0);  // no buffer, since fill() reads large blocks
   return std::unique_ptr<InputFile>(std::make_unique<StreamInput>(path, file, static_cast<std::uint64_t>(info.st_size)));
 }
 

@@ -1,4 +1,4 @@
-// Reads a file or standard input from front to end, in large pieces, and keeps its CRC.
+// Reads a file or standard input from front to end, in large blocks, and keeps its CRC.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ struct CopyPass {
 /// Copies databases. Not thread-safe.
 class LiveCopy {
  public:
-  /// Called when all replies have arrived to what was sent. An error ends the pass.
+  /// Records the progress of the pass, once all replies to what was sent have arrived. An error ends the pass.
   using Record = std::function<Status(std::uint64_t removed)>;
 
   /// Keys that the target already has are replaced. The arguments must outlive this object.

@@ -41,7 +41,7 @@ struct RdbEntry {
 /// Reads one file. Not thread-safe.
 class RdbReader {
  public:
-  /// Called with the name and offset of everything in the file except keys, such as "function library".
+  /// Gets the name and offset of everything in the file except keys, such as "function library".
   using OnOther = std::function<void(const std::string& what, std::uint64_t offset)>;
 
   RdbReader(InputFile& input, OnOther other) : input_(input), other_(std::move(other)) {}

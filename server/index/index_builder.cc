@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kStepRecords = 256, kStepVersions = 4096;
 /// The pauses between two steps, during which writes run, and after an error such as a full disk.
 constexpr std::uint32_t kPauseMs = 1, kErrorPauseMs = 1000;
-/// The number of the walk's next pages that are read at once.
+/// How many of the walk's next pages are read at once.
 constexpr std::uint32_t kPagesAtOnce = 16;
 
 /// The position of a build, and the entry of the index tree that stores it.

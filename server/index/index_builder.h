@@ -47,7 +47,7 @@ class IndexBuilder {
     /// Calls `work` on the calling thread, while no other thread is between the read and the commit of a write.
     std::function<void(const std::function<void()>& work)> locked;
     std::function<void(const std::string& text)> warn;
-    /// Called after definitions have changed, and once at the begin: gives the trees of indexes their settings.
+    /// Gives the trees of indexes their settings. The builder calls this when it starts, and after definitions have changed.
     std::function<void()> use_settings = [] {};
   };
 
@@ -57,7 +57,7 @@ class IndexBuilder {
   IndexBuilder(const IndexBuilder&) = delete;
   IndexBuilder& operator=(const IndexBuilder&) = delete;
 
-  /// Makes the thread look for incomplete indexes again. Called when a definition has changed.
+  /// Makes the thread look for incomplete indexes again. Call it when a definition has changed.
   void wake();
 
  private:

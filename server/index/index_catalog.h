@@ -46,7 +46,7 @@ class IndexCatalog {
 
   /// Sets a function that is called after each change of a definition. Call it before other threads use the catalog.
   void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
-  /// Reads the definitions of all databases. Called after the engine has opened them, before clients connect. INDEX.CREATE makes
+  /// Reads the definitions of all databases. Call it after the engine has opened them, before clients connect. INDEX.CREATE makes
   /// an index's tree, so a missing tree means that a repair has dropped it: the index is then built again. If a catalog is
   /// damaged, keeps the definitions that can be read, and removes the trees of the others. kUnsupported: a definition is of a
   /// newer version.

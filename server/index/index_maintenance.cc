@@ -16,7 +16,7 @@
 namespace ebbtide {
 namespace {
 
-/// The most versions that a walk over a deleted range visits, and the number of pages that it reads at once.
+/// The most versions that a walk over a deleted range visits, and how many pages it reads at once.
 constexpr std::uint64_t kMostStepsOfRange = 4 * kMostRecordsOfRange;
 constexpr std::uint32_t kPagesOfRange = 16;
 
@@ -26,8 +26,8 @@ constexpr std::uint64_t kChargeBytes = 64 << 10;
 /// The effect of a batch on the records of one database.
 struct Touched {
   std::shared_ptr<const Indexes> indexes;
-  /// Keys of records that the batch writes or deletes. True: if stamps are times of writes, the record gets the time of this
-  /// batch.
+  /// Keys of records that the batch writes or deletes. The value is true if the record's stamp becomes the time of this batch,
+  /// where stamps are times of writes.
   std::map<std::string, bool, std::less<>> keys{};
   std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps{};
   std::set<std::string, std::less<>> emptied{}, rebuilt{};  // names of indexes

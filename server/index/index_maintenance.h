@@ -2,7 +2,8 @@
 //
 // Maintenance depends only on the batch, so no command can forget an index. For each key that the batch writes, maintenance
 // compares the indexed values before and after the batch. The value before is in the command's view. The value after is in the
-// same view with the batch's operations applied (store/pending_writes.h). Deletes of many records are handled as a whole:
+// same view with the batch's operations applied (store/pending_writes.h). Deletes of many records are not handled record by
+// record:
 //
 //   delete by stamp         the same operation goes to each index tree, since entries have their records' stamps
 //   database emptied        its index trees are emptied, too

@@ -131,7 +131,8 @@ void allocation_failed() {
   std::abort();
 }
 
-// Called when the allocator aborts the process. After this returns, abort() continues.
+// Handles SIGABRT, which the allocator may raise. Logs the last line if an allocation of this thread has failed, or waits for the
+// line of another failure. After this returns, abort() continues.
 void aborted(int /*signal*/) {
   if (was_refused) {
     if (is_first_failure()) log_out_of_memory();

@@ -14,7 +14,7 @@
 namespace ebbtide {
 
 /// From now on, failed allocations and uncaught exceptions log a line and end the process (SIGABRT). `file`: the log file, of at
-/// most 4095 bytes; "" for standard output. `json`: log.format is json. Called once, before other threads run.
+/// most 4095 bytes; "" for standard output. `json`: log.format is json. Call it once, before other threads run.
 void install_failure_log(const std::string& file, bool json);
 
 /// Stores that an allocation of `bytes` failed on this thread; 0: the size is unknown. If the process then aborts because of it,

@@ -100,8 +100,8 @@ std::string allocator_name() {
 #ifdef EBBTIDE_WITH_MIMALLOC
 namespace {
 
-// Called with mimalloc's messages. mimalloc may end the process without calling the new handler, and only this message has the
-// number of bytes that it could not allocate. Must not allocate.
+// Gets mimalloc's messages. mimalloc may end the process without calling the new handler, and only its message has the number of
+// bytes that it could not allocate. Must not allocate.
 void hear_mimalloc(const char* text, void* refused) {
   constexpr std::string_view kMark = "unable to allocate memory (";
   const char* at = std::strstr(text, kMark.data());
@@ -111,8 +111,8 @@ void hear_mimalloc(const char* text, void* refused) {
   (*static_cast<void (**)(std::uint64_t)>(refused))(bytes);
 }
 
-// Called after each error of mimalloc. The first allocation of a thread may fail without a message that has its size. Must not
-// allocate.
+// mimalloc calls this after each error, since the first allocation of a thread may fail without a message that has its size. Must
+// not allocate.
 void hear_error(int error, void* refused) {
   if (error == ENOMEM) (*static_cast<void (**)(std::uint64_t)>(refused))(0);
   if (error == EFAULT) std::abort();  // the heap is damaged

@@ -35,7 +35,7 @@ std::uint64_t peak_resident_bytes();
 
 /// Makes mimalloc call `refused` with the bytes of each failed allocation, on the allocating thread, before the allocation
 /// returns. It passes 0 if the size is unknown, and calls once more with 0 after each failure. Suppresses mimalloc's own
-/// messages. Has no effect with another allocator, which calls std::get_new_handler() instead. Called once.
+/// messages. Has no effect with another allocator, which calls std::get_new_handler() instead. Call it once.
 void report_refused_allocations(void (*refused)(std::uint64_t bytes));
 /// Returns the allocator's name: "mimalloc-2.0.9" or "libc".
 std::string allocator_name();
@@ -55,7 +55,7 @@ CpuTimes cpu_times();
 /// limits to `wanted`. Returns the new limit.
 std::uint64_t raise_file_limit(std::uint64_t wanted);
 
-/// The numbers of files that clients and tables may open. The other files are logs, outputs of merges, event loops and the
+/// How many files clients may open, and how many tables may. The other files are logs, outputs of merges, event loops and the
 /// metrics port.
 struct FileShares {
   std::uint64_t clients = 0, tables = 0;

@@ -15,7 +15,6 @@
 
 namespace ebbtide {
 
-/// The values of all metrics at one moment.
 /// The tree of an index.
 struct IndexTree {
   std::string name;  ///< the index's name
@@ -23,6 +22,7 @@ struct IndexTree {
   TreeInfo info;
 };
 
+/// The values of all metrics at one moment.
 struct MetricsSnapshot {
   /// A histogram of durations: `buckets[i]` counts durations in (bounds[i - 1], bounds[i]] seconds; the last bucket counts those
   /// above all bounds.

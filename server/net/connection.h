@@ -39,15 +39,14 @@ class Connection final : public Client {
   Io send(std::uint64_t durable_seq, LoopCounters& counters);
   /// Parses input, and appends ready commands to `pass`; commands that earlier passes have not run come first.
   void hand_in(const ParserLimits& limits, std::vector<PendingCommand>* pass);
-  /// Called after a pass with the connection's commands in it. Keeps the commands that are not done.
+  /// Takes the connection's commands back after a pass, and keeps those that are not done.
   void take_back(std::span<PendingCommand> part);
   /// Closes a gate: replies that were appended since the last call wait until the log has reached seen_seq.
   void close_gate(std::uint64_t durable_seq, std::int64_t now_ms);
-  /// Opens gates: replies that wait for writes up to `durable_seq` may leave. For connections whose socket takes no output now,
-  /// too.
+  /// Opens gates: replies that wait for writes up to `durable_seq` may leave. Works even while the socket takes no output.
   void open_gates(std::uint64_t durable_seq);
-  /// Called when the log has failed: replaces the replies that wait for writes after `durable_seq`, whose outcome is unknown, by
-  /// one error. Then the connection closes.
+  /// Replaces the replies that wait for writes after `durable_seq` by one error; then the connection closes. The loop calls this
+  /// when the log has failed: the outcome of these writes is unknown.
   void give_up_gated(std::uint64_t durable_seq);
 
   [[nodiscard]] std::size_t query_bytes() const override { return parser.buffered(); }
@@ -130,9 +129,9 @@ class Connection final : public Client {
   bool resumed = false;  ///< the waiting command is handed in with the next pass
   /// The last round had no time to send this connection's replies, so no command of it runs until they are sent.
   bool send_first = false;
-  /// After a pass that had no time for all commands: the connection's place in the next pass. 0: little input, and it has not
-  /// waited. 1: much input, or the last pass had no time for its commands. 2: the last pass ran some of its commands, or a slice
-  /// of one.
+  /// After a pass that had no time for all commands: how late the next pass takes this connection. 0: little input, and it has
+  /// not waited. 1: much input, or the last pass had no time for its commands. 2: the last pass ran some of its commands, or a
+  /// slice of one.
   std::uint8_t rank = 0;
   bool counted_stranger = false;
   bool limited_as_subscriber = false;  ///< the output limits of subscribers are in effect for this connection

@@ -713,7 +713,7 @@ void EventLoop::order_working() {
   });
 }
 
-// Called after a pass, or after output from another source: sets the gate, sends, and decides what the connection does next.
+// Continues a connection after a pass, or after output from another source: sets the gate, sends, and decides what comes next.
 void EventLoop::settle(Connection& c) {
   if (c.authenticated == c.counted_stranger) count_stranger(c);
   if (c.close_now) return close(c);
@@ -860,8 +860,8 @@ void EventLoop::close_overflown(Connection& c) {
   close(c);
 }
 
-// Called when everything is sent. If the peer still sends, closing at once would make the kernel drop the last reply. So this
-// closes only the sending side, and reads input for a moment.
+// Begins to close a connection whose output is all sent. If the peer still sends, closing at once would make the kernel drop the
+// last reply. So this closes only the sending side, and reads input for a moment.
 void EventLoop::finish_closing(Connection& c) {
   if (c.lingering) return;
   if (c.end_of_input) return close(c);

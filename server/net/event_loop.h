@@ -5,7 +5,7 @@
 //   2. Parse all their pipelines into one span, and hand it to the sink: a pass.
 //   3. Write the log, once.
 //   4. Send each connection the replies that may leave. Epoll is used for sending only after EAGAIN.
-// A round has a few milliseconds each for steps 1 and 2 together, for the sink's pass, and for step 4. Connections whose large
+// A round has a few milliseconds each for receiving and parsing, for the sink's pass, and for sending. Connections whose large
 // input or output takes longer come first in the next round. Connections with little input or output are served in every round.
 // In a round like this, a GET without pipelining takes one recv, one send and a share of one epoll_wait.
 //
@@ -60,7 +60,7 @@ class EventLoop final : public ClientLoop {
   void adopt(Arrival arrival);
   /// Closes the connection of a client that has not authenticated by the time that the loop runs this. Any thread.
   void evict(std::uint64_t client_id);
-  /// Called when the log has advanced, so that waiting replies may leave. Any thread. Cheap if no reply of this loop waits.
+  /// Makes the loop send replies that waited for the log. Call it when the log has advanced. Any thread. Cheap if no reply waits.
   void notify_durable();
 
   void post(std::function<void()> task) override;

@@ -202,8 +202,8 @@ void Listener::stop() {
 }
 
 void Listener::set_settings(const NetSettings& settings) {
-  // Set before this returns, and not by a posted task: connections that arrive during the current batch must follow the new
-  // settings.
+  // The settings change before this returns, and not in a posted task: they apply to connections that arrive in the current
+  // batch.
   std::lock_guard lock(settings_mutex_);
   settings_ = settings;
 }

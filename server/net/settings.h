@@ -132,7 +132,7 @@ struct NetEnv {
 class ReplyGate {
  public:
   virtual ~ReplyGate() = default;
-  /// Called at the end of a pass: writes the queued batches to the log. Returns false if none was queued.
+  /// Writes the queued batches to the log. A loop calls this at the end of a pass. Returns false if none was queued.
   virtual bool end_of_pass() = 0;
   /// Returns the seq up to which replies may leave.
   [[nodiscard]] virtual std::uint64_t durable_seq() const = 0;

@@ -23,7 +23,7 @@ inline constexpr std::size_t kIdleBlocks = 8;
 char* take_block();
 /// Returns a block to the pool. Any thread may do so, not only the one that took the block.
 void give_block(char* block);
-/// Moves this thread's free blocks, except for kIdleBlocks, to the shared ones. Called by a thread that may be idle from now on.
+/// Moves this thread's free blocks, except for kIdleBlocks, to the shared ones. A thread calls this before it may become idle.
 void share_blocks();
 /// Limits the memory of shared free blocks. The limit applies to blocks that are shared later.
 void set_shared_block_bytes(std::size_t bytes);

@@ -36,7 +36,7 @@ class ClientLoop {
   virtual void resume(std::uint64_t client_id) = 0;
   /// Returns the client with this id if it belongs to this loop, else null. Loop thread only.
   virtual Client* find(std::uint64_t client_id) = 0;
-  /// Makes the loop send the client's output, or close the client, in its next round. Called after output was appended to
+  /// Makes the loop send the client's output, or close the client, in its next round. Call it after output was appended to
   /// client->out outside a pass (a pushed message), or after a flag to close was set. Loop thread only.
   virtual void touch(Client* client) = 0;
   /// Returns the number of this loop, from 0.
@@ -82,7 +82,7 @@ class Client {
   /// The most memory of `out` (OutputBuffer::memory) for a client that gets pushes (messages, MONITOR); beyond it the client is
   /// closed. 0: no limit.
   std::size_t push_limit = std::size_t{32} << 20;
-  /// Called after a push was appended. Closes the client if too much output waits for it (push_limit).
+  /// Closes the client if too much output waits for it (push_limit). Call it after a push was appended.
   void check_push_limit() {
     if (push_limit != 0 && out.memory() > push_limit) out.overflow();
   }
@@ -102,8 +102,8 @@ class Client {
   [[nodiscard]] virtual std::size_t argument_bytes() const { return 0; }
   /// Returns the memory of the connection in bytes, including buffers and large arguments, without `state`.
   [[nodiscard]] virtual std::size_t total_bytes() const { return query_bytes() + out.memory(); }
-  /// Returns the owner of the arguments' memory, for a command that still runs after its client has disconnected. Called only
-  /// while the client closes.
+  /// Returns the owner of the arguments' memory, for a command that still runs after its client has disconnected. The sink calls
+  /// this only while the client closes.
   [[nodiscard]] virtual std::shared_ptr<const void> take_input() { return nullptr; }
 };
 
@@ -140,9 +140,9 @@ class CommandSink {
   /// client waits, closes or has too much output, its commands stay kNotRun, and are handed in again later. If a pass takes long,
   /// its last commands stay kNotRun, too.
   virtual void run_pass(std::span<PendingCommand> commands) = 0;
-  /// Called before the client is freed: the sink must drop its references to it. `waiting_command`: the client's first unfinished
-  /// command; null if there is none. The sink keeps the memory alive that a fetch or a thread still uses (Client::take_input). A
-  /// continuation that the sink leaves in the command is freed in a later round, with the client.
+  /// The loop calls this before it frees the client: the sink must drop its references to it. `waiting_command`: the client's
+  /// first unfinished command; null if there is none. The sink keeps the memory alive that a fetch or a thread still uses
+  /// (Client::take_input). A continuation that the sink leaves in the command is freed in a later round, with the client.
   virtual void client_closed(Client& client, PendingCommand* waiting_command) = 0;
   /// Returns true while the sink's own charge to the memory budget covers the replies of the last pass. The loop then charges the
   /// output buffers, which have these replies, and calls buffers_charged(), which releases the sink's charge. So no reply is
@@ -152,8 +152,8 @@ class CommandSink {
   /// Reports how long a pass waited for the log: from the end of its commands until their writes were as durable as their replies
   /// require. If several passes wait at the same time, only one of them is measured.
   virtual void logged(std::uint64_t /*nanos*/) {}
-  /// Lets the sink check operations for which it waits; it may call resume(). Called once per round, before the pass. Never
-  /// blocks.
+  /// Lets the sink check operations for which it waits; it may call resume(). The loop calls this once per round, before the
+  /// pass. Never blocks.
   virtual void poll() {}
   /// Returns a descriptor for epoll that is readable when poll() should be called; -1 if there is none.
   [[nodiscard]] virtual int descriptor() const { return -1; }

@@ -18,8 +18,8 @@ struct FreedMemoryCollectors {
 };
 inline FreedMemoryCollectors freed_memory_collectors;
 
-/// Called by a thread that is about to allocate `bytes`. Collects the thread's freed memory once per mebibyte: a collection takes
-/// 10 us or more, and filling a mebibyte takes longer. Other threads collect once per 16 MiB of all threads.
+/// A thread calls this before it allocates `bytes`. Collects the thread's freed memory once per mebibyte: a collection takes 10
+/// us or more, and filling a mebibyte takes longer. Other threads collect once per 16 MiB of all threads.
 inline void collect_freed_before(std::uint64_t bytes) {
   constexpr std::uint64_t kStep = std::uint64_t{1} << 20, kStepOfAll = std::uint64_t{16} << 20;
   static thread_local std::uint64_t allocated = 0;

@@ -46,7 +46,7 @@ void* GatheredMemory::allocate(std::size_t bytes) {
   bytes = (bytes + 7) & ~std::size_t{7};
   if (bytes > left_) {
     const std::size_t block = std::exchange(next_bytes_, std::min(kMostBlockBytes, next_bytes_ * 2));
-    // A large piece gets a block of its own, so that the rest of the current block stays usable.
+    // A large allocation gets a block of its own, so that the rest of the current block stays usable.
     if (bytes > block / 4) return add_block(bytes);
     at_ = add_block(block);
     left_ = block;

@@ -1,4 +1,4 @@
-// Memory that is allocated in small pieces and freed as a whole, by any thread.
+// Memory for many small allocations, which any thread frees all at once.
 //
 // Large blocks come from the system, not from the allocator. The allocator returns pages on the thread that allocated them, all
 // at once, at that thread's next allocation. After a transaction of 200 MB this kept an event loop busy for up to a quarter of a

@@ -113,7 +113,7 @@ class OutputBuffer {
   void truncate(Mark mark);
   /// Drops all bytes from `position` on. Requires begin() <= position <= end() and no open hole.
   void drop_from(std::uint64_t position) { truncate({position, next_number_}); }
-  /// Sets `out` to the next bytes to send, up to position `limit`, as at most `max` pieces. Returns the number of pieces.
+  /// Sets `out` to the next bytes to send, up to position `limit`, as at most `max` parts. Returns the number of parts.
   int pieces(iovec* out, int max, std::uint64_t limit) const;
   /// Removes the first `n` bytes, which were sent. Requires n <= size().
   void consume(std::size_t n);

@@ -299,8 +299,8 @@ RequestParser::Step RequestParser::parse_one(const ParserLimits& limits) {
 }
 
 // The fast path, for nearly all commands: a few short arguments that are completely received. Incomplete, invalid or large input
-// is left to the general code, which remembers its position and reports errors. So a command of many arguments that comes in
-// pieces is not parsed from its start with each piece.
+// is left to the general code, which remembers its position and reports errors. So a command of many arguments that is received
+// in parts is not parsed from its start with each part.
 bool RequestParser::parse_whole(const ParserLimits& limits) {
   constexpr std::int64_t kFewArgs = kStrangerArgs;
   constexpr std::int64_t kShort = kStrangerBulk;
@@ -450,7 +450,7 @@ RequestParser::Step RequestParser::begin_big(std::size_t available) {
   if (n > 0) {
     append_big(Bytes(buffer_ + position_, n));
     position_ += n;
-    // Later input moves to the place of these bytes, so that no byte is in memory twice.
+    // Later input moves to where these bytes were, so that no byte is in memory twice.
     std::memmove(buffer_ + position_ - n, buffer_ + position_, end_ - position_);
     position_ -= n;
     end_ -= n;

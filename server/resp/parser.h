@@ -79,7 +79,8 @@ class RequestParser {
   /// Returns true if parse() may return more commands without another received(), because it stopped at max_commands.
   [[nodiscard]] bool has_input() const { return position_ < end_ && !starved_; }
 
-  /// Called if there is no memory for the big bulks of the incomplete command: drops the received ones, and skips the others.
+  /// Drops the received big bulks of the incomplete command, and skips the others. The loop calls this if memory for them is
+  /// short.
   void refuse_big();
 
   /// Returns true if ready commands have big bulks that hand_over() has not processed.

@@ -74,8 +74,8 @@ class Interpreter {
   int abandon(lua_State* lua, Status why);
   /// Counts work of the execution (Ctx::work). Abandons the execution if that fails.
   void work(lua_State* lua, std::uint64_t bytes);
-  /// Like work(), and also abandons the execution if it was killed, or takes too long for a loop. Called for instructions or
-  /// steps.
+  /// Like work(), and also abandons the execution if it was killed, or takes too long for a loop. The hook and the library
+  /// functions call this for instructions or steps.
   void tick(lua_State* lua, std::uint64_t bytes);
   /// Counts steps of a library function, about a nanosecond each. Calls tick() every kStepsAtOnce steps.
   void took_steps(lua_State* lua, std::uint64_t steps) {
@@ -87,8 +87,8 @@ class Interpreter {
  private:
   static void* allocate(void* self, void* block, std::size_t old_bytes, std::size_t new_bytes);
   static void on_count(lua_State* lua, lua_Debug*);
-  /// Called before an allocation: counts its bytes as work if they are many. Returns false if the allocation must fail, because
-  /// the execution has to leave its loop.
+  /// Counts the bytes of an allocation as work if they are many; the allocator calls this first. Returns false if the allocation
+  /// must fail, because the execution has to leave its loop.
   bool count_allocation(std::size_t bytes);
   /// Charges the memory of the Lua state. Returns false if the budget has no room.
   bool charge_up_to(std::size_t bytes);
@@ -145,7 +145,7 @@ void open_bit(lua_State* lua);
 void open_cjson(lua_State* lua);
 void open_cmsgpack(lua_State* lua);
 void open_struct(lua_State* lua);
-/// Handles errors of a script: converts any error to a table that also has the place of the error.
+/// Handles errors of a script: converts any error to a table that also has the source and line of the error.
 int script_error_handler(lua_State* lua);
 
 // values.cc

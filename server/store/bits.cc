@@ -143,8 +143,7 @@ std::optional<std::int64_t> fit_field(BitfieldType type, std::int64_t number, Bi
   if (!type.is_signed) {
     if (exact > max_of(type)) fit = Fit::kAbove;
   } else if (number > max || (type.bits < 64 && number < max - std::numeric_limits<std::int64_t>::max())) {
-    // The second condition: if `max - number` overflows, Redis treats a number far below the range as above it, and so does this
-    // code.
+    // If `max - number` overflows, Redis treats a number far below the range as above it, and so does this code.
     fit = Fit::kAbove;
   } else if (number < -max - 1) {
     fit = Fit::kBelow;

@@ -39,7 +39,7 @@ Millis key_expiry(const Found& found);
 
 /// The effect of a put on the elements of the old collection.
 enum class Change : std::uint8_t {
-  kKeeps,   ///< all remain; some may have another value, score or place
+  kKeeps,   ///< all remain; some may have another value, score or position
   kRemoves  ///< at least one was removed
 };
 

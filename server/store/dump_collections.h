@@ -41,7 +41,7 @@ enum class DumpedType : std::uint8_t {
 /// Returns the type of a sound payload.
 DumpedType dumped_type(Bytes payload);
 
-/// Called before `bytes` of memory are allocated. An error ends the load.
+/// Reserves memory: load_collection() calls it before it allocates `bytes`. An error ends the load.
 using ReserveMemory = std::function<Status(std::uint64_t bytes)>;
 
 /// Returns the bytes of the collection in a sound payload (collection/compact.h). Fails with Redis's error for a payload that is

@@ -163,7 +163,7 @@ std::array<char, 11> geo_hash_text(double score) {
                                  .bits();
   std::array<char, 11> text;
   for (std::size_t i = 0; i < 10; ++i) text[i] = kLetters[(bits >> (47 - 5 * i)) & 31];
-  text[10] = '0';  // 52 bits are ten letters and two more bits, in whose place Redis writes a 0
+  text[10] = '0';  // 52 bits are ten letters and two more bits, for which Redis writes a 0
   return text;
 }
 

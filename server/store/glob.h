@@ -2,7 +2,7 @@
 //
 // Redis's own matcher recurses at each star and takes exponential time on patterns like a*a*a*a*b. This matcher backtracks only
 // to the latest star, without recursion, so the time is at most pattern x text. Backtracking to an earlier star cannot help,
-// since the text between two stars was matched at its leftmost place.
+// since the text between two stars was matched at its leftmost position.
 //
 // The C library searches for the literal text after a star, many bytes at a time. A long pattern and a long text still take
 // seconds in the worst case, so a match can be made in slices (GlobMatch).

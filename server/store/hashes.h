@@ -44,7 +44,7 @@ class HashEditor {
   std::vector<bool> gone_;  // empty until the first removal; removed fields stay in fields_, so that index_ stays valid
   std::size_t removed_ = 0;
   const bool indexed_;
-  BytesMap<std::size_t> index_;  // place of each field in fields_; used if indexed_
+  BytesMap<std::size_t> index_;  // index of each field in fields_; used if indexed_
 };
 
 }  // namespace ebbtide

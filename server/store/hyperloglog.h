@@ -8,7 +8,7 @@
 // of zeros, plus 1, that was seen at the low end of the other bits. Dense: six bits for each register, from the lowest bit of a
 // byte up. Sparse: a sequence of runs, 00nnnnnn = n+1 zeros, 01nnnnnn nnnnnnnn = n+1 zeros, 1vvvvvnn = n+1 registers of v+1. A
 // sparse value becomes dense when it would exceed kMaxSparseBytes or a register would exceed 32. The same sequence of commands
-// gives the same bytes as in Redis, so runs are split and joined at the same places. The estimate is that of O. Ertl, "New
+// gives the same bytes as in Redis, so runs are split and joined at the same registers. The estimate is that of O. Ertl, "New
 // cardinality estimation algorithms for HyperLogLog sketches" (2017), Algorithm 6.
 #pragma once
 

@@ -18,7 +18,8 @@ struct Places {
 
 /// Returns the indexes from `start` to `stop`, both included and limited to the list. Negative numbers count from the end.
 Places places_between(std::int64_t start, std::int64_t stop, std::size_t size);
-/// Returns the index that `index` means; negative numbers count from the end. nullopt: the list has no such element.
+/// Returns the index, counted from the head, that a client means by `index`: negative numbers count from the end. nullopt: the
+/// list has no such element.
 std::optional<std::size_t> place_at(std::int64_t index, std::size_t size);
 
 /// The options of LPOS.

@@ -5,7 +5,7 @@
 //   zipmap     count u8, entries, 0xff                         entry: length, field, length, free u8, value, free bytes
 //   intset     width u32 (2, 4 or 8), count u32, integers      ascending, without duplicates
 //
-// Numbers are little endian. `length` is that of the whole form, `last` the place of its last entry. A count of 65535 (in a
+// Numbers are little endian. `length` is that of the whole form, `last` the offset of its last entry. A count of 65535 (in a
 // zipmap: 254) means that the number is unknown. The data of a listpack or ziplist begins with a byte that says whether a string
 // follows or an integer, and how long it is.
 //
@@ -54,7 +54,7 @@ class PackedReader {
   bool next_of_intset(PackedItem* item);
   bool take_string(std::optional<std::uint64_t> length, PackedItem* item);
   bool take_integer(std::size_t bytes, PackedItem* item);
-  /// Called once no bytes are left: checks the counts, and sets sound_ if they are right. Returns false.
+  /// Checks the counts once no bytes are left, and sets sound_ if they are right. Returns false.
   bool end();
 
   const PackedForm form_;
@@ -62,8 +62,8 @@ class PackedReader {
   std::size_t whole_ = 0;                // bytes of all entries
   std::uint64_t count_ = 0;              // number of items according to the head
   std::uint64_t seen_ = 0;               // items read so far
-  std::uint64_t last_ = 0;               // of a ziplist: the place of the last entry according to the head
-  std::uint64_t place_ = 0;              // of a ziplist: the place of the previous entry
+  std::uint64_t last_ = 0;               // of a ziplist: the offset of the last entry according to the head
+  std::uint64_t place_ = 0;              // of a ziplist: the offset of the previous entry
   std::uint64_t before_ = 0;             // of a ziplist: the length of the previous entry
   std::uint64_t width_ = 0;              // of an intset: bytes of an integer
   std::optional<std::int64_t> largest_;  // of an intset: the largest integer so far

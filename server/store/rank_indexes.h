@@ -54,7 +54,7 @@ class RankIndexes {
 
   ~RankIndexes();
 
-  /// Sets the account of the indexes' memory. Called before any other method.
+  /// Sets the account of the indexes' memory. Call it before any other method.
   void start(std::shared_ptr<MemoryAccount> account) { account_ = std::move(account); }
 
   /// The state of a collection that a reader has found.
@@ -75,7 +75,7 @@ class RankIndexes {
   /// all, makes one. `newest` must return the seq of the collection's newest header, or 0.
   std::optional<Walk> open_at_name(const State& state, Bytes name, const std::function<SeqNum()>& newest);
   std::optional<Walk> open_at_rank(const State& state, std::uint64_t rank, const std::function<SeqNum()>& newest);
-  /// Ends a walk. Called if its ticket is not 0. `points`: where to split the segment.
+  /// Ends a walk whose ticket is not 0. `points`: where to split the segment.
   void close(const State& state, const Walk& walk, std::span<const RankIndex::Point> points);
 
   /// The changes of indexed collections in one batch. Names point into the batch.
@@ -95,7 +95,7 @@ class RankIndexes {
     bool all_unknown = false;  ///< the batch empties or swaps databases
     std::uint64_t made = 0;    ///< number of indexes ever made, at the time of collect()
   };
-  /// Returns the changes that a batch will make. Called before the commit, since afterwards the batch's operations name trees,
+  /// Returns the changes that a batch will make. Call it before the commit, since afterwards the batch's operations name trees,
   /// not databases.
   [[nodiscard]] Changes collect(const WriteBatch& batch) {
     Changes changes;

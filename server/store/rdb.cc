@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-/// Encodings of a string. Their byte stands in place of a length.
+/// Encodings of a string. Their byte stands where a length would be.
 constexpr unsigned char kInt8 = 0xc0, kInt16 = 0xc1, kInt32 = 0xc2, kLzf = 0xc3;
 constexpr unsigned char kLength32 = 0x80, kLength64 = 0x81;
 

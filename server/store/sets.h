@@ -9,8 +9,8 @@
 
 namespace ebbtide {
 
-/// Looks for a member in the bytes of a set, without decoding them all. kCorruption if they are damaged before the member's
-/// place.
+/// Looks for a member in the bytes of a set, without decoding them all. kCorruption if they are damaged before the point where
+/// the member is or would be.
 Result<bool> has_member(Bytes set, Bytes member);
 /// Returns true if a decoded set has the member.
 bool has_member(const Set& set, Bytes member);

@@ -35,7 +35,7 @@ Bytes string_encoding(const Found& found);
 
 /// Counts of the reads of one attempt.
 struct ReadCounts {
-  /// The numbers of keys that read-only commands have found and not found: Redis's keyspace hits and misses.
+  /// How many keys read-only commands have found, and how many they have not: Redis's keyspace hits and misses.
   std::uint64_t hits = 0, misses = 0;
   /// the number of keys and versions that SCAN has read; nullopt for other commands
   std::optional<std::uint64_t> scan_steps = std::nullopt;
@@ -58,8 +58,8 @@ class Strings {
   Status get_for_update(const LookupKey& key, std::optional<Found>* found);
   Status get_any_for_update(const LookupKey& key, std::optional<Found>* found);
 
-  /// Like the four functions above, without reading a large value (ReadView::locate): for commands that do not need the value, or
-  /// only a part of it.
+  /// Like get(), get_any() and their forms for updates, without reading a large value (ReadView::locate): for commands that do
+  /// not need the value, or only a part of it.
   Status locate(const LookupKey& key, std::optional<Found>* found);
   Status locate_any(const LookupKey& key, std::optional<Found>* found);
   Status locate_for_update(const LookupKey& key, std::optional<Found>* found);
@@ -77,16 +77,16 @@ class Strings {
   /// Returns the type's name of a located entry for the reply of TYPE. Reads one byte of a large value.
   Status type_of(const Found& found, Bytes* name) const;
 
-  /// Sets the key to `value`, in place of any entry. `expiry` is absolute, in ms; 0 = never. `shared`, if set, has the same bytes
-  /// as `value`. `stamp` is used only in stamp mode explicit; without it the new value has no stamp. Fails only if the key has to
-  /// be looked up (replaces_collection).
+  /// Sets the key to `value`, which replaces an entry of any type. `expiry` is absolute, in ms; 0 = never. `shared`, if set, has
+  /// the same bytes as `value`. `stamp` is used only in stamp mode explicit; without it the new value has no stamp. Fails only if
+  /// the key has to be looked up (replaces_collection).
   Status set(const LookupKey& key, Bytes value, Millis expiry = 0, SharedValue shared = nullptr, DeleteKey stamp = kNoStamp);
   /// Replaces the value of a located entry, or creates an entry; keeps the old expiry and stamp. A large value is not copied, and
   /// takes over its part of `charge`, to which its memory was charged.
   void modify(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge);
-  /// Sets the key to the value and expiry of `source`, an entry of another key or database, in place of any entry. If both
-  /// databases have explicit stamps (`source_mode` is the source's mode), the new entry keeps the stamp of `source`; otherwise
-  /// this database's mode decides. Fails like set().
+  /// Sets the key to the value and expiry of `source`, an entry of another key or database. It replaces an entry of any type. If
+  /// both databases have explicit stamps (`source_mode` is the source's mode), the new entry keeps the stamp of `source`;
+  /// otherwise this database's mode decides. Fails like set().
   Status put_copy(const LookupKey& key, const Found& source, StampMode source_mode);
   /// Changes the expiry (in ms, 0 = never) of an entry whose value was read. Keeps value and stamp.
   void set_expiry(const LookupKey& key, const Found& old, Millis expiry);

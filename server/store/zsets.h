@@ -84,8 +84,8 @@ struct WeightedSource {
   std::span<const ScoredMember> members;
   double weight = 1;
 };
-/// Called before each source of an operation. If it returns true, the operation ends, and its result has no meaning: thousands of
-/// sources take many seconds.
+/// An operation calls this before each of its sources, since thousands of sources take many seconds. If it returns true, the
+/// operation ends, and its result has no meaning.
 using StopCheck = std::function<bool()>;
 /// Return the union and the intersection of the sources. Scores are multiplied by weights and added up in Redis's order, from the
 /// smallest source to the largest; a sum that is not a number counts as 0.

@@ -41,7 +41,7 @@ class AutoTuning {
   explicit AutoTuning(Env env) : env_(std::move(env)) {}
 
   void configure(const TuningSettings& settings);
-  /// Returns true if a window has ended, so that run() must be called. Called several times a second.
+  /// Returns true if a window has ended, so that run() must be called. The server calls this several times a second.
   [[nodiscard]] bool due() const;
   /// Ends the window of every database. Takes up to a quarter of a second for each database whose mix has changed, and waits for
   /// other changes of the configuration. Does nothing while another call runs.

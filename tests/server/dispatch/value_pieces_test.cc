@@ -1,4 +1,5 @@
-// Tests of values in pieces: the same bytes from a memtable and from a table, in limited memory, while the client is connected.
+// Tests of values that are read in parts: the same bytes from a memtable and from a table, in limited memory, while the client is
+// connected.
 #include "dispatch/value_pieces.h"
 
 #include <atomic>

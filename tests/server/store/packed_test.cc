@@ -115,7 +115,7 @@ TEST_CASE("packed: ziplist has every kind of entry: all are read") {
 TEST_CASE("packed: ziplist has a wrong length, place or count: reading reports damage") {
   check_that_no_part_is_sound(PackedForm::kZiplist, kZiplist);
   CHECK(read(PackedForm::kZiplist, ziplist(10, 2, "\x00\xf1"s)) == "damaged");
-  CHECK(read(PackedForm::kZiplist, ziplist(11, 1, "\x00\xf1"s)) == "damaged");          // another place of the last entry
+  CHECK(read(PackedForm::kZiplist, ziplist(11, 1, "\x00\xf1"s)) == "damaged");          // another offset of the last entry
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x01\xf1"s)) == "damaged");          // an entry before the first
   CHECK(read(PackedForm::kZiplist, ziplist(12, 2, "\x00\xf1\x03\xf1"s)) == "damaged");  // another length of the entry before
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\xf5\xff"s)) == "damaged");      // an end byte before the end

@@ -187,7 +187,7 @@ TEST_CASE("some elements of a collection change: only these are written, and rem
         std::vector<std::string>{"+b=5", "+d=4", "-a"});
   CHECK(changes(Set{"a", "b"}, Set{"b", "c"}) == std::vector<std::string>{"+c=", "-a"});
   const std::vector<std::string> scored = changes(SortedSet{{1, "a"}, {2, "b"}}, SortedSet{{2, "b"}, {3, "a"}});
-  CHECK(scored.size() == 3);  // the old place, the new place, and the score
+  CHECK(scored.size() == 3);  // the old position, the new position, and the score
   CHECK(std::count_if(scored.begin(), scored.end(), [](const std::string& op) { return op[0] == '-'; }) == 1);
   CHECK(changes(SortedSet{{1, "a"}}, SortedSet{}).size() == 2);
   CHECK(changes(Hash{{"a", "1"}}, Hash{{"a", "1"}}).empty());
