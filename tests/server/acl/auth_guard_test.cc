@@ -8,7 +8,7 @@ namespace TEST_FILE {
 
 using namespace ebbtide;
 
-TEST_CASE("auth guard: network has spent its free failed attempts: its delay doubles up to a limit; others have none") {
+TEST_CASE("auth guard: network has used up its free failures: its delay doubles up to a limit; other networks do not wait") {
   AuthGuard guard;
   std::vector<std::uint32_t> delays;
   for (int i = 0; i < 11; ++i) {

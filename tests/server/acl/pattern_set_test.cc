@@ -45,7 +45,7 @@ std::string random_text(Random& random, const std::string& letters, std::uint64_
   return text;
 }
 
-TEST_CASE("ACL pattern set: it matches a text if and only if one of its patterns does") {
+TEST_CASE("text is compared with an ACL pattern set: it matches if and only if one of the patterns matches it") {
   Random random(7);
   for (int round = 0; round < 300; ++round) {
     AclPatternSet set;

@@ -62,7 +62,7 @@ bool range_allowed(const AclSelector& s, Bytes start, std::optional<Bytes> end, 
   return check(s, request).allowed();
 }
 
-TEST_CASE("new ACL selector: it allows nothing; with the rules +@all ~* &* it allows everything", "[acl]") {
+TEST_CASE("ACL selector is new: it allows nothing; it gets the rules +@all ~* &*: it allows everything", "[acl]") {
   const AclSelector none;
   CHECK_FALSE(runs(none, kGet));
   CHECK(none.text() == "resetchannels -@all");

@@ -117,7 +117,7 @@ TEST_CASE("users file has the user default: a configured password is refused, un
   CHECK(named.with_default_password("abc").status().message() ==
         "a password and the user default in users.acl are both set; only one of them is allowed");
   CHECK(named.with_default_password("").is_ok());
-  // The same password in both places is no conflict.
+  // The same password in the file and in the configuration is no conflict.
   const Users equal = parsed("user default on >abc ~* +@all");
   CHECK(equal.with_default_password("abc").value().find("default")->text() == equal.find("default")->text());
   CHECK_FALSE(equal.with_changed_password("other").is_ok());

@@ -85,7 +85,7 @@ TEST_CASE("write to a key adds no element: no blocked client is woken") {
   CHECK(t.commit(batch).empty());
 }
 
-TEST_CASE("woken BLPOP client finds no element: it keeps its place in the queue") {
+TEST_CASE("woken BLPOP client finds no element: it keeps its position in the queue") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -150,7 +150,7 @@ TEST_CASE("woken BLPOP client pops one of several elements: the next client is w
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"}), c = t.wait(3, {"q"});
   CHECK(t.push("q") == Ids{1});
   a->begin_look();
-  // The client's own place is the first in the queue, so its commit may wake it. It then passes the baton on when its wait ends.
+  // The client itself is the first in the queue, so its commit may wake it. It then passes the baton on when its wait ends.
   Ids woken = t.push("q", a.get());
   for (const std::uint64_t id : t.end(a)) woken.push_back(id);
   std::erase(woken, 1);
@@ -163,7 +163,7 @@ TEST_CASE("push comes while a BLPOP client pops the last element: the next clien
   CHECK(t.push("q") == Ids{1});
   a->begin_look();
   CHECK(t.erase("q", a.get()).empty());
-  CHECK(t.push("q") == Ids{1});  // before its wait ends
+  CHECK(t.push("q") == Ids{1});  // this push comes before its wait ends
   CHECK(t.end(a) == Ids{2});
 }
 

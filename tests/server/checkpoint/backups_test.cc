@@ -25,14 +25,14 @@ struct OwnDirectory {
 
 const std::string kId = "3f9a1c07";
 
-TEST_CASE("backup begins: its directory is named after this time, and the names sort by time") {
+TEST_CASE("backup begins: its directory is named after the time of its begin, and names sort by time") {
   CHECK(backup_name(0, kId) == "1970-01-01T00-00-00.000Z-3f9a1c07");
   CHECK(backup_name(1'795'296'067'312'999, kId) == "2026-11-21T21-21-07.312Z-3f9a1c07");
   CHECK(backup_name(1'795'296'067'312'000, kId) < backup_name(1'795'296'067'313'000, kId));
   CHECK(backup_name(1'795'296'067'999'000, kId) < backup_name(1'795'296'068'000'000, kId));
 }
 
-TEST_CASE("directory is not named as a backup of this database: backup_unix_seconds() returns 0") {
+TEST_CASE("directory is not named as a backup of this database: it has no backup time, so it does not count as one") {
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c07", kId) == 1'795'296'067);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c08", kId) == 0);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z", kId) == 0);  // the name has no id, so its database is unknown

@@ -20,7 +20,7 @@ namespace TEST_FILE {
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-/// Returns the records that the index of the field should have, found through the records themselves.
+/// Returns the records that the index of the field should have, from a scan of the records.
 std::string expected(CommandHarness& server, const std::string& prefix, const std::string& field) {
   std::set<std::pair<std::string, std::string>> records;
   const std::string keys = server("KEYS " + prefix + "*");
@@ -312,7 +312,7 @@ TEST_CASE("records have no value for an index: INDEX.INFO counts them by reason"
       std::string::npos);
 }
 
-TEST_CASE("index without entries is opened by a restart: it is not built again") {
+TEST_CASE("server restarts with an index without entries: the index is not built again") {
   CommandHarness server(command_families());
   server("HSET car:1 x 1");
   server(town());

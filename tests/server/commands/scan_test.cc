@@ -126,7 +126,7 @@ TEST_CASE("SCAN reads keys and deleted entries: each call counts both as steps o
   CHECK(server.stats.scans().steps == before + 20);
 }
 
-TEST_CASE("SCAN cursor is used again: it returns the same page; it is used in another database: it is unknown") {
+TEST_CASE("SCAN gets a cursor again: it returns the same page; it gets a cursor of another database: the cursor is unknown") {
   CommandHarness server(command_families());
   for (int i = 0; i < 50; ++i) server.raw({"SET", "k" + std::to_string(i), "v"});
   const Page first = scan(server, "0");

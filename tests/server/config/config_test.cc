@@ -1,4 +1,4 @@
-// Tests of the configuration: errors with their places, precedence, the shipped YAML file, and edits in place.
+// Tests of the configuration: errors with file and line, precedence, the shipped YAML file, and edits of a file.
 #include <catch2/catch.hpp>
 
 #include <sys/stat.h>
@@ -316,7 +316,7 @@ TEST_CASE("key is given by its older name: its value counts, unless the same sou
   CHECK(loaded(*rewritten).engine.tree.memtable_size == 8 << 20);
 }
 
-TEST_CASE("shipped configuration file: it has every key with its default and a comment") {
+TEST_CASE("configuration file is shipped: it has every key with its default and a comment") {
   const std::string text = shipped();
   const Config config = loaded(text);
   const Config defaults;
@@ -438,7 +438,7 @@ TEST_CASE("configuration values have changed: CONFIG REWRITE changes them in pla
         "storage: { max_open_files: 640, fsync: no, dir: ./d }  # flow\n# end\nlimits:\n  timeout: 30s\n");
 }
 
-TEST_CASE("shipped configuration file: CONFIG REWRITE can change every key in it") {
+TEST_CASE("keys of the shipped configuration file change: CONFIG REWRITE writes their values, and all comments stay") {
   const std::string text = shipped();
   const std::string got = rewritten(text, [](Config& c) {
     set(c, "server.port", "1234");

@@ -35,7 +35,7 @@ TEST_CASE("protected mode is on without a password: a warning says that other ma
   }
 }
 
-TEST_CASE("neither password nor protected mode: a warning says that every client is served, and the remedy") {
+TEST_CASE("neither password nor protected mode is set: a warning says that every client is served, and the remedy") {
   Config config = bound_to({"*"});
   config.protected_mode = false;
   const Exposure exposure = exposure_of(config, false, 6379);

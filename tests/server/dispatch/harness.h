@@ -270,7 +270,7 @@ class CommandHarness {
     db->write_log();
   }
 
-  /// Makes too many runs, so that writes are stopped until settle().
+  /// Makes too many sorted runs, so that writes are stopped until settle().
   void stop_writes() {
     db->pause_compactions();
     for (int run = 0; run < 80; ++run) {

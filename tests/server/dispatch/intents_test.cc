@@ -133,7 +133,7 @@ TEST_CASE("two long writes need firm marks on one key: one gets its marks, and t
   CHECK(intents.mark(second, true, {&loop, 2}));
 }
 
-TEST_CASE("key sets of 2 and 10,000 keys are compared: meets() returns true if they share a key") {
+TEST_CASE("small set of keys is compared with a large one: a common key is found") {
   KeySet few, many, others;
   few.add(0, 7);
   few.add(0, 70'007);

@@ -128,7 +128,7 @@ TEST_CASE("offload threads are stopped: queued work that is still wanted runs fi
   CHECK(ran.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
 }
 
-TEST_CASE("collect() is called: each idle offload thread returns freed memory to the system") {
+TEST_CASE("offload threads are idle: collect() makes each of them return freed memory to the system") {
   std::mutex mutex;
   std::condition_variable changed;
   std::set<std::thread::id> threads;  // guarded by mutex

@@ -25,7 +25,7 @@ TEST_CASE("memory of a table changes: its charge changes in whole steps; by less
   CHECK(charged == 0);
 }
 
-TEST_CASE("charge and release functions are not set: follow() does nothing") {
+TEST_CASE("memory changes, and no function for charges is set: nothing is charged") {
   SteppedCharge memory;
   memory.follow(10 * SteppedCharge::kStep);
   memory.follow(0);

@@ -60,7 +60,7 @@ struct Run {
   Found found;
 };
 
-TEST_CASE("part of a large value is visited: the visitor gets every byte of the part, in pieces and in order") {
+TEST_CASE("range of a large value is visited: the visitor gets every byte of it, in parts and in order") {
   Run run(GENERATE(false, true));
   const std::uint64_t first = 5, length = 2 * kValuePieceBytes + 100;
   std::vector<std::pair<std::uint64_t, std::size_t>> pieces;
@@ -90,7 +90,7 @@ TEST_CASE("visitor of a value returns an error: the visit ends with this error")
   CHECK(pieces == 2);
 }
 
-TEST_CASE("client disconnects during a visit or copy of a large value: the visit or copy ends after one more piece") {
+TEST_CASE("client disconnects during a visit or copy of a large value: the visit or copy ends after one more part") {
   Run run(GENERATE(false, true));
   int pieces = 0;
   const Status status = visit_value(*run.ctx, run.found, 0, kBytes, [&](std::uint64_t, Bytes) {

@@ -46,7 +46,7 @@ bool may_become_another() {
   return false;
 }
 
-TEST_CASE("data directory belongs to the process, or is missing: why_unusable() returns no reason") {
+TEST_CASE("data directory belongs to the process, or is missing: no reason against its use is found") {
   const Directory directory;
   CHECK(why_unusable(directory.path()).empty());
   CHECK(why_unusable(directory.path() + "/data").empty());
@@ -72,7 +72,7 @@ TEST_CASE("data directory is missing, and its parent belongs to root: the error 
   CHECK(why.find("may not create " + directory.path() + "/data in it: chown 12345:") != std::string::npos);
 }
 
-TEST_CASE("parent of the data directory may not be entered: the error names the parent and asks for another place") {
+TEST_CASE("parent of the data directory may not be entered: the error names the parent and asks for another directory") {
   if (!may_become_another()) return;
   const Directory directory;
   const std::string why = asked_as_other(directory.path() + "/data/x");

@@ -31,7 +31,7 @@ TEST_CASE("limit of open files has any value: clients and tables get some files,
   }
 }
 
-TEST_CASE("clients are many or few: file_limit_for() returns a limit of open files with which all are served") {
+TEST_CASE("clients are many or few: the computed limit of open files gives a file to each of them") {
   for (const std::uint64_t clients : {1u, 2u, 3u, 31u, 100u, 9'999u, 10'000u, 1'000'000u}) {
     INFO(clients);
     CHECK(share_files(file_limit_for(clients), clients).clients == clients);

@@ -67,7 +67,7 @@ TEST_CASE("service manager: socket is an abstract name: the manager gets the rep
   CHECK(manager.read() == "READY=1");
 }
 
-TEST_CASE("no service manager: a report does nothing") { CHECK(ServiceManager("").report("READY=1").empty()); }
+TEST_CASE("service manager does not exist: a report does nothing") { CHECK(ServiceManager("").report("READY=1").empty()); }
 
 TEST_CASE("service manager: address is not that of a socket: the error names the address") {
   for (const std::string& address : {unique("/tmp/nothing-"), std::string("relative"), std::string("/"), std::string(200, '/')})

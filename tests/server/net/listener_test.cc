@@ -99,7 +99,7 @@ TEST_CASE("setting changes while several connections are being accepted: the new
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const int first = connect_to(f.listener->port());
   int second = -1;
-  // Called during the batch: the first connection finds no descriptor, and is closed.
+  // The listener logs during the batch, when the first connection finds no descriptor and is closed.
   f.env.log = [&](NetLog, const std::string&) {
     if (second >= 0) return;
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);

@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace TEST_FILE {
 
-TEST_CASE("GatheredMemory allocates pieces of every size: each piece keeps its bytes until all are released") {
+TEST_CASE("gathered memory has allocations of every size: each keeps its bytes until all are released") {
   GatheredMemory memory;
   std::vector<std::pair<Bytes, std::string>> pieces;
   for (std::size_t i = 0; i < 3000; ++i) {
@@ -28,7 +28,7 @@ TEST_CASE("GatheredMemory allocates pieces of every size: each piece keeps its b
   CHECK(moved.copy("again") == "again");
 }
 
-TEST_CASE("GatheredMemory allocates few pieces: it takes little memory; many pieces: their memory comes from the system") {
+TEST_CASE("gathered memory has few allocations: it takes little memory; it has many: their memory comes from the system") {
   GatheredMemory memory;
   memory.allocate(100);
   CHECK(memory.memory_bytes() == GatheredMemory::kFirstBlockBytes);

@@ -52,7 +52,7 @@ void take(RequestParser& parser, const ParserLimits& limits, Outcome* outcome, s
   outcome->error = parser.error();
 }
 
-// Feeds `input` in pieces whose sizes `next` gives: through room() like a socket, or through feed().
+// Feeds `input` in parts whose sizes `next` gives: through room() like a socket, or through feed().
 template <typename Next>
 Outcome run(const std::string& input, Next next, const ParserLimits& limits = {}, bool use_feed = false) {
   RequestParser parser;

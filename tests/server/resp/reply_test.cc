@@ -224,7 +224,7 @@ TEST_CASE("random writes, sends and rollbacks of replies: the sent bytes are in 
   CHECK((got == expected));
 }
 
-TEST_CASE("output buffer is moved into another: small pieces are copied, large and shared ones move") {
+TEST_CASE("output buffer is moved into another: small contents are copied, large and shared ones move") {
   OutputBuffer from, to;
   to.append("before ");
   from.append("little ");

@@ -62,7 +62,7 @@ TEST_CASE("bits: a bit is set: only that bit changes") {
   CHECK(value == std::string("\x00\x40\x00", 3));
 }
 
-TEST_CASE("bits: combine_bits() gets a value shorter than the result: bytes behind its end do not change") {
+TEST_CASE("bits: value shorter than the result is combined with it: bytes beyond the value's end do not change") {
   const std::string a = "\xf0\x0f\xaa", b = "\xff";
   const auto combined = [](BitOp op, std::string into, Bytes value) {
     combine_bits(op, value, into.data());

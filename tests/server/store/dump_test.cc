@@ -35,7 +35,7 @@ TEST_CASE("dump: checksum of a text is the CRC64 that Redis computes") {
   CHECK(crc64("This is a test of the emergency broadcast system.") == 0x42153dc5db99540f);
 }
 
-TEST_CASE("dump: integers and lengths take the fewest bytes") {
+TEST_CASE("dump: integer or length is written: it takes the fewest bytes") {
   CHECK(body_of("0") == std::string("\xc0\x00", 2));
   CHECK(body_of("-128") == "\xc0\x80");
   CHECK(body_of("128") == std::string("\xc1\x80\x00", 3));
@@ -54,7 +54,7 @@ TEST_CASE("dump: integers and lengths take the fewest bytes") {
   CHECK(dump_string("x").substr(3, 2) == std::string("\x08\x00", 2));
 }
 
-TEST_CASE("dump: payloads that Redis wrote are read") {
+TEST_CASE("dump: payload was written by Redis: its value is read") {
   // The DUMP of 60 times 'a', compressed with LZF.
   CHECK(load(std::string("\xc3\x09\x3c\x01"
                          "aa"

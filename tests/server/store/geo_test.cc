@@ -75,7 +75,7 @@ TEST_CASE("geo score is decoded to a position: the position is within half a cel
   }
 }
 
-TEST_CASE("geo point is at a limit of the map: is_on_map() is true; point is beyond: it is false", "[geo]") {
+TEST_CASE("geo point is at a limit of the map: it counts as on the map; point is beyond the limit: it does not", "[geo]") {
   CHECK(is_on_map({180, kMaxLatitude}));
   CHECK(is_on_map({-180, -kMaxLatitude}));
   CHECK_FALSE(is_on_map({180.0001, 0}));
@@ -93,7 +93,7 @@ TEST_CASE("geo score encodes no position, for example infinity: the decoded poin
   CHECK(geo_hash_number(-1.9) == -1);
 }
 
-TEST_CASE("geo distance between two places: it is that of Redis's documentation", "[geo]") {
+TEST_CASE("geo distance between two places is computed: it is that of Redis's documentation", "[geo]") {
   const GeoPoint a = geo_point(static_cast<double>(geo_score(kPalermo))), b = geo_point(static_cast<double>(geo_score(kCatania)));
   CHECK(shown(geo_distance(a, b)) == "166274.1516");
   CHECK(shown(geo_distance(a, b) / *meters_of_unit("Mi")) == "103.3182");
@@ -152,7 +152,7 @@ TEST_CASE("circle crosses the antimeridian: members on both sides match", "[geo]
   CHECK(search(members, box({-179.999, 0}, 10'000, 10'000)) == "we");
 }
 
-TEST_CASE("geo search of a box: its width is measured at the latitude of each member", "[geo]") {
+TEST_CASE("geo search has a box as its area: the box's width is measured at the latitude of each member", "[geo]") {
   const SortedSet members = sorted({{score(1, 0), "a"}, {score(1, 10), "b"}, {score(1, 20), "c"}});
   CHECK(search(members, box({0, 0}, 2 * 111'500.0, 2 * 2'250'000.0)) == "abc");
   CHECK(search(members, box({0, 0}, 2 * 110'000.0, 2 * 2'250'000.0)) == "bc");

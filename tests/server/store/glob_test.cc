@@ -84,7 +84,7 @@ TEST_CASE("glob pattern and text are long: they are compared in parts") {
   for (; !(matched = match.go_on(100'000)); ++parts) {
   }
   CHECK_FALSE(*matched);
-  CHECK(parts > 900);  // 99,000 places, with 1,001 comparisons each
+  CHECK(parts > 900);  // 99,000 positions, with 1,001 comparisons each
   CHECK(parts < 1100);
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("glob pattern has many stars: the match does not take exponential time
   CHECK_FALSE(glob_match(pattern + "b", std::string(20000, 'a')));
 }
 
-TEST_CASE("glob: glob_literal_prefix() returns the text with which every match begins") {
+TEST_CASE("glob pattern begins with literal text: glob_literal_prefix() returns the text with which every match begins") {
   CHECK(glob_literal_prefix("user:1*") == "user:1");
   CHECK(glob_literal_prefix("*") == "");
   CHECK(glob_literal_prefix("a\\*b[cd]") == "a*b");

@@ -14,7 +14,7 @@ std::string text(const Hash& hash) {
   return out;
 }
 
-TEST_CASE("hash: new field is set: it comes last; known field is set: it keeps its place", "[hashes]") {
+TEST_CASE("hash: new field is set: it comes last; known field is set: it keeps its position", "[hashes]") {
   for (const std::size_t changes : {1u, 100u}) {  // without and with an index
     HashEditor hash({{"b", "1"}, {"a", "2"}}, changes);
     CHECK_FALSE(hash.set("b", "3"));

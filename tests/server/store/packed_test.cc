@@ -90,7 +90,7 @@ TEST_CASE("packed: listpack has every kind of entry: all are read") {
 TEST_CASE("packed: listpack has a wrong length or count: reading reports damage") {
   check_that_no_part_is_sound(PackedForm::kListpack, kListpack);
   CHECK(read(PackedForm::kListpack, listpack(2, "\x01\x01")) == "damaged");
-  CHECK(read(PackedForm::kListpack, listpack(1, "\x01\x02")) == "damaged");  // another back length
+  CHECK(read(PackedForm::kListpack, listpack(1, "\x01\x02")) == "damaged");  // a wrong back length
   CHECK(read(PackedForm::kListpack, listpack(1, "\x01\x81")) == "damaged");  // a back length that does not end
   CHECK(read(PackedForm::kListpack, listpack_of("\xe0\x7e", 126, "\x81\x80")) == "damaged");
   CHECK(read(PackedForm::kListpack, listpack_of("\xe0\x7e", 126, "\x01\x00"s)) == "damaged");
@@ -112,7 +112,7 @@ TEST_CASE("packed: ziplist has every kind of entry: all are read") {
   CHECK(read(PackedForm::kZiplist, ziplist(10, 0, "")).empty());
 }
 
-TEST_CASE("packed: ziplist has a wrong length, place or count: reading reports damage") {
+TEST_CASE("packed: ziplist has a wrong length, offset or count: reading reports damage") {
   check_that_no_part_is_sound(PackedForm::kZiplist, kZiplist);
   CHECK(read(PackedForm::kZiplist, ziplist(10, 2, "\x00\xf1"s)) == "damaged");
   CHECK(read(PackedForm::kZiplist, ziplist(11, 1, "\x00\xf1"s)) == "damaged");          // another offset of the last entry

@@ -71,7 +71,7 @@ TEST_CASE("rdb: compressed string claims more than the longest value: it is refu
   CHECK_FALSE(claims(kMaxValueBytes + 1));
 }
 
-TEST_CASE("rdb: negative numbers of every width are read with their sign") {
+TEST_CASE("rdb: number of any width is negative: it is read with its sign") {
   CHECK(load_little("\xfe\xff") == 0xfffe);
   CHECK(load_little_signed("\xfe\xff") == -2);
   CHECK(load_little_signed("\x01\x00\x80"s) == -8'388'607);

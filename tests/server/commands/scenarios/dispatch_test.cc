@@ -95,7 +95,7 @@ TEST_CASE("large value is on disk: a read or a write fetches it once, and then f
   CHECK(times(server, Stage::kDisk) == server.stats.totals().waits_for_disk);
 }
 
-TEST_CASE("key expires between the run of a write and its commit: the write runs again") {
+TEST_CASE("key expires after a write has run and before its commit: the write runs again") {
   CommandHarness server(families());
   server("SET k 5 PX 100");
   int runs = 0;

@@ -204,7 +204,7 @@ TEST_CASE("blocking command has too many keys for its event loop: the command ru
   for (int i = 0; i < 2000; ++i) words.push_back("k" + std::to_string(i));
   words.emplace_back("0");
   Asked pop(*server.dispatcher, server.client(1), words);
-  const auto run = [&] {  // until it waits for another client
+  const auto run = [&] {  // runs the command until it waits for another client
     for (bool more = true; more && !pop.step();) {
       more = false;
       while (manual.run_one()) more = true;

@@ -39,7 +39,7 @@ void drop_expired(Fields& fields, Millis now) {
   std::erase_if(fields, [now](const auto& each) { return each.second.expiry != 0 && each.second.expiry <= now; });
 }
 
-/// What the database has of one hash.
+/// A hash as the database stores it.
 struct Stored {
   std::optional<LargeHeader> header;
   Millis header_expiry = 0;

@@ -49,7 +49,7 @@ void add_members(CommandHarness& server, const std::string& key, std::size_t fir
   for_each(server, {"ZADD", key}, first, end, [](std::size_t i) { return std::vector{std::to_string(i), name(i)}; });
 }
 
-/// What the database has under a key.
+/// A collection as the database stores it.
 struct Stored {
   std::optional<LargeHeader> header;  ///< nullopt: the collection is not large
   std::vector<std::string> names;     ///< of the elements in the order of replies
@@ -225,7 +225,7 @@ TEST_CASE("header of a large sorted set lacks its first and last member: the set
   }
 }
 
-TEST_CASE("header of a large collection counts wrongly: a reply of all elements fails as a whole") {
+TEST_CASE("header of a large collection counts wrongly: a command that replies with all elements gets an error instead") {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMaxCompactElements + 100;
   add_members(server, "z", 0, kLive);
@@ -318,7 +318,7 @@ TEST_CASE("more elements of a collection are dead than alive: the collection is 
   }
 }
 
-TEST_CASE("large collection is written again off its loop: other writers wait for one run, and do not write it again as well") {
+TEST_CASE("large collection is rewritten off its loop: other writers wait for that, and do not rewrite it themselves") {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMostRewrittenOnLoop + 200;
   for_each(server, {"SADD", "s"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });

@@ -354,7 +354,7 @@ TEST_CASE("key expires before the commit of a long write: the long write runs ag
   CHECK(server.beside("TTL k") == "(integer) -1");
 }
 
-TEST_CASE("long write has conflicts with other writes at every run: the long write fails with an error") {
+TEST_CASE("each attempt of a long write conflicts with another write: the long write fails with an error") {
   TwoLoops server;
   Asked asked = server.ask(1, {"LONGW", "k"});
   asked.step();
@@ -387,7 +387,7 @@ TEST_CASE("CLIENT PAUSE comes during a long write: the commit of the long write 
   CHECK(server.beside("GET k") == "\"L\"");
 }
 
-TEST_CASE("write stall begins before the commit of a long write: the commit is delayed, and its run is not repeated") {
+TEST_CASE("write stall begins before the commit of a long write: the commit is delayed, and the command does not run again") {
   TwoLoops server;
   server.env.offload = &*server.offload;
   server.stop_writes();

@@ -1,5 +1,5 @@
-// Tests that random elements are uniform: HRANDFIELD, SRANDMEMBER, ZRANDMEMBER and SPOP choose each element equally often, in small
-// and in large collections, and each pair of elements.
+// Tests that random elements are uniform: HRANDFIELD, SRANDMEMBER, ZRANDMEMBER and SPOP choose each element, and each pair of
+// elements, equally often. Small and large collections are tested.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -40,8 +40,8 @@ std::vector<std::string> names_in(const std::string& reply) {
   return names;
 }
 
-/// Checks that the counts are those of a uniform choice among `outcomes`: the sum of squared deviations (chi-square) is within five
-/// standard deviations of what is expected.
+/// Checks that the counts are those of a uniform choice among `outcomes`: the sum of squared deviations (chi-square) is within
+/// five standard deviations of the expected sum.
 void check_uniform(const std::map<std::string, std::size_t>& counts, std::size_t outcomes) {
   std::size_t all = 0;
   for (const auto& [outcome, count] : counts) all += count;
@@ -58,8 +58,7 @@ struct Kind {
 };
 constexpr Kind kKinds[] = {{"HSET", "HDEL", "HRANDFIELD"}, {"SADD", "SREM", "SRANDMEMBER"}, {"ZADD", "ZREM", "ZRANDMEMBER"}};
 
-TEST_CASE(
-    "random element of a small or large collection: each is chosen equally often, also after others were removed and added") {
+TEST_CASE("random element is chosen: each element is equally likely, also after others were removed and added") {
   for (const Kind& kind : kKinds) {
     for (const std::size_t size : {std::size_t{60}, std::size_t{400}}) {
       INFO(kind.random << " of " << size);
@@ -85,7 +84,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("several random elements without repeats: each choice is equally likely, not only each element") {
+TEST_CASE("several random elements are chosen without repeats: each combination is equally likely, not only each element") {
   for (const Kind& kind : kKinds) {
     INFO(kind.random);
     CommandHarness server(command_families());
@@ -96,7 +95,7 @@ TEST_CASE("several random elements without repeats: each choice is equally likel
   }
 }
 
-TEST_CASE("SPOP of small and large sets: each member is equally often the first one that is popped") {
+TEST_CASE("SPOP pops from a small or large set: each member is equally often the first one") {
   for (const std::size_t size : {std::size_t{60}, std::size_t{300}}) {
     INFO(size);
     CommandHarness server(command_families());

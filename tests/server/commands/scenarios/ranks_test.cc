@@ -155,7 +155,7 @@ TEST_CASE("sorted set is deleted, created again, moved or stored: ZRANK returns 
   z.check();
 }
 
-TEST_CASE("ZRANK in a set of 20,000 members: the first command may read all members, later commands read few") {
+TEST_CASE("ZRANK is called repeatedly on a large sorted set: the first call may read all members, later calls read few") {
   Ranked z(5);
   std::string command;
   for (std::uint64_t i = 0; i < 20'000; ++i) {
@@ -179,7 +179,7 @@ TEST_CASE("ZRANK in a set of 20,000 members: the first command may read all memb
   CHECK(z.server("ZREVRANK z " + z.name(19'999)) == "(integer) 0");
 }
 
-TEST_CASE("random members of a large sorted set: every member can be returned, and a command reads few members") {
+TEST_CASE("random members of a large sorted set are requested: each member may come, and a command reads few members") {
   CommandHarness server(command_families());
   std::string command;
   for (int i = 0; i < 6'000; ++i) {

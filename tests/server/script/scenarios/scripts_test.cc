@@ -23,7 +23,7 @@ struct Server : CommandHarness {
   std::unique_ptr<Asked> ask(std::vector<std::string> words) {
     return std::make_unique<Asked>(*dispatcher, client(1), std::move(words));
   }
-  /// Runs the pieces of a command that it leaves for other threads, and returns its reply.
+  /// Runs a command to its end, with all steps that it leaves to other threads, and returns its reply.
   std::string end(Asked& asked) {
     for (int i = 0; i < 40 && !asked.done(); ++i) {
       manual.run_one();

@@ -88,7 +88,7 @@ TEST_CASE("sorted set score is -0: it is stored as 0") {
   CHECK(bytes == encode(SortedSet{{0.0, "m"}}));
 }
 
-TEST_CASE("bytes of a collection are damaged: the error names the damage and its place") {
+TEST_CASE("bytes of a collection are damaged: the error names the damage and its offset") {
   const std::string set = encode(CollectionType::kSet, {"a", "b"});
   CHECK(message(decode_set("")) == "collection: byte 0: the head is truncated");
   CHECK(message(decode_list(set)) == "collection: byte 0: another type");
