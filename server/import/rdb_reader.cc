@@ -155,7 +155,7 @@ Result<RdbReader::Length> RdbReader::length_or_encoding(std::string* raw) {
 
 Result<std::uint64_t> RdbReader::length(std::string* raw) {
   TRY_ASSIGN(found, length_or_encoding(raw));
-  if (found.is_encoding) return damaged("a string encoding is in the place of a length");
+  if (found.is_encoding) return damaged("a string encoding stands where a length is expected");
   return found.value;
 }
 

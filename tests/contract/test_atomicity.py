@@ -34,7 +34,7 @@ class Crowd:
     def __init__(self, server, seed, deal):
         self.deal = deal
         self.server, self.seed, self.until, self.works = server, seed, time.monotonic() + SECONDS, set()
-        self.threads, self.errors, self.done = [], [], []  # done: the name of each completed piece of work
+        self.threads, self.errors, self.done = [], [], []  # done: the kind of each completed work, once for each time
 
     def add(self, work, count=1):
         self.works.add(work.__name__)

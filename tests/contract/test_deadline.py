@@ -37,7 +37,7 @@ def marker_of(way):
 
 def value_of(way):
     """Returns a value that ends with the marker. The thirds of the marker precede it in another order, so that compressed data
-    does not contain it literally. A large value, which has blocks of its own, ends with the marker, too."""
+    does not contain it literally. A large value, which is stored beside the pages, ends with the marker, too."""
     marker = marker_of(way)
     return b"." * (LARGE if way.endswith("large") else 0) + marker[20:] + marker[10:20] + marker[:10] + marker
 

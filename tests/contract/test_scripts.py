@@ -13,9 +13,9 @@ from support.sockets import encode, receive_until
 redis = pytest.importorskip("redis")
 
 SPIN = "while true do end"
-# A match that tries all places for each '-'.
+# A match that tries all positions for each '-'.
 BACKTRACK = "return string.find(string.rep('a', 100000), '.-.-.-.-.-b')"
-# The order that is worst for table.sort: each step finds the place of two elements.
+# The order that is worst for table.sort: each step finds the position of two elements.
 WORST_SORT = (
     "local n, t = 2^19, {} "
     "for i = 1, n do t[i] = i end "

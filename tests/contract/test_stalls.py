@@ -364,7 +364,7 @@ def as_app(server, *commands):
     return ask(server, encode("AUTH", "app", "pw") + b"".join(encode(*command) for command in commands))
 
 
-# Patterns of which only the whole is compared: the first is searched in a key, the other is tried at each place.
+# Patterns of which only the whole is compared: the first is searched in a key, the other is tried at each position.
 @pytest.mark.parametrize("pattern", ["*:tenant%d:*", "*x*y%d?*z*"])
 def test_rights_checks_of_keys_against_8192_patterns_of_a_user_delay_no_ping(big, pattern):
     user_with_patterns(big, pattern)

@@ -177,7 +177,7 @@ def test_ticket_of_a_delete_by_stamp_is_done_after_its_tables_are_merged(stamped
     def status():
         return pairs(client.execute_command("PURGE.STATUS", ticket))
 
-    # The manifest has the record, and the table with covered entries has a pending delete.
+    # The manifest has the secondary range tombstone, and the table with covered entries has a pending delete.
     wait_until(lambda: b"table" in status()[b"left-in"], what="the report of the ticket names the table")
     assert status()[b"state"] == b"pending"
     client.execute_command("TREE.RESUME")
