@@ -644,7 +644,7 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
 MissSet& Dispatcher::misses_of(const PendingCommand& pending) {
   const auto* waiting = static_cast<const Waiting*>(pending.continuation.get());
   if (waiting != nullptr && waiting->fetched != nullptr) return waiting->fetched->set;
-  return misses_->set;  // NOLINT: never null, fetch_pages puts another in its place
+  return misses_->set;  // NOLINT: never null, since fetch_pages() makes another one
 }
 
 bool Dispatcher::fetch_pages(PendingCommand& pending) {

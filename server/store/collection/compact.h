@@ -84,7 +84,7 @@ class CompactReader {
   /// damaged; the following next() returns false.
   void skip_below(double score);
   bool next(ScoredMember* out) { return begin_element() && take_score(&out->score) && take_item(&out->member); }
-  /// Returns OK, or kCorruption with the kind and place of the damage. Bytes after the last element are damage, too.
+  /// Returns OK, or kCorruption with the kind of the damage and its offset. Bytes after the last element are damage, too.
   [[nodiscard]] Status status() const;
 
  private:
