@@ -284,7 +284,7 @@ std::optional<std::string> Server::console(DatabaseId database) const {
   s.index_trees = index_trees_of(*db, indexes_, engine_settings_.databases);
   if (auto map = db->tree_map(database, kConsoleCells); map.is_ok()) s.map = std::move(map).value();
   add_tickets(*db, &s);
-  if (is_index_tree(database)) return console_json(s);  // a workload is that of a database
+  if (is_index_tree(database)) return console_json(s);  // only databases have a workload
   if (const auto workload = db->workload(database); workload.is_ok()) s.workload = summarize(workload->windows);
   if (const auto state = tuning_board_.state(database)) s.tuning = state->decision.why;
   return console_json(s);

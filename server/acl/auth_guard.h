@@ -26,8 +26,8 @@ class AuthGuard {
   static constexpr std::uint32_t kFirstDelayMs = 100;
   static constexpr std::uint32_t kMaxDelayMs = 2'000;  ///< well below limits.authentication_timeout, 10 s
   static constexpr std::int64_t kForgetMs = 60'000;    ///< a network without a failure for this long is forgotten
-  /// The number of networks remembered, 150 bytes each: 600 KB. A peer with more networks can displace the oldest ones, but each
-  /// of these had only 3 attempts.
+  /// The most networks that are remembered, at 150 bytes each: 600 KB. A peer with more networks can displace the oldest ones,
+  /// but each of these had only 3 attempts.
   static constexpr std::size_t kNetworks = 4'096;
   static constexpr std::int64_t kLogMs = 10'000;     ///< at most one log line per network in this time
   static constexpr std::uint32_t kLinesASecond = 5;  ///< log lines of all networks together

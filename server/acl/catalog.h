@@ -35,7 +35,7 @@ class AclCatalog {
   };
 
   AclCatalog() = default;
-  /// A command's index is its index in `commands`.
+  /// The index of a command is its position in `commands`.
   explicit AclCatalog(std::vector<Command> commands);
 
   /// Returns the index of a command or subcommand ("config|get"); nullopt if it does not exist. `name` may be in any case.

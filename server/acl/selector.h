@@ -120,7 +120,7 @@ class AclSelector {
 
   bool all_commands_ = false;              ///< +@all applies, and no command was denied after it
   bool began_with_all_ = false;            ///< the latest of +@all and -@all was +@all
-  std::vector<std::uint64_t> exceptions_;  ///< bit i: the right to command i is not that of began_with_all_; missing words are 0
+  std::vector<std::uint64_t> exceptions_;  ///< bit i: the right to command i differs from began_with_all_; missing words are 0
   std::vector<std::string> rules_;         ///< rules since the last +@all or -@all: "+get", "-@write"
   std::map<std::uint32_t, std::vector<std::string>> first_arguments_;  ///< allowed first arguments, by command, in lower case
   bool all_keys_ = false, all_channels_ = false;

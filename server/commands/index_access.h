@@ -34,7 +34,7 @@ Status describe_index(const Ctx& ctx, const IndexDefinition& index, std::size_t 
 Status check_complete(const Ctx& ctx, const IndexDefinition& index);
 /// Returns the user key of a record, from its engine key.
 Result<std::string> user_key_of(Bytes engine_key);
-/// The most elements of a reply.
+/// The most elements in a reply, and the largest argument of COUNT.
 inline constexpr std::uint64_t kMostIndexReplies = 1'000'000;
 
 /// Charges what a search has found so far, in steps. The first kLargeValueBytes are free of charge, as in Ctx::reserve().

@@ -19,7 +19,7 @@ namespace {
 
 Status config_get(Ctx& ctx) {
   constexpr std::uint64_t kPatternBytes = 4096;  // total bytes of all parameter names, with which each pattern is matched
-  constexpr std::uint64_t kKeys = 128;           // about the number of parameters
+  constexpr std::uint64_t kKeys = 128;           // about as many parameters exist
   std::vector<Bytes> patterns;
   std::uint64_t bytes = 0;
   for (std::size_t i = 2; i < ctx.argc(); ++i) {

@@ -157,7 +157,7 @@ std::string explain_unknown_key(Bytes name);
 /// Returns the content of a regular file. kInvalidArgument: "PATH: cannot be read: REASON", or "PATH: is a pipe or a device ...".
 Result<std::string> read_text_file(const std::string& path);
 
-/// The sources of settings.
+/// The sources from which a configuration is read.
 struct ConfigSources {
   std::string file;                                               ///< "" = none
   std::vector<std::pair<std::string, std::string>> environment;   ///< as in `environ`; variables other than EBBTIDE_* are ignored

@@ -56,7 +56,7 @@ Status check_key_lengths(const KeySpec& spec, const Args& args);
 /// options.
 std::uint16_t key_access(const CommandSpec& spec, std::span<const Bytes> arguments, int position);
 
-/// Returns the user key of an engine key. If the engine key is not that of a user key, returns the engine key.
+/// Returns the user key of an engine key. Returns the engine key itself if it is not made from a user key.
 std::string user_key(Bytes engine_key);
 
 /// Returns the database to which COPY or MOVE writes its last key. Returns `selected` for other commands, and if the arguments

@@ -21,7 +21,7 @@
 namespace ebbtide {
 namespace {
 
-/// The number of keys in a window whose prefetch results are kept between the stages.
+/// The most keys of a window whose prefetch results are kept between the stages.
 constexpr std::size_t kStates = 1024;
 /// A command that the write stall has stopped runs again after this many ms.
 constexpr std::uint32_t kStopPollMs = 10;

@@ -10,9 +10,10 @@
 //      marks. So a write of a marked key is in the view, or its loop sees the mark.
 //   2. A loop that has committed a write of a marked key breaks all marks of the key's holder at once. The holder finds them
 //      broken under the locks, before its commit, and runs again.
-//   3. After two such conflicts the marks are firm; for some commands those of the first attempt are (Ctx::firm_marks). Point
-//      writes of these keys then wait until the marks are removed. Only one holder can have firm marks on a key; another holder
-//      waits before it marks anything. A holder of firm marks waits for no mark, so no two holders wait for each other.
+//   3. After two such conflicts the marks are firm. For some commands, those of the first attempt are firm already
+//      (Ctx::firm_marks). Point writes of these keys then wait until the marks are removed. Only one holder can have firm marks
+//      on a key; another holder waits before it marks anything. A holder of firm marks waits for no mark, so no two holders wait
+//      for each other.
 //   4. Deletes of ranges, FLUSHDB and SWAPDB wait for no mark. They break all marks in their databases, even firm ones.
 //
 // A command that writes calls any() once, which is one atomic load. Only if any() is true, while a long write is under way, does

@@ -91,8 +91,8 @@ struct KeySpec {
   /// One more key is the argument after the last option STORE, as in SORT. The command writes to that key, and without the option
   /// writes nothing. Then `first` is the only other key.
   bool has_store = false;
-  /// With has_store: the index at which options begin, of which STOREDIST also names a key, as in GEORADIUS. 0: STORE only, as in
-  /// SORT.
+  /// With has_store: the index at which the options begin, if STOREDIST names a key, too, as in GEORADIUS. 0: only STORE does, as
+  /// in SORT.
   int store_from = 0;
   /// For COMMAND INFO: this part of the keys (CommandSpec::key_specs) is the argument after this word. The search for the word
   /// begins at argument `first`.
@@ -126,8 +126,8 @@ enum class KeyScope : std::uint8_t {
 struct EventSpec {
   std::string_view name = {};  ///< "": the name is derived from the command (notifications.cc)
   char letter = 0;             ///< the letter of the event's class in notify-keyspace-events
-  /// If the command deletes the key: true if this event comes before "del", as the command has removed the last element; false if
-  /// only "del" is sent.
+  /// For a command that may delete the key. True: it has removed the last element, so this event is sent, then "del". False: only
+  /// "del" is sent.
   bool before_delete = false;
 };
 

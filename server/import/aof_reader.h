@@ -9,7 +9,7 @@
 
 namespace ebbtide {
 
-/// A command of the file.
+/// A command of an append-only file.
 struct AofCommand {
   std::vector<std::string> arguments;
   std::uint64_t offset = 0;  ///< offset in the file at which the command begins

@@ -98,7 +98,7 @@ Result<bool> CommandSteps::run_step() {
   return true;
 }
 
-/// Receives the replies up to that of EXEC. Returns false if the server has refused to queue a command of the file.
+/// Receives the replies, the last of which is EXEC's. Returns false if the server has refused to queue a command of the file.
 Result<bool> CommandSteps::receive_queued() {
   TRY_ASSIGN(before, target_.receive());
   bool all = true;
@@ -119,9 +119,9 @@ Result<bool> CommandSteps::receive_queued() {
   return all;
 }
 
-/// Reports the commands that failed, by their replies in that of EXEC.
+/// Reports the commands that failed: EXEC's reply has their errors.
 void CommandSteps::note(const ServerReply& replies) {
-  std::size_t next = 1;  // after SELECT
+  std::size_t next = 1;  // index in EXEC's reply, whose element 0 is SELECT's
   for (const Command& command : step_) {
     if (command.refused || next == replies.array.size()) continue;
     const ServerReply& reply = replies.array[next++];

@@ -20,7 +20,7 @@
 
 namespace ebbtide {
 
-/// A key of the file.
+/// A key of an RDB file, with its value.
 struct RdbEntry {
   std::uint64_t database = 0;
   std::string key;

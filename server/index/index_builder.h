@@ -77,7 +77,7 @@ class IndexBuilder {
   std::condition_variable changed_;
   bool woken_ = true, stop_ = false;  // guarded by mutex_
   // Used by the thread only.
-  std::uint64_t version_ = 0;    // of the definitions whose settings are in use
+  std::uint64_t version_ = 0;    // IndexCatalog::version() of the settings in use
   IndexName last_;               // the index of the latest step
   std::set<IndexName> failing_;  // indexes whose latest step failed: they wait until all others are complete or have failed, too
   MissSet misses_;

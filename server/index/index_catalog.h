@@ -86,8 +86,8 @@ class IndexCatalog {
   std::vector<DatabaseId> damaged_;                                 // catalogs to repair; used by one thread at a time
   mutable std::mutex mutex_;                                        // guards the members below
   std::map<DatabaseId, std::shared_ptr<const Indexes>> databases_;  // only databases with indexes
-  std::map<DatabaseId, SkippedRecords> skipped_writes_;             // by tree
-  std::map<DatabaseId, std::string> failures_;                      // by tree
+  std::map<DatabaseId, SkippedRecords> skipped_writes_;             // by index tree
+  std::map<DatabaseId, std::string> failures_;                      // by index tree
 };
 
 /// Adds a definition to the catalog tree of a database, or replaces it.

@@ -246,7 +246,7 @@ class Maintenance {
   std::map<DatabaseId, Touched> databases_;
   std::vector<Change> entries_;
   std::size_t records_ = 0;                // records of deleted ranges that were read so far
-  std::uint64_t bytes_ = 0, charged_ = 0;  // of entries_
+  std::uint64_t bytes_ = 0, charged_ = 0;  // memory of the changes, and how much of it is charged
   bool resident_ = true;
 };
 

@@ -6,8 +6,7 @@
 
 namespace ebbtide {
 
-/// The processor cores that this process may use: those of the affinity mask, or the cgroup's CPU quota if that is less; at least
-/// 1.
+/// How many processor cores this process may use: those of the affinity mask, or fewer by the cgroup's CPU quota; at least 1.
 struct UsableCores {
   unsigned count = 1;
   std::string source;  ///< for the log: "8 cores", "the CPU quota 1.5 in /sys/fs/cgroup/x/cpu.max"

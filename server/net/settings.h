@@ -53,8 +53,8 @@ struct LoopCounters {
   NetCounter bytes_in, bytes_out, reads, writes, waits, passes, commands, closed;
   NetCounter query_limit_closes, output_limit_closes, idle_closes, auth_timeout_closes, protocol_errors, security_closes,
       memory_closes, values_refused, tls_handshakes, tls_failures;
-  // The number of passes by duration, which includes receiving their commands. Bucket i has an upper bound of 2^i microseconds;
-  // the last bucket has all longer passes.
+  // How many passes there were, by duration, which includes receiving their commands. Bucket i has an upper bound of 2^i
+  // microseconds; the last bucket has all longer passes.
   static constexpr int kPassBuckets = 24;
   NetCounter pass_bucket[kPassBuckets];
   NetCounter pass_nanos;

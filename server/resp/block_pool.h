@@ -14,7 +14,7 @@
 namespace ebbtide {
 
 inline constexpr std::size_t kBlockBytes = 16 << 10;
-/// The most free blocks that a thread keeps.
+/// The most free blocks that a thread keeps for itself; it shares the others.
 inline constexpr std::size_t kThreadBlocks = 128;
 /// The most free blocks that a thread keeps after share_blocks().
 inline constexpr std::size_t kIdleBlocks = 8;

@@ -38,7 +38,7 @@ struct JsonSettings {
   bool decode_invalid = true;
 };
 
-/// The state of one execution.
+/// The state of one execution of a script.
 struct ScriptRun {
   Ctx* ctx = nullptr;
   ScriptCalls* calls = nullptr;
@@ -68,7 +68,7 @@ class Interpreter {
 
   /// Returns the interpreter of a Lua state.
   static Interpreter& of(lua_State* lua);
-  /// The current execution.
+  /// Returns the state of the current execution.
   [[nodiscard]] ScriptRun& current() { return *run_; }
   /// Abandons the execution: raises a Lua error, and further ones if the script catches it. Does not return.
   int abandon(lua_State* lua, Status why);

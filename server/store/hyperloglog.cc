@@ -194,7 +194,7 @@ std::optional<bool> raise_one(std::string* value, std::size_t index, std::uint8_
 
 // --- the estimate
 
-/// The number of registers of each rank.
+/// How many registers have each rank.
 using Histogram = std::array<std::uint32_t, 64>;
 
 /// Ertl's sigma and tau: series that are added up until the sum no longer changes.

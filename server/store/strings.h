@@ -37,7 +37,7 @@ Bytes string_encoding(const Found& found);
 struct ReadCounts {
   /// How many keys read-only commands have found, and how many they have not: Redis's keyspace hits and misses.
   std::uint64_t hits = 0, misses = 0;
-  /// the number of keys and versions that SCAN has read; nullopt for other commands
+  /// How many keys and versions SCAN has read; nullopt for other commands.
   std::optional<std::uint64_t> scan_steps = std::nullopt;
 };
 

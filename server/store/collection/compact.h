@@ -26,7 +26,7 @@
 
 namespace ebbtide {
 
-/// The numbers are part of the format.
+/// The type of a collection. The numbers are part of the format.
 enum class CollectionType : std::uint8_t { kHash = 1, kSet = 2, kSortedSet = 3, kList = 4 };
 
 /// The largest collection that commands write in this form. Rewriting it takes about 10 us, as much as two or three writes of

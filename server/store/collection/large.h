@@ -70,7 +70,7 @@ struct LargeHeader {
   [[nodiscard]] std::string encode() const;
   /// Decodes the value of a header. kCorruption if the bytes are not a header.
   static Result<LargeHeader> decode(Bytes value);
-  /// The beginning of a header.
+  /// The first fields of a header.
   struct Start {
     Generation generation = 0;
     std::uint64_t count = 0;
@@ -220,8 +220,8 @@ std::size_t longest_name(const SortedSet& members);
 /// Like the functions above, for a set.
 std::size_t longest_name(const Set& set);
 
-/// If a range delete is that of one whole collection, key and elements: returns the collection's engine key. If it deletes only
-/// elements: returns an empty key. Returns nullopt for other ranges.
+/// If a range delete deletes exactly one collection, its key and its elements: returns the collection's engine key. If it deletes
+/// only elements: returns an empty key. Returns nullopt for other ranges.
 std::optional<Bytes> collection_of_range(Bytes start, Bytes end);
 
 }  // namespace ebbtide
