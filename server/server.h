@@ -3,8 +3,8 @@
 // Start: log, sockets (commands get -LOADING), HTTP port, then the database on a thread of its own. When the database is open,
 // each loop gets its dispatcher.
 //
-// Stop (SIGTERM, SIGINT, SHUTDOWN): new clients are refused, loops finish their pass and close their connections, offload threads
-// finish, and the engine writes and syncs its log.
+// Stop (SIGTERM, SIGINT, SHUTDOWN): new clients are refused. Loops finish their pass and close their connections, and offload
+// threads finish. Then the engine writes and syncs its log.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // A limit on the work of a check of rights.
 //
 // A check matches each key with patterns, so a long key and thousands of patterns take seconds. An event loop gives each check a
-// budget. If a check uses up its budget, it starts again on another thread, without a limit, but ends once no client waits for
-// its result.
+// budget. If a check uses up its budget, it starts again on another thread. There it has no limit, but it ends once no client
+// waits for its result.
 #pragma once
 
 #include <algorithm>

@@ -11,8 +11,8 @@ std::size_t common_bytes_of(Bytes a, Bytes b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-/// If the pattern is a text, maybe with quoted characters, and a star after it: returns the text, since the pattern matches
-/// exactly the texts with that prefix. nullopt for other patterns.
+/// If the pattern is a text with a star after it, returns the text: the pattern matches exactly the texts with that prefix. The
+/// text may have quoted characters. nullopt for other patterns.
 std::optional<std::string> quoted_prefix(Bytes pattern) {
   if (!pattern.ends_with('*') || glob_is_literal(pattern)) return std::nullopt;
   const Bytes rest = pattern.substr(0, pattern.size() - 1);

@@ -2,12 +2,12 @@
 //
 // One thread does all input and output without blocking, so no client delays another. Whatever clients do:
 //   - Every wait for a client has one deadline for the whole header or reply, so a header that arrives byte by byte is cut off.
-//   - There are never more than `connections`. A new connection replaces the one that has waited longest for a request, or, if
-//     none waits, the one that has been sending longest. So a probe is accepted however many clients are idle.
+//   - There are never more than `connections`. A new connection replaces the one that has waited longest for a request. If none
+//     waits for one, it replaces the one that has been sending longest. So a probe is accepted however many clients are idle.
 //   - Routes that only read atomics run on the I/O thread. Each other route runs on the worker thread of its class (Where), and
 //     waits only for requests of that class.
-//   - Requests for a `shared` route that wait for its worker all get one reply, which is computed once, after the last of them
-//     came. So clients that request /metrics and do not read the reply neither fill the worker's queue nor delay a scrape.
+//   - Requests for a `shared` route that wait for its worker all get one reply. It is computed once, after the last of them came.
+//     So clients that request /metrics and do not read the reply neither fill the worker's queue nor delay a scrape.
 // Request bodies are not read: every route replies to GET and HEAD only.
 //
 // Connections may be encrypted, and routes may require a user and a password (HttpAccess). A TLS handshake has the same deadline

@@ -51,8 +51,8 @@ Result<std::string> database_id(const std::string& data_dir, std::uint64_t rando
 /// Writes the file DATABASE_ID again if it is missing or has another id. Returns true if it was written.
 Result<bool> keep_database_id(const std::string& data_dir, const std::string& id);
 
-/// Removes backups of the database that are in the directory of the backup `verified` and older: all unfinished ones, and the
-/// oldest completed ones until `keep` are left, `verified` included.
+/// Removes backups of the database that are older than the backup `verified` and in the same directory. Removes all unfinished
+/// ones, and the oldest completed ones until `keep` are left, `verified` included.
 Status remove_older_backups(const std::string& verified, const std::string& id, std::uint64_t keep);
 
 /// Returns a name like "2026-11-21T22-41-07.312Z-3f9a1c07".

@@ -47,8 +47,7 @@ class ExecWalk {
   std::uint64_t looked_at_ = 0;
 };
 
-/// An estimate of the number of keys counts the entries in memory, which takes about 2 ms: as long as Ctx::work() on this many
-/// bytes.
+/// The work (Ctx::work) of an estimate of the number of keys, in bytes: it counts the entries in memory, which takes about 2 ms.
 constexpr std::uint64_t kEstimateBytes = 2 << 20;
 
 /// Counts the work of a range delete inside EXEC, whose bounds have `bound_bytes` bytes, and fails like Ctx::work(). The delete

@@ -3,7 +3,7 @@
 // Readers never see an expired field, since the field's entry has expired (store/collection/large.h). Only the header's count may
 // include expired fields. A command that needs the exact count visits the remaining fields with an expiry, by their elements 'x'.
 // Writes count again, too, so that a header's count is not wrong for long. If the header has few fields with an expiry, each
-// write counts; otherwise a random part of the writes, so that the average cost stays the same.
+// write counts again. If it has many, only a random part of the writes does, so that the average cost stays the same.
 #pragma once
 
 #include <cstdint>

@@ -74,8 +74,8 @@ Status count_one(Ctx& ctx) {
   if (!count) {
     count = hll::count(found->value);
     if (!count) return corrupt_sketch();
-    // PFCOUNT stores its result if no other write of the key can happen in between: a loop holds the key's lock, and EXEC off its
-    // loop has set a mark (dispatch/intents.h). It is a read, so it does not store if that would fail or wait.
+    // PFCOUNT stores its result if no other write of the key can happen in between. On a loop it holds the key's lock; in EXEC
+    // off the loop the key has a mark (dispatch/intents.h). It is a read, so it does not store if that would fail or wait.
     if (ctx.may_store_result() && ctx.reserve(found->value.size()).is_ok()) {
       std::string value(found->value);
       hll::set_cached_count(&value, *count);

@@ -33,8 +33,8 @@ struct Wanted {
 inline bool is_large(const std::optional<Found>& found) { return found && found->kind == EntryKind::kHeader; }
 
 /// Replaces the value of a located header by the wanted elements, in the form of a small collection. Found::header keeps the
-/// header itself. WRONGTYPE if the collection is of another type. kNotResident if pages are missing, or if the
-/// command must leave its loop, since it wants all elements or more than a loop should look up.
+/// header itself. WRONGTYPE if the collection is of another type. kNotResident if pages are missing, or if the command must leave
+/// its loop. It must if it wants all elements, or more than a loop should look up.
 Status load_elements(Ctx& ctx, CollectionType type, const Wanted& wanted, Found* found);
 /// Like load_elements(), for one element of a sorted set, hash or set, by a name that is not among the arguments.
 Status load_element(Ctx& ctx, CollectionType type, Bytes name, Found* found);

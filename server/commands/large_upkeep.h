@@ -5,13 +5,13 @@
 // 1. The header of a sorted set names its first and its last member (LargeHeader::lowest, highest). Walks begin there, so members
 //   that were popped or expired at one end cost nothing.
 // 2. The header counts the dead elements between these bounds, below them, and above them. If a member is added outside of the
-//   bounds, the dead elements on that side count as between them again. When the dead elements between the bounds outnumber the
-//   live ones by more than kFewDead, the next command that removes an element rewrites the others: as a new generation, or as one
-//   entry if they fit. One range tombstone then deletes the old generation, and no walk sees it. So a removal costs on average at
-//   most the write of one more element. A walk over all elements skips at most as many dead elements as there are live ones, and
-//   kFewDead.
+//   bounds, the dead elements on that side count as between them again. At some point the dead elements between the bounds
+//   outnumber the live ones by more than kFewDead. The next command that removes an element then rewrites the others: as a new
+//   generation, or as one entry if they fit. One range tombstone then deletes the old generation, and no walk sees it. So a
+//   removal costs on average at most the write of one more element. A walk over all elements skips at most as many dead elements
+//   as there are live ones, and kFewDead.
 // 3. A collection of more than kMostRewrittenOnLoop elements is rewritten off the event loop, and other writers of the key wait
-//   meanwhile. So it is rewritten only when kDeadPerLive times as many elements are dead, and by one command at a time: otherwise
+//   meanwhile. So it is rewritten only when kDeadPerLive times as many elements are dead, and by one command at a time. Otherwise
 //   each of many clients that remove elements would leave the loop for it.
 // 4. A collection of more than kMostRewritten elements, or kMostRewrittenBytes, is not rewritten, nor is a hash that has fields
 //   with an expiry.
@@ -48,8 +48,8 @@ inline bool is_mostly_dead(const LargeHeader& header) {
   const std::uint64_t dead_per_live = header.count <= kMostRewrittenOnLoop ? 1 : kDeadPerLive;
   return header.count <= kMostRewritten && header.dead > dead_per_live * header.count + kFewDead;
 }
-/// Returns true if this command should rewrite such a collection. Returns false if the command would have to leave its loop while
-/// a long write is under way, which may already be the rewrite.
+/// Returns true if this command should rewrite such a collection. Returns false if the command would have to leave its loop for
+/// the rewrite while a long write is under way: that may already be the rewrite.
 bool may_rewrite(const Ctx& ctx, const LargeHeader& header);
 /// Rewrites all elements, with the change, under the expiry and stamp of `old`. `header`: as after the change. Returns false, and
 /// writes nothing, if the elements have too many bytes; then `header->dead` is 0, so that the next try is long after. Errors as

@@ -121,8 +121,8 @@ List pop(List* list, End end, std::uint64_t count) {
   return popped;
 }
 
-/// Takes up to `count` elements from one end of the list at a key, in the order in which they are popped: at least one, unless
-/// `count` is 0. `old`: the located or read list, into whose bytes `popped` points.
+/// Takes up to `count` elements from one end of the list at a key, in the order in which they are popped. Takes at least one,
+/// unless `count` is 0. `old`: the located or read list, into whose bytes `popped` points.
 Status take(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, End end, std::uint64_t count, List* popped) {
   if (is_large(*old)) TRY(load_list_end(ctx, end, count, &**old));
   TRY_ASSIGN(list, decode_list((*old)->value));
@@ -173,8 +173,8 @@ Result<End> end_argument(Bytes word) {
   return syntax_error();
 }
 
-/// Pops from the first list among the command's keys, and replies with the key and its elements: an array of them if `many`, else
-/// one element. If no key has a list, a command with a timeout waits.
+/// Pops from the first list among the command's keys. Replies with the key and, if `many`, an array of its elements, else one
+/// element. If no key has a list, a command with a timeout waits.
 Status pop_from_first(Ctx& ctx, End end, std::uint64_t count, bool many, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   std::size_t first = 0;
@@ -383,7 +383,7 @@ Status lrem(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Writes the list even if it does not change: as in Redis, LTRIM always sends an event, and always counts as a change for WATCH.
+/// Writes the list even if it does not change. As in Redis, LTRIM always sends an event, and always counts as a change for WATCH.
 Status ltrim(Ctx& ctx) {
   TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
   TRY_ASSIGN(stop, integer_argument(ctx.arg(3)));

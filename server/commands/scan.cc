@@ -199,9 +199,9 @@ void walk_on(const Ctx& ctx, Iterator& walk, ExecWalk& limit, const std::string&
   for (walk.seek(from); walk.paused() && !ctx.is_cancelled() && !limit.is_spent(0);) walk.seek(std::string(walk.resume_key()));
 }
 
-/// Moves to the key that follows a random position. Each move skips kMaxSteps versions at most, so millions of deleted entries
-/// cost only a few moves: if a move ends without a key, another position is tried. After kRandomPlaces positions the walk goes to
-/// the first key of the database. Returns false if there is no key.
+/// Moves to the key that follows a random position. Each move skips kMaxSteps versions at most, and if it ends without a key,
+/// another position is tried. So millions of deleted entries cost only a few moves. After kRandomPlaces positions the walk goes
+/// to the first key of the database. Returns false if there is no key.
 Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
   ExecWalk limit(ctx, walk);
   walk.seek_to_first();

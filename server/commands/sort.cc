@@ -187,8 +187,8 @@ class PatternReader {
     if (needs_escape(key_)) key_ = escaped_key(key_);
     return key_.size() <= kMaxKeyBytes;
   }
-  /// Keeps the result of a read. Returns false if `read` is not OK; find() then returns status_: the error, or OK if only a page
-  /// is not in memory (resident() is then false).
+  /// Keeps the result of a read. Returns false if `read` is not OK. find() then returns status_: the error, or OK if only a page
+  /// is not in memory; resident() is false then.
   bool note(Status read) {
     resident_ &= !read.is_not_resident();
     const bool succeeded = read.is_ok();
@@ -227,8 +227,8 @@ class KeptValues {
   std::vector<std::shared_ptr<const void>> pins_;
 };
 
-/// Parses scores as SORT does in Redis: the text up to its end or a zero byte, as strtod reads it, within the range of a double,
-/// and not NaN.
+/// Parses scores as SORT does in Redis, with strtod, up to the end of the text or a zero byte. A score must be within the range
+/// of a double, and not NaN.
 class ScoreParser {
  public:
   explicit ScoreParser(Ctx& ctx) : charge_(ctx) {}

@@ -265,8 +265,8 @@ Status pop_generic(Ctx& ctx, bool highest) {
 Status zpopmin(Ctx& ctx) { return pop_generic(ctx, false); }
 Status zpopmax(Ctx& ctx) { return pop_generic(ctx, true); }
 
-/// Pops from the first sorted set among the command's keys, and replies with the key and its members: an array of pairs if
-/// `many`, else one member and its score. If no key has a sorted set, a command with a timeout waits.
+/// Pops from the first sorted set among the command's keys. Replies with the key and, if `many`, an array of members and scores,
+/// else one member and its score. If no key has a sorted set, a command with a timeout waits.
 Status pop_from_first(Ctx& ctx, bool highest, std::uint64_t count, bool many, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   std::size_t first = 0;

@@ -604,7 +604,7 @@ ConfigKey parameter_key(const std::string& name, const TreeOf& tree, const std::
   return key;
 }
 
-// Makes the key's reads use a copy of the Config: accessing a database's tree adds an override if it is missing, and a read must
+// Makes the key's reads use a copy of the Config. Accessing a database's tree adds an override if it is missing, and a read must
 // not change the Config.
 void reads_on_a_copy(ConfigKey* key) {
   key->get = [get = key->get](const Config& c) {

@@ -1,8 +1,9 @@
 // ACL LOG: the latest failed authentications and denied commands.
 //
-// The rules are Redis's. The log has a limited number of entries, newest first. A failure with the same reason, context, object
-// and user as one of the ten newest entries only raises that entry's count, and moves the entry to the front. That entry's latest
-// failure must be at most a minute ago. So a flood of equal failures does not push other entries out of the log.
+// The rules are Redis's. The log has a limited number of entries, newest first. A failure may have the same reason, context,
+// object and user as one of the ten newest entries. If that entry's latest failure was at most a minute ago, the new failure only
+// raises the entry's count, and moves the entry to the front. So a flood of equal failures does not push other entries out of the
+// log.
 //
 // All entries together have a share of the memory budget, like those of the slow log. The oldest entries are removed when the
 // share is exceeded.

@@ -73,8 +73,9 @@ class Dispatcher final : public CommandSink {
   static constexpr int kMaxRetries = 16;
   /// A command with more arguments runs off the loop: this many take about a millisecond.
   static constexpr std::size_t kLoopArguments = 1024;
-  /// A command that has committed more bytes is counted, and entered into the slow log, only when the log has its batch and its
-  /// reply may leave. Smaller commits are not tracked that way: their wait for the log is counted in the stage `wal` only.
+  /// A command that has committed more bytes is not counted at its end, but when the log has its batch, so that its reply may
+  /// leave. It enters the slow log then, too. Smaller commits are not tracked that way: their wait for the log is counted in the
+  /// stage `wal` only.
   static constexpr std::uint64_t kLargeCommitBytes = 1 << 20;
   /// A command that processes more bytes of values runs off the loop (Ctx::work): this many take a few hundred microseconds.
   static constexpr std::uint64_t kLoopWorkBytes = 1 << 20;
@@ -259,8 +260,8 @@ class Dispatcher final : public CommandSink {
   MissSet& misses_of(const PendingCommand& pending);
   /// Returns true if the command has a password that the server will check.
   static bool authenticates(const CommandSpec& spec, const Args& args);
-  /// Returns true if the command has to wait: it checks a password after failed attempts from the same network, or is an EXEC
-  /// with several password checks.
+  /// Returns true if the command has to wait. This concerns commands that check a password after failures from the same network,
+  /// and EXEC with several password checks.
   bool delay_authentication(PendingCommand& pending, const CommandSpec& spec);
   void park(PendingCommand& pending, std::uint32_t ms);
   // element_wait.cc

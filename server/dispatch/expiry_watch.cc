@@ -66,7 +66,7 @@ void ExpiryWatch::add(const std::string& id, Millis expiry, Millis known) {
   order_.emplace(expiry, &expiries_.emplace(id, expiry).first->first);
   bytes_ += id.size();
   while (order_.size() > kMaxKeys || bytes_ > kMaxBytes) {
-    // If too many keys expire at the earliest known moment, some of them are dropped, and never reported: there would never be
+    // If too many keys expire at the earliest known moment, some of them are dropped, and never reported, since the watch has no
     // room for all.
     const Millis first = order_.begin()->first, last = std::prev(order_.end())->first, known = first == last ? last : last - 1;
     if (sweeping_) horizon_ = std::min(horizon_, known);

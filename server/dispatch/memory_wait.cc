@@ -5,8 +5,8 @@
 // there is still no room after kLongestNs, or if flushes would not make enough room.
 //
 // The memory that an attempt needs is estimated: the refused charge plus the attempt's known earlier charges. An attempt may be
-// refused although the budget has room right afterwards: other commands had charged more meanwhile, or the attempt's charges were
-// not all known. Such an attempt is repeated only a few times.
+// refused although the budget has room right afterwards. Other commands may have charged more meanwhile, or some of the attempt's
+// charges were not known. Such an attempt is repeated only a few times.
 #include <algorithm>
 
 #include "dispatch/dispatch_state.h"

@@ -1,7 +1,7 @@
 // One attempt of the queued commands of EXEC: on a loop, or off the loop as a long write.
 //
 // The commands run in order against one view. Each command writes into a batch of its own, which joins the transaction's batch if
-// the command does not fail, and reads the writes of earlier commands through PendingWrites. Replies, effects and counts stay in
+// the command does not fail. It reads the writes of earlier commands through PendingWrites. Replies, effects and counts stay in
 // this object until the attempt is committed, so an attempt without a commit has no visible effect.
 #pragma once
 

@@ -1,8 +1,8 @@
 // Imports RDB files and append-only files.
 //
-// A source is a list of files, read in order: an RDB file; an append-only file, which may begin with an RDB file; or all files
-// that an append-only file's manifest names. MULTI and EXEC of append-only files are skipped: otherwise a command that the server
-// does not have would make its whole transaction fail.
+// A source is a list of files, read in order. It is one RDB file, one append-only file, which may begin with an RDB file, or all
+// files that an append-only file's manifest names. MULTI and EXEC of append-only files are skipped: otherwise a command that the
+// server does not have would make its whole transaction fail.
 #pragma once
 
 #include <cstdint>

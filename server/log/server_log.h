@@ -17,8 +17,8 @@ class logger;
 
 namespace ebbtide {
 
-/// Returns the text with some characters escaped as \n, \r, \t or \x1b: control characters, characters that are invisible or
-/// change the direction of text, and bytes that are not UTF-8.
+/// Returns the text with some characters escaped, as \n, \r, \t or \x1b. These are control characters, characters that are
+/// invisible or change the direction of text, and bytes that are not UTF-8.
 std::string escape_controls(std::string_view text);
 /// Returns the inside of a JSON string: escape_controls(text), with quotes and backslashes escaped. So a message has the same
 /// text in both formats of the log.

@@ -32,9 +32,9 @@ std::string parent_of(std::string path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Returns the nearest existing directory that the process can examine: `directory`, its parent if it is missing, or an ancestor
-/// if a directory in between cannot be entered (then sets `hidden`). Returns "" if there is none. Sets `status` to its owner and
-/// mode.
+/// Returns the nearest existing directory that the process can examine. That is `directory`, or its parent if it is missing, or
+/// an ancestor if a directory in between cannot be entered; then sets `hidden`. Returns "" if there is none. Sets `status` to its
+/// owner and mode.
 std::string nearest(const std::string& directory, struct stat* status, bool* hidden) {
   std::string place = directory;
   while (::stat(place.c_str(), status) != 0) {

@@ -278,7 +278,7 @@ void EventLoop::round(int timeout_ms) {
   bury();
 }
 
-// Runs tasks for a part of the round only: a message to thousands of subscribers is one task, and other threads may post tasks
+// Runs tasks for a part of the round only. A message to thousands of subscribers is one task, and other threads may post tasks
 // faster than the loop runs them. Tasks that are posted meanwhile run in the next round.
 void EventLoop::run_tasks(std::uint64_t nanos) {
   std::deque<std::function<void()>> tasks;
@@ -700,9 +700,9 @@ std::uint64_t EventLoop::return_commands() {
   return newest;
 }
 
-// Orders the connections after a pass that had no time for all of them: by rank, so that short inputs come first, and within a
-// rank by the number of commands. Every second such pass reverses the ranks, so that long inputs have their turn even while short
-// ones keep coming.
+// Orders the connections after a pass that had no time for all of them. They are ordered by rank, so that short inputs come
+// first, and within a rank by how many commands they have. Every second such pass reverses the ranks, so that long inputs have
+// their turn even while short ones keep coming.
 void EventLoop::order_working() {
   short_first_ = cut_ && !short_first_;
   if (!cut_) return;

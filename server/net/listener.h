@@ -2,8 +2,8 @@
 //
 // asio reports when a listening socket has connections; these are accepted in a batch. A connection is refused here, with an
 // error reply, by protected mode, or if there are too many clients or unauthenticated clients. If no file descriptor is free, the
-// spare one (spare_fd_) is closed for a moment: the connection is accepted and closed, instead of staying in the queue. If that
-// fails, too, the listener pauses before the next attempt.
+// spare one (spare_fd_) is closed for a moment. Then the connection is accepted and closed, instead of staying in the queue. If
+// that fails, too, the listener pauses before the next attempt.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Subscriptions to channels and patterns, and the delivery of messages.
 //
 // One registry serves all event loops. It maps channels, patterns and shard channels to their subscribers. A subscriber is
-// identified by its loop and client id, not by a pointer, so a connection may close while messages to it are on their way.
+// identified by its loop and client id, not by a pointer. So a connection may close while messages to it are on their way.
 //
 // Subscribers on the publisher's own loop get a message at once. Each other loop gets it as one task. A loop runs tasks in the
 // order in which they were posted, so each subscriber gets the messages of a publisher in order. Each message has the seq on
@@ -67,7 +67,7 @@ class PubSub {
   void publish(Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq, Reply* count = nullptr,
                Value value = nullptr);
 
-  /// While an object of this class lives, it collects the messages from its thread to other loops, and sends them in order, many
+  /// While an object of this class lives, it collects the messages from its thread to other loops. It sends them in order, many
   /// in one task. A long command has hundreds of thousands of messages, and a task for each would cost more than its delivery.
   class Gathering;
   /// The subscribers that a message has at one moment, so that it can be sent to them later.

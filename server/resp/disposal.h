@@ -1,5 +1,5 @@
 // Frees large memory on other threads. Freeing half a gigabyte takes a tenth of a second, so event loops pass large memory to a
-// disposer: in the server OffloadDisposer (dispatch/offload.h), which uses the threads of long writes.
+// disposer. In the server that is OffloadDisposer (dispatch/offload.h), which uses the threads of long writes.
 #pragma once
 
 #include <cstddef>

@@ -5,8 +5,8 @@
 //   * An incomplete command keeps its finished arguments; parsing continues where it stopped.
 //   * If a line is incomplete, the parser stores how far it has searched for the line's end.
 //   * A bulk of more than kBigBulk bytes is received into a string of its own, which the engine can share instead of copying. The
-//     largest such bulk of a command is free; the others count towards the limit of the query buffer. If there is no memory for
-//     them, the loop refuses a command's big bulks: they are skipped, and the command is handed out without them, as `refused`.
+//     largest such bulk of a command is free; the others count towards the limit of the query buffer. If there is no memory for a
+//     command's big bulks, the loop refuses them. They are skipped, and the command is handed out without them, as `refused`.
 // Memory follows the received bytes, not the announced length. A string grows eightfold at a time. From 8 MiB on it gets its
 // announced length, of which only the received part takes memory of the system.
 //
@@ -98,8 +98,8 @@ class RequestParser {
   [[nodiscard]] std::size_t memory() const { return buffer_memory() + big_memory(); }
   /// Like memory(), without big bulks.
   [[nodiscard]] std::size_t buffer_memory() const { return capacity_ + args_.capacity() * sizeof(Bytes); }
-  /// Returns the bytes of big bulks of the incomplete command and of the commands that were handed out, without those that
-  /// hand_over() gave to another owner.
+  /// Returns the bytes of big bulks of the incomplete command and of the commands that were handed out. Bulks that hand_over()
+  /// gave to another owner do not count.
   [[nodiscard]] std::size_t big_memory() const { return big_held_ + (big_ ? big_->size() : 0); }
   /// Returns the bytes of big bulks of the incomplete command.
   [[nodiscard]] std::size_t big_bytes() const { return big_done_ + (big_ ? big_->size() : 0); }

@@ -1,5 +1,5 @@
-// Collections on the engine: one entry of kind kCompact per key (collection/compact.h), or, if it is large, a header of kind
-// kHeader and an entry for each element (collection/large.h).
+// Collections on the engine. A small one is one entry of kind kCompact (collection/compact.h). A large one has a header of kind
+// kHeader, and an entry for each element (collection/large.h).
 //
 // All puts of collections are in this file, because a put may delete. A put that drops an element, or overwrites a collection,
 // has a delete debt, so that the dropped bytes leave the files by the delete deadline. A put that adds or changes elements has

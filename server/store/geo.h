@@ -61,8 +61,8 @@ struct GeoArea {
 struct CellScores {
   double first = 0, end = 0;
 };
-/// Returns the ranges of scores that a search visits, in the order of the search: the cell of the center, then those of its
-/// neighbors that the area may reach. There are at most nine, and they do not overlap.
+/// Returns the ranges of scores that a search visits, in the order of the search. First comes the cell of the center, then those
+/// of its neighbors that the area may reach. There are at most nine, and they do not overlap.
 std::vector<CellScores> cells_of(const GeoArea& area);
 
 /// Returns the same ranges in ascending order; adjoining ranges are joined. `cells` must not be empty.

@@ -1,8 +1,8 @@
 // The longest common subsequence of two texts, for LCS.
 //
 // The algorithm is the usual dynamic programming over prefixes. Of several longest subsequences it finds the one that Redis
-// finds. Redis stores the whole table of lengths; this code stores one bit for the choice in each cell, and two rows of lengths:
-// 1/32 of the memory.
+// finds. Redis stores the whole table of lengths. This code stores one bit for the choice in each cell, and two rows of lengths,
+// which takes 1/32 of the memory.
 #pragma once
 
 #include <cstdint>

@@ -44,8 +44,8 @@ class TlsStream {
   [[nodiscard]] const std::string& failure() const { return failure_; }
   /// The memory of an idle stream in bytes: a thousand streams took 15 KiB each when measured.
   static constexpr std::size_t kMemoryBytes = 16 << 10;
-  /// The stream receives more bytes than this at once whenever it can. So if the stream is empty, and read() has returned fewer
-  /// bytes than this since the stream was last empty or waited, the socket is empty, too.
+  /// The stream receives more bytes than this at once whenever it can. Suppose that the stream is empty, and read() has returned
+  /// fewer bytes than this since the stream was last empty or waited. Then the socket is empty, too.
   static constexpr std::size_t kLittleBytes = 8 << 10;
   /// The most bytes of a record.
   static constexpr std::size_t kRecordBytes = 16 << 10;

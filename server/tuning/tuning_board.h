@@ -1,5 +1,5 @@
-// The tuner's results for each database: the last advice of TUNE.ADVISE, which TUNE.APPLY applies, the state of tuning.auto, and
-// the number of changes of settings. Also the costs of the device, on which all advice depends.
+// The tuner's results for each database. They are the last advice of TUNE.ADVISE, which TUNE.APPLY applies, the state of
+// tuning.auto, and how often settings were changed. Also the costs of the device, on which all advice depends.
 #pragma once
 
 #include <cstdint>

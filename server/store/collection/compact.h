@@ -30,8 +30,8 @@ namespace ebbtide {
 enum class CollectionType : std::uint8_t { kHash = 1, kSet = 2, kSortedSet = 3, kList = 4 };
 
 /// The largest collection that commands write in this form. Rewriting it takes about 10 us, as much as two or three writes of
-/// single elements; reading it as a whole is several times as fast as reading single elements (decision 0060). An earlier version
-/// wrote larger collections in this form. They are still read, and become large at the next write that adds or changes an
+/// single elements. Reading it whole is several times as fast as reading its elements one by one (decision 0060). An earlier
+/// version wrote larger collections in this form. They are still read, and become large at the next write that adds or changes an
 /// element.
 inline constexpr std::size_t kMaxCompactBytes = 2048;
 inline constexpr std::size_t kMaxCompactElements = 128;
