@@ -29,7 +29,7 @@ TEST_CASE("auth guard: network has had no failure for a minute: the guard forget
   CHECK(guard.networks() == 0);
 }
 
-TEST_CASE("auth guard: 10,000 networks fail: only the kNetworks latest are remembered") {
+TEST_CASE("auth guard: more networks fail than it may remember: only the latest are remembered") {
   AuthGuard guard;
   for (int i = 0; i < 10'000; ++i) {
     for (int n = 0; n < 4; ++n) (void)guard.failed("net" + std::to_string(i), "a", "u", 1'000);
@@ -48,7 +48,7 @@ TEST_CASE("auth guard: one network fails often: one line per 10 s is logged, wit
             "...' from 10.0.0.1:6 (19999 more failures from this network since the last log line about it)");
 }
 
-TEST_CASE("auth guard: 1,000 networks fail in one second: kLinesASecond lines are logged") {
+TEST_CASE("auth guard: 1,000 networks fail in one second: only the lines allowed for a second are logged") {
   AuthGuard guard;
   std::uint32_t lines = 0;
   for (int i = 0; i < 1'000; ++i) lines += guard.failed("net" + std::to_string(i), "a", "u", 5'000) ? 1 : 0;

@@ -94,7 +94,7 @@ TEST_CASE("HTTP port: /metrics, /healthz and /ready are served, and /ready gives
   server.stop();
 }
 
-TEST_CASE("HTTP: HEAD gets only the header of GET, and other methods get 405 with Allow") {
+TEST_CASE("HTTP request has another method than GET: HEAD gets only the header of GET, others get 405 with Allow") {
   AdminServer server(handlers());
   REQUIRE(server.start("127.0.0.1", 0).empty());
   const std::string head = ask(server.port(), "/metrics", "HEAD");

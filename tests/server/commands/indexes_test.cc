@@ -332,7 +332,7 @@ TEST_CASE("server restarts with an index without entries: the index is not built
   CHECK(server("INDEX.RANGE towns - +") == "[]");
 }
 
-TEST_CASE("catalog is damaged: the database opens, a warning is logged, and its indexes can be created again") {
+TEST_CASE("catalog of indexes is damaged: the database opens, a warning is logged, and its indexes can be created again") {
   CommandHarness server(command_families());
   server("HSET car:1 town Ulm");
   server(town());

@@ -31,7 +31,7 @@ TEST_CASE("append-only file has time stamps: its commands are read, and the stam
   CHECK(commands == Commands{{"SELECT", "3"}, {"SET", "k", "a\r\nb"}});
 }
 
-TEST_CASE("append-only file ends within a command, or has another format: reading returns kCorruption") {
+TEST_CASE("append-only file ends within a command, or has another format: reading reports damage") {
   const std::string whole = "*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n";
   for (std::size_t length = 1; length < whole.size(); ++length) {
     Commands commands;

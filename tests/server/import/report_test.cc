@@ -9,7 +9,7 @@ namespace TEST_FILE {
 
 using namespace ebbtide;
 
-TEST_CASE("import report: columns are aligned, the last row has sums, and missing keys are listed with the reason") {
+TEST_CASE("import report has missing keys: they are listed with the reason, and the table has aligned columns and sums") {
   TransferReport report;
   for (int i = 0; i < 1234; ++i) report.add(0, "string", Fate::kTaken);
   report.add(12, "hash", Fate::kExpired);

@@ -18,7 +18,7 @@ std::string line(std::int64_t unix_micros, std::int64_t offset, std::size_t room
   return out;
 }
 
-TEST_CASE("failure log: line begins with time and level, as every line of the log does") {
+TEST_CASE("failure log: line is written: it begins with time and level, as every line of the log does") {
   CHECK(line(0, 0) == "1970-01-01T00:00:00.000+00:00 E out of memory\n");
   CHECK(line(1'796'169'599 * kSecond + 987'654, 5 * 3600 + 1800) == "2026-12-02T05:29:59.987+05:30 E out of memory\n");
   CHECK(line(1'709'164'800 * kSecond, -9 * 3600 - 1800) == "2024-02-28T14:30:00.000-09:30 E out of memory\n");

@@ -50,7 +50,7 @@ TEST_CASE("log: format is JSON: each line is one JSON object, whatever bytes the
   CHECK(second.ends_with(R"(,"level":"error","message":"\\xff"})"));
 }
 
-TEST_CASE("escape_controls: UTF-8 text is unchanged, and broken UTF-8 and C1 controls are escaped") {
+TEST_CASE("text for the log is UTF-8: it is unchanged; it has broken UTF-8 or C1 controls: these are escaped") {
   CHECK(escape_controls("Zoë 日本 \xf0\x9f\x8c\x8a \\n") == "Zoë 日本 \xf0\x9f\x8c\x8a \\n");
   CHECK(escape_controls("\xc2\x9b") == "\\xc2\\x9b");
   CHECK(escape_controls("\xff\xc3") == "\\xff\\xc3");
@@ -63,7 +63,7 @@ TEST_CASE("escape_controls: UTF-8 text is unchanged, and broken UTF-8 and C1 con
         "fdp.exe");
 }
 
-TEST_CASE("escape_controls: characters that change the direction of text, end a line or are invisible are escaped") {
+TEST_CASE("text for the log has characters that mislead a reader: they are escaped, such as ones that change its direction") {
   for (const char* c :
        {"\xd8\x9c", "\xe2\x80\x8b", "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaa",
         "\xe2\x80\xae", "\xe2\x81\xa6", "\xe2\x81\xa9", "\xef\xbb\xbf", "\xef\xbf\xb9", "\xf3\xa0\x81\xa1", "\xc2\x85"}) {

@@ -72,7 +72,7 @@ TEST_CASE("command has a large argument: the disposer thread frees the argument,
   CHECK(disposer.kept.size() == 1);
 }
 
-TEST_CASE("no disposer is set: let_go() frees memory at once") {
+TEST_CASE("no disposer is set: the calling thread frees large memory itself, at once") {
   auto value = value_of(kDisposedBytes);
   const std::weak_ptr<const std::string> watched = value;
   let_go(std::move(value), true);

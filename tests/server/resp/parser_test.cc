@@ -237,7 +237,7 @@ TEST_CASE("client announces a million arguments: they take no memory before they
   CHECK(parser.memory() < 20'000);
 }
 
-TEST_CASE("input exceeds the limit without a complete command: parsing fails with kQueryBuffer") {
+TEST_CASE("input exceeds the limit without a complete command: parsing fails, and the connection will be closed") {
   ParserLimits limits;
   limits.max_query_buffer = 1 << 20;
   RequestParser parser;
@@ -277,7 +277,7 @@ TEST_CASE("command has several big bulks: the first does not count towards the i
   CHECK(one.big_bytes() == 0);
 }
 
-TEST_CASE("parse() reaches max_commands: it stops and keeps the remaining input") {
+TEST_CASE("parser has found as many commands as it may return: it stops and keeps the remaining input") {
   RequestParser parser;
   parser.feed("PING\r\nPING\r\nPING\r\n", {});
   CHECK(parser.parse({}, 1) == 1);
@@ -322,7 +322,7 @@ TEST_CASE("big arguments of a command are refused: the parser skips them, and pa
   }
 }
 
-TEST_CASE("command has big arguments: they count in big_memory() until the command is done") {
+TEST_CASE("command has big arguments: they count as memory of the parser until the command is done") {
   RequestParser parser;
   parser.feed(resp({"SET", "k", std::string(100'000, 'x')}) + "PING\r\n", {});
   REQUIRE(parser.parse({}, 10) == 2);

@@ -118,7 +118,7 @@ TEST_CASE("glob pattern begins with literal text: glob_literal_prefix() returns 
   }
 }
 
-TEST_CASE("glob: glob_shape() returns how all matches of a pattern begin and end, and how long they are") {
+TEST_CASE("glob pattern is analyzed: glob_shape() returns how all of its matches begin and end, and how long they are") {
   const auto shape = [](Bytes pattern) {
     const GlobShape s = glob_shape(pattern);
     const char* const kind = s.kind == GlobShape::Kind::kText ? "text" : s.kind == GlobShape::Kind::kPrefix ? "prefix" : "other";

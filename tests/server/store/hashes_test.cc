@@ -81,7 +81,7 @@ TEST_CASE("hash: random changes with and without an index give the same hash", "
   }
 }
 
-TEST_CASE("hash: find_field() finds a field in the encoded bytes, and damage before the field is an error", "[hashes]") {
+TEST_CASE("hash: field is looked up in the encoded bytes: it is found, and damage before it is an error", "[hashes]") {
   const std::string bytes = encode(Hash{{"a", "1"}, {"b", ""}});
   CHECK(*find_field(bytes, "a") == std::optional<Bytes>("1"));
   CHECK(*find_field(bytes, "b") == std::optional<Bytes>(""));

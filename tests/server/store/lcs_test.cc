@@ -21,7 +21,7 @@ std::string random_text(std::mt19937_64& random) {
   return text;
 }
 
-TEST_CASE("lcs: example of Redis's documentation gives the reply shown there") {
+TEST_CASE("lcs: strings are those of Redis's documentation: the reply is the one shown there") {
   const Lcs found = lcs("ohmytext", "mynewtext");
   CHECK(found.text == "mytext");
   CHECK(found.length == 6);

@@ -34,7 +34,7 @@ TEST_CASE("list: index is negative: it counts from the tail; it is beyond the li
   CHECK_FALSE(place_at(-3, 2));
 }
 
-TEST_CASE("list: elements are found from head or tail, by rank, count and maximum length", "[lists]") {
+TEST_CASE("list is searched from head or tail: elements are found by rank, count and maximum length", "[lists]") {
   const List list = {"a", "b", "a", "c", "a"};
   using Found = std::vector<std::size_t>;
   CHECK(find_elements(list, "a", {}) == Found{0});

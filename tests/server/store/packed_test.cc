@@ -123,7 +123,7 @@ TEST_CASE("packed: ziplist has a wrong length, offset or count: reading reports 
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\x80\xff\xff\xff\xff"s)) == "damaged");
 }
 
-TEST_CASE("packed: fields and values of a zipmap are read, and unused bytes are skipped") {
+TEST_CASE("packed: zipmap has unused bytes: its fields and values are read, and these bytes are skipped") {
   const std::string zipmap =
       "\x02\x03"
       "foo"
@@ -155,7 +155,7 @@ TEST_CASE("packed: fields and values of a zipmap are read, and unused bytes are 
              "b\xff"s) == "damaged");  // an end byte before the end
 }
 
-TEST_CASE("packed: integers of an intset are read at each width, if they are in ascending order") {
+TEST_CASE("packed: intset has integers of any width: they are read if they are in ascending order") {
   CHECK(read(PackedForm::kIntset, little(2, 4) + little(2, 4) + "\x00\x80\x05\x00"s) == "#-32768 #5");
   CHECK(read(PackedForm::kIntset, little(4, 4) + little(1, 4) + "\x00\x00\x00\x80"s) == "#-2147483648");
   const std::string wide = little(8, 4) + little(2, 4) + little(1, 8) + little(2, 8);

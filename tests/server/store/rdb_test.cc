@@ -29,7 +29,7 @@ std::optional<std::string> read(Bytes bytes) {
   return stored && source.left() == 0 ? unpack(*stored) : std::nullopt;
 }
 
-TEST_CASE("rdb: length is written in the fewest bytes, and is read back") {
+TEST_CASE("rdb: length is written: it takes the fewest bytes, and is read back") {
   CHECK(length(63) == "\x3f");
   CHECK(length(64) == "\x40\x40");
   CHECK(length(16383) == "\x7f\xff");
@@ -45,7 +45,7 @@ TEST_CASE("rdb: length is written in the fewest bytes, and is read back") {
   CHECK(!RdbSource("\xc0\x01").take_length());  // a string stands here
 }
 
-TEST_CASE("rdb: string is written in its shortest form, and is read back") {
+TEST_CASE("rdb: string is written: it has its shortest form, and is read back") {
   CHECK(string("-5") == "\xc0\xfb");
   CHECK(string("1000") == "\xc1\xe8\x03");
   CHECK(string("-70000") == "\xc2\x90\xee\xfe\xff");

@@ -11,7 +11,7 @@ TEST_CASE("set: members are given in any order, some twice: the set has each onc
   CHECK(make_set({}).empty());
 }
 
-TEST_CASE("set: union, intersection and difference have the right members", "[sets]") {
+TEST_CASE("set: two sets are combined: union, intersection and difference have the right members", "[sets]") {
   const Set a = {"1", "2", "3"}, b = {"2", "3", "4"}, none;
   CHECK(united(a, b) == Set{"1", "2", "3", "4"});
   CHECK(common(a, b) == Set{"2", "3"});

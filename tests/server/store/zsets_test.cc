@@ -62,7 +62,7 @@ TEST_CASE("sorted set: random changes with and without an index give the same so
   }
 }
 
-TEST_CASE("sorted set: find_member() returns rank and score of a member from the encoded bytes", "[zsets]") {
+TEST_CASE("sorted set: member is looked up in the encoded bytes: its rank and score are found", "[zsets]") {
   const std::string bytes = encode(SortedSet{{1, "b"}, {2, "a"}});
   const auto found = find_member(bytes, "a");
   REQUIRE(found.is_ok());
@@ -72,7 +72,7 @@ TEST_CASE("sorted set: find_member() returns rank and score of a member from the
   CHECK_FALSE(find_member(bytes, "c")->has_value());
 }
 
-TEST_CASE("sorted set: bounds of scores are parsed as in Redis", "[zsets]") {
+TEST_CASE("sorted set: bound of scores is parsed: the result is that of Redis", "[zsets]") {
   CHECK(score("1.5").score == 1.5);
   CHECK(score("(1").excluded);
   CHECK(score("-inf").score == -kInfinity);

@@ -79,7 +79,7 @@ TEST_CASE("header of a large collection is encoded: decoding returns the same he
   CHECK_FALSE(LargeHeader::decode(turned.encode()).is_ok());
 }
 
-TEST_CASE("member's name is kept as a shortened bound: bound_of() is at or before the name, behind_bound() after it") {
+TEST_CASE("member's name is shortened to a bound: the lower bound is at or before the name, the upper bound after it") {
   const std::string cut = bound_of(scored_name({1, std::string(70, '\xff')}));
   for (const std::string& member : {std::string(), std::string("a"), std::string(60, 'b'), std::string(70, '\xff')}) {
     const std::string name = scored_name({1, member});
@@ -193,7 +193,7 @@ TEST_CASE("some elements of a collection change: only these are written, and rem
   CHECK(changes(Hash{{"a", "1"}}, Hash{{"a", "1"}}).empty());
 }
 
-TEST_CASE("range delete covers one collection, a part of it, or other keys: collection_of_range() tells these cases apart") {
+TEST_CASE("range delete covers one collection, only its elements, or other keys: these cases are distinguished") {
   const std::string key("k\x00\xff", 3);
   const KeyRange all = element_range(key), generation = element_range(key, 5);
   CHECK(collection_of_range(key, all.end) == Bytes(key));

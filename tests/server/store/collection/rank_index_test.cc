@@ -126,7 +126,7 @@ TEST_CASE("split points do not match the rank index: the index ignores them") {
   CHECK(index.at_name("d").name == "c");
 }
 
-TEST_CASE("last element of a rank index is removed twice: the second remove() returns false") {
+TEST_CASE("last element of a rank index is removed twice: the second removal is refused") {
   RankIndex index(1);
   CHECK(index.remove("a"));
   CHECK_FALSE(index.remove("a"));
