@@ -46,7 +46,7 @@ Result<Tracking> parse_tracking(const Ctx& ctx) {
   return wanted;
 }
 
-/// Returns true if a prefix equals another one or begins with it. Then two neighbors in sorted order do.
+/// Returns true if a prefix equals another one or begins with it. If any two do, two neighbors in sorted order do, too.
 bool any_overlap(const std::vector<std::string>& have, const std::vector<std::string>& added) {
   std::vector<Bytes> all(have.begin(), have.end());
   all.insert(all.end(), added.begin(), added.end());

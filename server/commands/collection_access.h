@@ -63,14 +63,14 @@ void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms)
 /// Replaces the collection `old`, or creates one. If the new collection is empty, deletes the key.
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash, Change change);
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const SortedSet& members, Change change);
-/// Like the functions above, for a set or list.
+/// Like put_changed() for a hash, for a set or list.
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
                    const std::vector<Bytes>& items, Change change);
 
 /// For SUNIONSTORE and similar commands: sets the key to their result, which replaces a value of any type, and replies with the
 /// number of elements. An empty result deletes the key.
 Status store_result(Ctx& ctx, const LookupKey& key, const SortedSet& members);
-/// Like store_result() above, for a set or list.
+/// Like store_result() for a sorted set, for a set or list.
 Status store_result(Ctx& ctx, const LookupKey& key, CollectionType type, const std::vector<Bytes>& items);
 
 /// Parses a number of at least 1, such as the number of keys. `error` is the reply to any other text.

@@ -68,14 +68,14 @@ Result<LargeHeader> header_of(const Found& found);
 /// Write the difference between the loaded elements of a large collection and `after`, which has the elements after the change.
 Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, const Hash& after, Change change);
 Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, const SortedSet& after, Change change);
-/// Like the functions above, for a set, or for a list of which all elements were loaded.
+/// Like put_changes() of a hash, for a set, or for a list of which all elements were loaded.
 Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, CollectionType type, const std::vector<Bytes>& after,
                    Change change);
 
 /// Write a collection that has become too large for one entry. `old` is a small collection of the same type, or nullopt.
 Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash);
 Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const SortedSet& members);
-/// Like the functions above, for a set or list.
+/// Like grow_large() of a hash, for a set or list.
 Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
                   const std::vector<Bytes>& items);
 /// Sets the key, in the database of `view`, to the collection with these bytes, of any size. It replaces an entry of any type.

@@ -21,8 +21,8 @@ struct MemberLimit {
   std::uint64_t skip = 0, limit = ~std::uint64_t{0};
 };
 
-/// The load_members() functions load members into `found`, in the form of a small sorted set. This one loads those with these
-/// indexes, which the sorted set must have.
+/// The load_members() functions load members into `found`, in the form of a small sorted set. This one loads the members with the
+/// indexes `places`, which the sorted set must have.
 Status load_members(Ctx& ctx, const Places& places, Found* found);
 /// Loads the members in a range of scores.
 Status load_members(Ctx& ctx, const ScoreRange& range, const MemberLimit& limit, Found* found);
@@ -34,7 +34,7 @@ Status load_members(Ctx& ctx, const LexRange& range, const MemberLimit& limit, F
 /// Visits the members with these indexes in ascending order, without loading them: for long replies. Errors, also in the middle,
 /// are those of load_members().
 Status visit_members(Ctx& ctx, const Places& places, const Found& found, const std::function<Status(const ScoredMember&)>& visit);
-/// Like the function above, for a range of scores. `limit` must not count from the range's end.
+/// Visits the members in a range of scores. `limit` must not count from the range's end.
 Status visit_members(Ctx& ctx, const ScoreRange& range, const MemberLimit& limit, const Found& found,
                      const std::function<Status(const ScoredMember&)>& visit);
 

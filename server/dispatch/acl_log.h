@@ -47,8 +47,7 @@ class AclLog {
   /// Sets the size of the memory budget, in bytes.
   void set_budget(std::uint64_t bytes);
 
-  /// Adds a failure, or counts it in an equal entry (see above). Sets id, count and created_ms of a new entry itself: callers
-  /// leave them 0.
+  /// Adds a failure, or counts it in an equal entry. Sets id, count and created_ms of a new entry itself: callers leave them 0.
   void add(AclLogEntry entry);
   /// Returns the newest `most` entries, newest first.
   [[nodiscard]] std::vector<AclLogEntry> newest(std::size_t most) const;

@@ -51,7 +51,7 @@ struct Dispatcher::Waiting final : Continuation {
   std::optional<std::uint64_t> since;     ///< when the current wait began, in monotonic ns; nullopt: the command does not wait
   StageNanos waits{};                     ///< time in waits that have ended, by stage
   bool stalled = false;      ///< the write stall has already delayed the commit for the time that the engine requested
-  std::uint32_t stalls = 0;  ///< number of these delays
+  std::uint32_t stalls = 0;  ///< how often the write stall has delayed the commit
   /// The wait for memory (memory_wait.cc).
   struct {
     std::uint64_t wanted = 0;  ///< the memory that the next attempt needs, in bytes; 0: the command does not wait for memory

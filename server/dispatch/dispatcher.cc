@@ -293,7 +293,7 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
       view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
       if (!view.has_tree()) continue;
     }
-    // A command that overwrites without a read only looks up if the key may be a collection (Strings::set).
+    // A command that overwrites without a read looks its key up only to see if it may have a collection (Strings::set).
     const bool blind = prepared.command->spec->keys.blind(commands[i].args.size());
     for (std::uint32_t k = prepared.first_key; k < prepared.first_key + prepared.keys; ++k) {
       (blind ? overwritten_ : ahead_).push_back(&keys_[k]);

@@ -95,7 +95,7 @@ class ExpiryWatch {
 
   /// Returns the span of expiries to sweep now; nullopt if no sweep is due, or one is under way.
   std::optional<Sweep> begin_sweep(Millis now);
-  /// Records a key that the sweep has found. Called between begin_sweep() and end_sweep().
+  /// Records a key that the sweep has found. Call it between begin_sweep() and end_sweep().
   void found(DatabaseId database, const std::string& key, Millis expiry);
   /// Records keys, and elements of collections, that the sweep has found in one database.
   void found(DatabaseId database, const std::vector<ExpiringKey>& keys);
@@ -127,7 +127,7 @@ class ExpiryWatch {
   Order order_;            ///< the known keys by expiry; the ids belong to expiries_
   std::size_t bytes_ = 0;  ///< memory of the ids in expiries_
   std::unordered_set<std::string, SeededHash>
-      touched_;  ///< written during the sweep under way, whose results for them are outdated
+      touched_;  ///< keys written during the sweep under way: its results for them are outdated
   std::size_t touched_bytes_ = 0;
 };
 

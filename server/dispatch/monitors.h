@@ -23,10 +23,10 @@ class Monitors {
   /// Shares and charges the text of long lines. Set once, before use.
   SharedTexts texts;
 
-  /// Sends the client every command from now on, until remove(). Called on the client's loop.
+  /// Sends the client every command from now on, until remove(). Call it on the client's loop.
   void add(Client& client);
   void remove(std::uint64_t client_id);
-  /// Sends all monitors a line that shows the command. Called on the loop of `client`, which sent the command.
+  /// Sends all monitors a line that shows the command. Call it on the loop of `client`, which sent the command.
   void show(const Args& args, DatabaseId database, const Origin& client, std::uint64_t unix_micros);
 
  private:

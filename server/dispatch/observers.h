@@ -43,9 +43,9 @@ class Observers {
   /// The keys that expire next, for events and client-side caches.
   ExpiryWatch expiries;
 
-  /// Replaces the client's settings of CLIENT TRACKING. Called on the client's loop.
+  /// Replaces the client's settings of CLIENT TRACKING. Call it on the client's loop.
   void set_tracking(Client& client, const Tracking& wanted);
-  /// Sends the invalidations and keyspace notifications of a committed command, and updates the expiry watch. Called on the
+  /// Sends the invalidations and keyspace notifications of a committed command, and updates the expiry watch. Call it on the
   /// client's loop.
   void committed(const CommittedCommand& commit, const Client& client);
   /// The first part of committed(): sends the invalidations of a batch, of one command or of a whole transaction.
@@ -74,8 +74,8 @@ class Observers {
   }
   /// Returns the number of expirations that clients were notified of since the start.
   [[nodiscard]] std::uint64_t expired_reported() const { return expired_reported_.load(std::memory_order_relaxed); }
-  /// Turns the expiry watch on or off: it is on while the settings or a tracking client need it. Called about every 100 ms; `now`
-  /// is engine time.
+  /// Turns the expiry watch on or off: it is on while the settings or a tracking client need it. A timer calls this about every
+  /// 100 ms; `now` is engine time.
   void refresh_expiries(Millis now);
 
  private:

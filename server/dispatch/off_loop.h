@@ -69,7 +69,7 @@ struct OffLoopWork : OffloadWork {
   void forget_keys();
 
  protected:
-  /// Collects the keys of the command. Called by its thread before it takes a view.
+  /// Collects the keys of the command. Its thread calls this before it takes a view.
   Status collect_reads();
   /// Charges the memory of `count` keys to the budget, and allocates room for them.
   Status charge_keys(std::size_t count);

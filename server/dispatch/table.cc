@@ -44,7 +44,7 @@ std::uint32_t CommandTable::hash(Bytes name) {
 
 namespace {
 
-/// Like equal_ignoring_case, for a `lower` that is already in lower case. Called for every command.
+/// Like equal_ignoring_case, for a `lower` that is already in lower case. Every command needs it, so it is fast.
 inline bool equals_lower(Bytes lower, Bytes name) {
   if (lower.size() != name.size()) return false;
   for (std::size_t i = 0; i < name.size(); ++i) {

@@ -53,9 +53,9 @@ struct Invalidation {
   SeqNum seq = 0;  ///< the message is sent once the log has this operation
 };
 
-/// From now on, keeps the client's invalidations until send_kept_invalidations(). Called on its loop. A command that reads off
-/// its loop may reply with values that are older than invalidations that come while it runs. If the invalidations were sent
-/// before the reply, the client would then cache the older values.
+/// From now on, keeps the client's invalidations until send_kept_invalidations(). Call it on the client's loop. A command that
+/// reads off its loop may reply with values that are older than invalidations that come while it runs. If the invalidations were
+/// sent before the reply, the client would then cache the older values.
 void keep_invalidations(Client& client);
 /// Sends the invalidations that keep_invalidations() has kept back; later ones are sent at once. Call it after the reply is
 /// written.
@@ -85,7 +85,7 @@ class TrackingTable {
   /// Sets the size of the memory budget, in bytes. If the notes exceed their share, the next read drops some.
   void set_budget(std::uint64_t bytes);
 
-  /// Replaces the client's settings; if `on` is false, removes them. Called on the client's loop.
+  /// Replaces the client's settings; if `on` is false, removes them. Call it on the client's loop.
   void set(Client& client, const Tracking& tracking);
   /// Notes that the client reads these engine keys.
   void note_reads(std::uint64_t client_id, std::span<const LookupKey> keys);
@@ -117,7 +117,7 @@ class TrackingTable {
   using WrittenKeys = std::map<std::string, std::uint64_t>;
   struct Prefix {
     std::set<std::uint64_t> clients;
-    std::pair<const std::string, Prefix>* parent = nullptr;  ///< the longest other prefix with which this one begins
+    std::pair<const std::string, Prefix>* parent = nullptr;  ///< the longest other prefix that is the beginning of this one
     /// Keys written since the last broadcast for which this is the longest prefix. They are broadcast for its parents, too.
     WrittenKeys keys;
     std::size_t key_bytes = 0;  ///< bytes of `keys`

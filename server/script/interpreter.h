@@ -44,7 +44,7 @@ struct ScriptRun {
   ScriptCalls* calls = nullptr;
   bool read_only = false;
   std::string sha = {};
-  std::uint64_t begun = 0;  ///< monotonic ns
+  std::uint64_t begun = 0;  ///< when the execution began, in monotonic ns
   int protocol = 2;         ///< RESP version that redis.setresp has set
   Status failure;           ///< not OK: the execution is abandoned for this reason
   bool out_of_memory = false;

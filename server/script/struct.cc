@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr int kLargestInteger = 32;  ///< the most bytes of iN
+constexpr int kLargestInteger = 32;  ///< the most bytes of an integer (the format iN)
 constexpr int kLargestAlignment = 8;
 constexpr std::size_t kWorkOfItem = 16;
 

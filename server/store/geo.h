@@ -21,17 +21,17 @@ namespace ebbtide {
 
 inline constexpr double kMaxLongitude = 180, kMaxLatitude = 85.05112878;
 
-/// In degrees.
+/// A point on the earth, in degrees.
 struct GeoPoint {
   double longitude = 0, latitude = 0;
 };
 
-/// Returns true if the point is within the limits above. Infinite coordinates are not.
+/// Returns true if the point is on the map: within kMaxLongitude and kMaxLatitude, both ways. Infinite coordinates are not.
 bool is_on_map(const GeoPoint& point);
 /// Returns the score of a point on the map.
 std::uint64_t geo_score(const GeoPoint& point);
 /// Returns the middle of the score's cell. Accepts any score: it is cut to an integer, and bits beyond 52 move the point, at most
-/// to the limits above.
+/// to the edge of the map.
 GeoPoint geo_point(double score);
 /// Returns the score as an integer, converted as in Redis. Outside the range of int64, returns the lowest int64.
 std::int64_t geo_hash_number(double score);

@@ -113,7 +113,7 @@ bool has_expiries(const Hash& hash);
 /// Return the number of bytes that encode() returns.
 std::size_t encoded_bytes(const Hash& hash);
 std::size_t encoded_bytes(const SortedSet& members);
-/// Like the functions above, for a set or list.
+/// Like encoded_bytes() of a hash, for a set or list.
 std::size_t encoded_bytes(const std::vector<Bytes>& items);
 /// Returns true if a collection of this size may have the form of one entry.
 inline bool fits_compact(std::size_t elements, std::size_t bytes) {
@@ -149,7 +149,7 @@ class CompactBuilder {
 /// Return the collection's bytes. The elements must be in the order of the type; scores must not be NaN.
 std::string encode(const Hash& hash);
 std::string encode(const SortedSet& members);
-/// Like the functions above, for a set or list.
+/// Like encode() of a hash, for a set or list.
 std::string encode(CollectionType type, const std::vector<Bytes>& items);
 
 }  // namespace ebbtide

@@ -217,7 +217,7 @@ void write_changes(ElementWriter& to, const List& before, const List& after, con
 /// Return the length of the longest element name, as it stands in keys.
 std::size_t longest_name(const Hash& hash);
 std::size_t longest_name(const SortedSet& members);
-/// Like the functions above, for a set.
+/// Like longest_name() of a hash, for a set.
 std::size_t longest_name(const Set& set);
 
 /// If a range delete deletes exactly one collection, its key and its elements: returns the collection's engine key. If it deletes

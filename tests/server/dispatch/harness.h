@@ -362,7 +362,7 @@ class CommandHarness {
   TuningBoard tuning;
   RankIndexes ranks;
   IndexCatalog indexes;
-  std::vector<std::string> warnings;  ///< of the catalog of indexes
+  std::vector<std::string> warnings;  ///< warnings of the catalog of indexes
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;

@@ -66,7 +66,7 @@ TEST_CASE("first copy pass is interrupted: keys before the saved position are kn
     recorded = keys.to();
     note(keys, {{2, 21}, {3, 30}});
   }
-  std::filesystem::resize_file(file.path, std::filesystem::file_size(file.path) + 7);  // a part of a note
+  std::filesystem::resize_file(file.path, std::filesystem::file_size(file.path) + 7);  // the file now ends with a part of a note
   KnownKeys keys = opened(KnownKeys::resume(file.path, 0, recorded));
   CHECK(keys.has({1, 10}));
   CHECK_FALSE(keys.has({2, 20}));

@@ -872,7 +872,8 @@ TEST_CASE("client exceeds its output limit: the server closes the connection") {
   const int fd = h.connect();
   std::string commands;
   for (int i = 0; i < 10; ++i) commands += echo(std::string(60'000, 'z'));
-  std::thread writer([&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });  // the close ends it early
+  std::thread writer(
+      [&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });  // the close ends the send early
   // The output that the kernel did not take exceeds the limit, so the stream ends early.
   {
     std::unique_lock lock(h.sink.mutex);  // the client reads nothing before this, so its output grows
@@ -896,7 +897,7 @@ TEST_CASE("one reply exceeds the output limit: the connection closes before the 
   CHECK(h.loop->counters().output_limit_closes.get() == 1);
 }
 
-/// A client that gets more than its socket takes and the soft limit allows.
+/// A client that does not read for some time, so that more output waits for it than the soft limit allows.
 struct SoftLimit {
   static NetSettings settings() {
     NetSettings settings;
