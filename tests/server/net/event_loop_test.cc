@@ -872,8 +872,7 @@ TEST_CASE("client exceeds its output limit: the server closes the connection") {
   const int fd = h.connect();
   std::string commands;
   for (int i = 0; i < 10; ++i) commands += echo(std::string(60'000, 'z'));
-  std::thread writer(
-      [&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });  // the close ends the send early
+  std::thread writer([&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });  // the close ends it early
   // The output that the kernel did not take exceeds the limit, so the stream ends early.
   {
     std::unique_lock lock(h.sink.mutex);  // the client reads nothing before this, so its output grows
