@@ -85,7 +85,7 @@ TEST_CASE("several ACL rules concern one command: the rules apply in their order
   CHECK_FALSE(runs(selector({"+set", "nocommands"}), kSet));
 }
 
-TEST_CASE("ACL rule names a container command: it applies to all its subcommands; it names a subcommand: only to that one",
+TEST_CASE("ACL rule names a container: it applies to all its subcommands; rule names a subcommand: it applies to that one",
           "[acl]") {
   CHECK(runs(selector({"+config"}), kConfigSet));
   CHECK(runs(selector({"+config|get"}), kConfigGet));

@@ -112,7 +112,7 @@ TEST_CASE("number of a database is not allowed, or a key is empty: loading is re
   CHECK(error_of("", {"", {}, {{"", "5"}}}) == "command line: the name of a key is missing; a key is, for example, server.port");
 }
 
-TEST_CASE("bind address is not an IP address: loading is refused; IPv6 address with a zone: it is accepted") {
+TEST_CASE("bind address is no IP address: loading is refused; it is an IPv6 address with a zone: it is accepted") {
   const std::string addresses = "' is not allowed; allowed: a list of IP addresses, * for all of IPv4";
   CHECK(error_of("server:\n  bind: [127.0.0.1, localhost]\n") == "f.yaml:2: server.bind: 'localhost" + addresses);
   CHECK(error_of("server: { bind: 1.2.3 }") == "f.yaml:1: server.bind: '1.2.3" + addresses);
@@ -253,7 +253,7 @@ TEST_CASE("background_threads is not set: it is auto; 1 to 256 are accepted") {
   }
 }
 
-TEST_CASE("tuning settings are at the ends of their ranges: they are accepted; beyond: the error says what is allowed") {
+TEST_CASE("tuning settings are at the ends of their ranges: they are accepted; they are beyond: the error has the range") {
   const Config config = loaded("tuning: { auto: \"apply\", rho: 5, window: 1s, expected_workload: [0.2, 0.5, 0.1, 0.2] }");
   CHECK(config.tuning_auto == TuningMode::kApply);
   CHECK(config.tuning_rho == 5);

@@ -48,7 +48,8 @@ TEST_CASE("list is searched from head or tail: elements are found by rank, count
   CHECK(find_elements(list, "x", {}).empty());
 }
 
-TEST_CASE("remove_elements() gets a count: it removes so many from the head; negative: from the tail; 0: all", "[lists]") {
+TEST_CASE("list: equal elements are removed by a count: that many from the head; it is negative: from the tail; 0: all",
+          "[lists]") {
   const List list = {"a", "b", "a", "c", "a"};
   const auto removed = [&](std::int64_t count) {
     List left = list;
