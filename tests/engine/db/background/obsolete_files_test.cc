@@ -1,5 +1,5 @@
-// Tests that files without readers are removed, that a refused unlink is retried, and that a disowned file, which a failed edit
-// may have named, stays until the manifest is rolled.
+// Tests that files without readers are removed, and that a refused unlink is retried. A disowned file, which a failed edit may have
+// named, stays until the manifest is rolled.
 #include <catch2/catch.hpp>
 
 #include <functional>
