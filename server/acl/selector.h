@@ -42,7 +42,7 @@ enum AclAccess : std::uint8_t { kAclRead = 1, kAclWrite = 2 };
 struct AclRequest {
   struct Key {
     std::size_t argument = 0;  ///< index of the key among the command's arguments
-    std::uint8_t access = 0;   ///< AclAccess
+    std::uint8_t access = 0;   ///< bits of AclAccess
   };
   struct Range {
     AclRange keys;

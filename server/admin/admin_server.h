@@ -41,7 +41,7 @@ class AdminServer {
  private:
   const AdminHandlers handlers_;
   const HttpLimits limits_;
-  HttpAccess access_;  // used until start()
+  HttpAccess access_;  // start() hands it to http_
   std::unique_ptr<HttpServer> http_;
 };
 

@@ -617,8 +617,8 @@ void reads_on_a_copy(ConfigKey* key) {
 
 Settings Config::default_engine() {
   Settings settings;
-  settings.memory_budget = 0;       // auto
-  settings.background_threads = 0;  // auto
+  settings.memory_budget = 0;       // 0 means auto
+  settings.background_threads = 0;  // 0 means auto
   settings.tree.policy.parameters = {{"size_ratio", 6}, {"level0_runs", 4}};
   return settings;
 }

@@ -183,7 +183,8 @@ void ExpiryWatch::found(DatabaseId database, const std::string& key, Millis expi
   if (on() && !stale_ && !touched_.contains(id)) add(id, expiry, horizon_);
 }
 
-// If a hash's last field expires together with the hash's own entry, the end of the hash is the end of its fields.
+// If the hash's own entry expires at the same time as its last field, the hash ends because its fields do: the event is that of the
+// fields.
 void ExpiryWatch::found(DatabaseId database, const std::vector<ExpiringKey>& keys) {
   std::map<Bytes, Millis> last;
   for (const ExpiringKey& key : keys) {

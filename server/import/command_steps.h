@@ -45,7 +45,7 @@ class CommandSteps {
   struct Command {
     std::vector<std::string> arguments;
     std::string name;
-    bool refused = false;  // when it was queued
+    bool refused = false;  // the server refused to queue it
   };
   Status select(const std::string& database);
   Result<bool> run_step();

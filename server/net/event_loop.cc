@@ -517,8 +517,8 @@ void EventLoop::account(Connection& c) {
   if (!c.dead && c.parser.big_memory() != c.charged_values) charge_values(c);
 }
 
-// Charges pushed messages to the budget, many of which may come between two rounds of their client. If the budget has no room for
-// them, drops them before more are appended; the client is closed at its next turn.
+// Charges pushed messages to the memory budget. Many may be pushed before the loop serves their client again. If the budget has no
+// room, drops the client's messages at once; the loop closes the client when it serves it.
 void EventLoop::charge_push(Connection& c) {
   const std::size_t held = c.buffers_and_state();
   if (held < c.held_bytes + kSparedBytes) return;
