@@ -15,7 +15,8 @@ namespace {
 /// A question gets the answer of the last question if two differences are small: its mix diverges from the last mix by less than
 /// kSameMix nats, and its data differ from the last data by a fraction of less than kSameData.
 constexpr double kSameMix = 0.002, kSameData = 0.02;
-/// Like kSameData, for the counts of deletes, and of writes within a deadline, which differ much from window to window.
+/// The largest relative difference at which the share of deletes, the deletes by stamp and the writes within a deadline count as
+/// unchanged. They differ much from window to window.
 constexpr double kSameDeletes = 0.25;
 
 /// True if no operator has changed the settings from `a` to `b`. Filters of a fixed size have fewer bits per key as the data

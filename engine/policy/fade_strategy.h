@@ -19,7 +19,7 @@ struct ExpiredFile {
   bool final = false;  ///< true if no older run overlaps the file
 };
 
-/// The input of both strategies, apart from the expired file.
+/// The input of propose_step_down() and propose_slice(), apart from the expired file.
 struct FadeQuery {
   const TreeShape& shape;
   const DueTimes& due;

@@ -17,7 +17,8 @@ namespace ebbtide {
 
 /// The entries of each page of a tile: indexes in sort-key order.
 struct TilePages {
-  std::vector<std::vector<std::uint32_t>> pages;  ///< in delete-key order; the page of tombstones is last
+  std::vector<std::vector<std::uint32_t>>
+      pages;  ///< the entries of each page; pages in delete-key order, that of tombstones last
   bool last_is_tombstones = false;
   std::vector<std::uint8_t> order;  ///< for each entry in sort-key order, the number of its page
 };

@@ -318,10 +318,10 @@ int main(int argc, char** argv) {
                      "bytes of the test file, at least 1MiB (default 256MiB); should be larger than the device's own cache");
   device->footer(kDeviceExamples);
   CLI::App* what_if_command = app.add_subcommand("what-if", "Prints how the costs change with memory, data, device or mix.");
-  CLI::App* monkey =
-      app.add_subcommand("monkey",
-                         "Prints Monkey's design of the same data and mix: tiering or leveling, T and memory as "
-                         "by Algorithm 1, with a search of the memory; and the design for a whole T, by Algorithm 5.");
+  CLI::App* monkey = app.add_subcommand(
+      "monkey",
+      "Prints two designs by Monkey for the given data and mix: layout, size ratio T, and memory of buffer and filters. The "
+      "cheapest by Algorithm 1, with a searched division of the memory; and the cheapest with a whole T, by Algorithm 5.");
   add_flags(monkey, &a, {"Data", "Device", "Operations"}, {"max_read", "max_write", "size_ratios", "layouts"});
   add_flags(explain, &a, {"Data", "Device", "Operations", "Deletes", "Tuning"});
   add_flags(advise, &a, {"Data", "Device", "Operations", "Deletes", "Search"});

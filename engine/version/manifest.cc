@@ -171,7 +171,7 @@ Result<ManifestEnd> walk(ManifestReader& manifest, const std::function<Status(By
       continue;
     }
     TRY_ASSIGN(was_durable, manifest.sealed_after(at));
-    if (end.records == 1 || was_durable) return damage(at, "seal is damaged or missing");
+    if (end.records == 1 || was_durable) return damage(at, "the seal after the record is damaged or missing");
     if (at < manifest.size()) {
       // A crash may damage a seal, since it is not synced with its record. The record after the seal may be whole, or torn, too.
       end.torn = "seal is damaged at " + std::to_string(at);

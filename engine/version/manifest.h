@@ -29,7 +29,8 @@ class ManifestWriter {
 
   /// Appends a record and syncs. After an error the file is unusable: do not call append() again.
   Status append(Bytes payload);
-  /// Appends the seal; call it after append(). After an error the record is valid, but the file takes no more records.
+  /// Appends a seal, which states that all bytes before it are durable. Call it after each append(). After an error the appended
+  /// record is valid, but append() must not be called again.
   Status seal();
   [[nodiscard]] FileNum file() const { return file_; }
   [[nodiscard]] std::uint64_t size() const;

@@ -120,7 +120,7 @@ struct ChangedNeeds {
 };
 
 void add_changes(const RecordChanges& changes, TreeEdit* edit) {
-  // A record that the edit itself would add is removed from the edit.
+  // If the edit adds a record that is also to be removed, the edit does not add it, and needs no removal.
   const std::unordered_set<SeqNum> removed(changes.removed.begin(), changes.removed.end());
   std::unordered_set<SeqNum> never_added;
   std::erase_if(edit->added_records, [&](const Record& record) {

@@ -11,8 +11,8 @@ std::size_t common_bytes_of(Bytes a, Bytes b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-/// If the pattern is a text with a star after it, returns the text: the pattern matches exactly the texts with that prefix. The
-/// text may have quoted characters. nullopt for other patterns.
+/// Returns the literal text P, without quotes, if the pattern is P and a final star: it then matches exactly the texts that begin
+/// with P. The pattern may quote characters of P with backslashes. Returns nullopt for other patterns.
 std::optional<std::string> quoted_prefix(Bytes pattern) {
   if (!pattern.ends_with('*') || glob_is_literal(pattern)) return std::nullopt;
   const Bytes rest = pattern.substr(0, pattern.size() - 1);

@@ -58,7 +58,7 @@ struct HttpServer::Impl {
   struct Job {
     const HttpRoute* route = nullptr;
     HttpRequest request = {};
-    std::vector<std::shared_ptr<Session>> sessions = {};  // the connections that wait; used on the I/O thread
+    std::vector<std::shared_ptr<Session>> sessions = {};  // those that wait for this reply; used on the I/O thread
     std::atomic<bool> begun{false};                       // true once a worker runs this job; later requests then need a new job
   };
   struct Worker {

@@ -72,7 +72,7 @@ class Notifications {
    public:
     void add(InParts message) { messages_.push_back(std::move(message)); }
     [[nodiscard]] bool empty() const { return messages_.empty(); }
-    /// Sends messages until the slice ends. Returns false if some are left.
+    /// Sends messages until the time slice is over. Returns false if messages are left; then call it again in the next slice.
     bool send(const Slice& slice) {
       for (; !messages_.empty(); messages_.pop_front()) {
         if (!messages_.front()(slice)) return false;

@@ -18,7 +18,7 @@ SessionState::~SessionState() {
   if (observers != nullptr) observers->set_tracking(*client, Tracking{});
   if (monitored != nullptr) monitored->remove(client->id);
   if (subscriptions != nullptr && subscriptions->memory() >= kDisposedBytes) {
-    // On another thread: the client is closed, and gets no more messages.
+    // Frees the subscriptions on another thread, since they are large. No message can reach them: the client is closed.
     let_go(std::shared_ptr<ClientState>(std::move(subscriptions)), true);
   }
 }

@@ -73,7 +73,7 @@ Result<ListFile> continue_list(const std::string& path, std::uint64_t bytes) {
 
 void print(const TransferReport& report, const char* taken, std::uint64_t commands) {
   std::fputs(report.text(taken).c_str(), stdout);
-  if (commands != 0) std::printf("%s commands of append-only files\n", with_commas(commands).c_str());
+  if (commands != 0) std::printf("append-only files: %s commands read\n", with_commas(commands).c_str());
 }
 
 Result<int> status_of(const TransferReport& report, const std::string& list) {

@@ -43,7 +43,7 @@ Connection::Io Connection::shake_hands() {
 // A record has at most 16 KiB, and the stream may already have parts of the next records. For a short input, kLittleBytes spares
 // the second call that would find the stream empty.
 Connection::Io Connection::receive_decrypted(const ParserLimits& limits, std::span<char> scratch, LoopCounters& counters) {
-  constexpr std::size_t kRecordOverhead = 64;  // size of a record's header and trailer
+  constexpr std::size_t kRecordOverhead = 64;  // at least the bytes of a TLS record's header and trailer
   const bool begins_empty = !tls->has_more();
   std::size_t received = 0;
   for (int round = 0; round < kRecordsPerRound; ++round) {

@@ -74,7 +74,7 @@ def test_deleted_range_is_in_no_file_after_purge_now_and_its_ticket_stays_done(p
     assert status_of(plain.client(), ticket)[b"state"] == b"done"
 
 
-def test_purge_report_has_places_and_times_but_no_keys(plain):
+def test_purge_report_says_where_deleted_bytes_are_left_and_when_but_names_no_key(plain):
     client = plain.client()
     fill(client)
     ticket = client.execute_command("DELPREFIX", NAME)

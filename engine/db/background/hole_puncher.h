@@ -41,7 +41,8 @@ class HolePuncher {
     const Clock* clock = nullptr;
     FileSystem* fs = nullptr;
     std::string dir{};
-    Mutex* link_mutex = nullptr;  ///< held while files are punched or get a second name, after which they must keep their bytes
+    Mutex* link_mutex =
+        nullptr;  ///< held while a file is punched, or gets a hard link in a checkpoint: then it is not punched any more
     std::function<std::shared_ptr<const TablesView>(TreeId)> tables{};  ///< returns the tree's tables; null: the tree was dropped
     std::function<bool()> writable{};                                   ///< true if the manifest can be written
     std::function<Status(const TableChange&)> commit{};                 ///< commits a change; kAborted: the database closes

@@ -45,7 +45,7 @@ TEST_CASE("histogram quantiles: they equal the quantiles of the sorted values to
   CHECK(histogram.min() == values.front());
 }
 
-TEST_CASE("quantile(q) of a histogram: it is the smallest value that at least a share q of all values do not exceed") {
+TEST_CASE("quantile(q) of a histogram: it is the smallest value v such that at least a share q of the values are v or less") {
   Histogram histogram;
   for (std::uint64_t value = 1; value <= 10; ++value) histogram.record(value);
   CHECK(histogram.quantile(0) == 1);

@@ -273,7 +273,10 @@ TEST_CASE("some reader cannot see a delete by stamp yet: the delete drops no pag
   CHECK(bed.pages() == "1: 0 1");
 }
 
-TEST_CASE("stamps grow with seqs: a delete of all smaller stamps drops a page, though older versions lie below", "[drops]") {
+TEST_CASE(
+    "stamps grow with seqs, and a delete covers a page and all older versions: the page is dropped although an older run has "
+    "some",
+    "[drops]") {
   const auto with = [](auto change) {
     Bed bed;
     bed.version->stamp = StampMode::kWriteTime;

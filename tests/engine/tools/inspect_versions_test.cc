@@ -107,7 +107,7 @@ TEST_CASE("WORKLOAD has a newer format, or is cut: inspect warns only, since the
   }
 }
 
-TEST_CASE("directory has no database: inspect of its versions returns an error", "[tools][versions]") {
+TEST_CASE("directory has no database: `inspect versions`, which lists file formats, returns an error", "[tools][versions]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir("db").is_ok());
   CHECK(has(inspect_versions(fs, "db").errors.at(0), "has no CURRENT"));

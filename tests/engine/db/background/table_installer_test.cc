@@ -108,7 +108,7 @@ TEST_CASE("level 0 is empty: the view counts 0 runs of level 0, although level 1
   CHECK(bed.view()->level0_runs == 1);
 }
 
-TEST_CASE("merge replaces tables: the purge ledger lists their files with the oldest birth until the last view ends") {
+TEST_CASE("merge replaces tables: the purge ledger lists their files and the oldest pending birth until the last view ends") {
   Bed bed;
   auto before = bed.view();
   const FileNum data_file = table(*before, 0).meta->data_file;
