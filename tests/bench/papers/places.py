@@ -122,7 +122,7 @@ def findings(found):
     for data in DATA:
         stacks = max(found[data, name, "hilbert"]["write_amplification"] for name in STACKS)
         ours = found[data, LEVELED, "hilbert"]["write_amplification"] / stacks
-        yield judged(f"{data}: write amplification, leveled / the worst stack", "4.4.4: much higher", None, ours, ours > 1, "")
+        yield judged(f"{data}: write amplification, leveled / the worst stack", "4.4.4: much higher", None, ours, ours > 1.5, "higher, but not much")
     for data in DATA:
         best = min(POLICIES, key=lambda name: found[data, name, "hilbert"]["large"]["us"])
         yield judged(f"{data}, 1e-3: time of binomial, k = 4 / of the fastest ({best})", "4.5: the best reads", 1,
@@ -132,9 +132,11 @@ def findings(found):
         yield judged(f"{data}, 1e-5: pages, leveled / the best stack", "4.4.5: very competitive", None, ours, ours <= 1.5, "")
     for data in DATA:
         for size, sigma in SIZES.items():
-            worst = max(found[data, name, "hilbert"][size]["us"] / found[data, name, "simple"][size]["us"] for name in POLICIES)
-            where = "4.4.5: Hilbert faster" if size == "large" else "4.4.5: Simple faster"
-            yield judged(f"{data}, 1e-{sigma}: time of hilbert / simple, largest of all policies", where, None, worst, worst < 1, "")
+            ratios = [found[data, name, "hilbert"][size]["us"] / found[data, name, "simple"][size]["us"] for name in POLICIES]
+            if size == "large":
+                yield judged(f"{data}, 1e-{sigma}: time of hilbert / simple, largest of all policies", "4.4.5: Hilbert faster", None, max(ratios), max(ratios) < 1, "")
+            else:
+                yield judged(f"{data}, 1e-{sigma}: time of hilbert / simple, smallest of all policies", "4.4.5: Simple faster", None, min(ratios), min(ratios) > 1, "")
     for data in DATA:
         ours, sqlite = found[data, "binomial, k = 4", "hilbert"], found[data, "sqlite"]
         gain = ours["inserts_per_second"] / sqlite["inserts_per_second"]
