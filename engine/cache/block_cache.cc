@@ -59,8 +59,8 @@ struct Block {
   BlockKey key;
   std::uint64_t hash = 0;
   std::uint64_t charge = 0;
-  mutable std::atomic<bool> marked{false};  // used since the clock's hand passed
-  mutable std::atomic<bool> used{false};    // used at all
+  enum class State : std::uint8_t { kNew, kUsed, kMarked };  // kMarked: used since the clock's hand passed
+  mutable std::atomic<State> state{State::kNew};
   // The shard's mutex guards the next four members while the block is in the table; afterwards only the epoch uses them.
   Block* clock_next = nullptr;
   Block* clock_prev = nullptr;
@@ -280,8 +280,8 @@ void Shard::evict_to(std::uint64_t limit, Evicted* evicted) {
   // evicted, and the loop ends.
   for (std::size_t looked = 0, most = 2 * count; resident > limit && hand != nullptr; looked++) {
     Block* block = hand;
-    if (looked < most && block->marked.load(std::memory_order_relaxed)) {
-      block->marked.store(false, std::memory_order_relaxed);
+    if (looked < most && block->state.load(std::memory_order_relaxed) == Block::State::kMarked) {
+      block->state.store(Block::State::kUsed, std::memory_order_relaxed);
       hand = block->clock_next;
       continue;
     }
@@ -342,10 +342,9 @@ struct BlockCache::Impl {
 
   // A marked block is not written to, so that threads do not share the cache line of a hot block.
   void use(const Block& block) {
-    if (!block.marked.load(std::memory_order_relaxed)) {
-      block.marked.store(true, std::memory_order_relaxed);
-      if (!block.used.exchange(true, std::memory_order_relaxed)) return;
-    }
+    if (block.state.load(std::memory_order_relaxed) != Block::State::kMarked &&
+        block.state.exchange(Block::State::kMarked, std::memory_order_relaxed) == Block::State::kNew)
+      return;
     hits.add();
   }
 

@@ -2,7 +2,7 @@
 //
 // A lookup under an EpochGuard costs one probe of a lock-free hash table. The page that it returns lives at least until the
 // guard ends, even if the page is evicted meanwhile (the epoch frees it later). A reader that needs a page for longer takes a
-// pin. Eviction is by CLOCK: a lookup sets the page's "used" mark, but only if the mark is not set yet, so hot pages are not
+// pin. Eviction is by CLOCK: a use sets the page's mark, but only if the mark is not set yet, so hot pages are not
 // written to.
 #pragma once
 

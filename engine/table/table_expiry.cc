@@ -15,7 +15,7 @@ Status visit_pages(const TableReaderImpl& r, const TableInspector& table, Wanted
   for (std::uint32_t page = 0; page < table.page_count(); ++page) {
     const PageFence fence = table.page_fence(page);
     if ((fence.flags & kPageDropped) != 0 || !wanted(fence)) continue;
-    TRY_ASSIGN(block, r.load_page(r.held().pages[page], true, nullptr));
+    TRY_ASSIGN(block, r.use_page(r.held().pages[page], nullptr));
     const PageView view(block->bytes());
     for (std::uint32_t i = 0; i < view.count(); ++i) {
       Entry entry;

@@ -29,7 +29,7 @@ Result<bool> TableInspector::collect_stamps(std::uint32_t tile, DeleteKey lo, De
     const auto [min, max] = index.delete_keys[p];
     if (page.dropped() || (page.flags & kPageTombstones) != 0 || min > max || max < lo || min >= hi) continue;
     looked = true;
-    TRY_ASSIGN(block, r_.load_page(page, true, counters));
+    TRY_ASSIGN(block, r_.use_page(page, counters));
     const PageView view(block->bytes());
     Entry entry;
     for (std::uint32_t i = view.lower_bound(from); i < view.count(); ++i) {

@@ -95,6 +95,12 @@ Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::load_page(const Page
   return take_block(page, scratch->block, counters);
 }
 
+Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::use_page(const PageInfo& page, ReadCounters* counters) const {
+  TRY_ASSIGN(block, load_page(page, true, counters));
+  if (options.cache != nullptr) options.cache->use(block.get());
+  return block;
+}
+
 Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::take_block(const PageInfo& page, Bytes block,
                                                                        ReadCounters* counters) const {
   if (counters != nullptr) {
@@ -241,8 +247,7 @@ struct Search {
       missing = true;
       return Status::ok();
     }
-    TRY_ASSIGN(loaded, r.load_page(page, true, counters));
-    if (r.options.cache != nullptr) r.options.cache->use(loaded.get());
+    TRY_ASSIGN(loaded, r.use_page(page, counters));
     const PageView view(loaded->bytes());
     if (take(view) && pin != nullptr) *pin = std::move(loaded);
     return Status::ok();

@@ -145,6 +145,8 @@ struct TableReaderImpl {
   /// Returns a page from the block cache, or reads it into the block cache. If `may_wait` is false, returns null if the read
   /// would wait for the device.
   Result<std::shared_ptr<const CachedBlock>> load_page(const PageInfo& page, bool may_wait, ReadCounters* counters) const;
+  /// Returns a page for its reader: like load_page(), and counts the use (BlockCache::use). May wait.
+  Result<std::shared_ptr<const CachedBlock>> use_page(const PageInfo& page, ReadCounters* counters) const;
   /// Checks and decodes a block that was read, and puts the page into the block cache.
   Result<std::shared_ptr<const CachedBlock>> take_block(const PageInfo& page, Bytes block, ReadCounters* counters) const;
   /// Copies a decoded page into the block cache. If there is no cache, or the page is too large for it, the result owns the copy.

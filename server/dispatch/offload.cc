@@ -141,7 +141,7 @@ void ThreadOffload::collect() {
 }
 
 void ThreadOffload::run(Queue& queue) const {
-  // Linux has a nice value for each thread, at first that of the process. If it cannot be set, these threads compete with the event
+  // Linux has a nice value for each thread, at first that of the thread that starts it. If it cannot be set, these threads compete with the event
   // loops.
   const auto self = static_cast<id_t>(syscall(SYS_gettid));
   if (queue.nice != 0) setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + queue.nice);

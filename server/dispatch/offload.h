@@ -95,7 +95,7 @@ class ThreadOffload final : public Offload {
     std::uint64_t collections = 0;  ///< number of calls of ThreadOffload::collect()
 
     std::vector<std::thread> threads;
-    int nice = 0;  ///< added to the process's nice value; constant
+    int nice = 0;  ///< added to the nice value of the thread that starts them; constant
 
     // The caller holds the mutex.
     void push(std::shared_ptr<OffloadWork> piece);

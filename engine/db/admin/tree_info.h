@@ -33,7 +33,7 @@ void describe_tree(const TreeFacts& tree, TreeInfo* info);
 /// Sets the entries and bytes of all tables, and the entries of a file of the largest size by `out->settings`. Pure function.
 void measure_tables(const Version& version, Workload* out);
 
-/// Returns the fraction of cache lookups that were misses; 1 without lookups. Pure function.
+/// Returns misses / (hits + misses); 1 if both are 0. Pure function.
 [[nodiscard]] double miss_ratio(std::uint64_t hits, std::uint64_t misses);
 
 /// Appends one line for each quarantined file of the database, with its damage. Pure function.

@@ -97,10 +97,8 @@ class DbIterator final : public Iterator {
         tally_(tally),
         walk_(make_walk(*ViewParts::tree(pass_view), pass_view.seq(), pass_view.now(), options, pass_view.misses(), &reads_)) {}
   ~DbIterator() override {
-    if (tally_.counters == nullptr) return;
-    tally_.counters->mine().add(reads_);
     // If a resident iterator lacks pages, the command makes a new iterator after the fetch. Only the last iterator is counted.
-    if (seeks_ == 0 || status().is_not_resident()) return;
+    if (tally_.counters == nullptr || seeks_ == 0 || status().is_not_resident()) return;
     DatabaseCounters& mine = tally_.counters->of(tally_.counters->mine(), tally_.database);
     ThreadCounters::add(mine.ranges, seeks_);
     ThreadCounters::add(mine.range_entries, stops_ + walk_.steps());
@@ -195,6 +193,9 @@ class DbIterator final : public Iterator {
     if (!status_.is_ok()) status_ = Status::ok();
     step();
     stops_ += walk_.valid() ? 1 : 0;
+    // Not only at the end: a walk may take minutes.
+    if (reads_.pages_read != 0 && tally_.counters != nullptr) [[unlikely]]
+      tally_.counters->mine().add(std::exchange(reads_, {}));
   }
 
   const std::shared_ptr<Lease> lease_;  // null: reads pass_view_
@@ -203,7 +204,7 @@ class DbIterator final : public Iterator {
   const RangeTally tally_;
   std::uint64_t seeks_ = 0;
   std::uint64_t stops_ = 0;  // keys at which a move stopped
-  ReadCounters reads_;       // pages that walk_ read
+  ReadCounters reads_;       // what walk_ read in this move
   VisibleIterator walk_;
   Status status_;
   std::shared_ptr<const std::string> large_;
