@@ -429,14 +429,14 @@ READS = Dashboard(
     "Filters and reads",
     "What a read costs: runs asked, filters that exclude them, pages from the cache and from the disk.",
     stat(
-        "Pages read per read",
+        "Pages per look-up or iterator",
         "Pages read from files because the cache did not have them, by look-ups and by iterators.",
         "reads",
         (PAGES_OF_A_READ, ""),
     ),
     stat(
         "Look-ups in the cache that hit",
-        "Look-ups of pages.",
+        "Share of the uses of pages that the cache had.",
         "reads",
         (ratio(total("cache_lookups_total", HIT), total("cache_lookups_total")), ""),
         unit="percentunit",
@@ -500,7 +500,7 @@ READS = Dashboard(
     ),
     graph(
         "Look-ups in the cache",
-        "Look-ups of pages.",
+        "Uses of pages that the cache had (hit), and pages read from files for it (miss).",
         "reads",
         (total("cache_lookups_total", by="result"), "{{result}}"),
         unit="ops",

@@ -86,7 +86,7 @@ class Load(threading.Thread):
         seconds = self.options.minutes * 60 / len(PERIODS)
         window = self.options.minutes
         start, sent, noted = time.monotonic(), 0, 0
-        source = random.Random(f"{name} {len(self.rows)}")
+        source = random.Random(name)
         while sent < seconds * self.options.rate:
             ahead = start + sent / self.options.rate - time.monotonic()
             if ahead > 0:
@@ -131,21 +131,25 @@ def run_both(options, result):
             running.append(servers.Ebbtide({**settings, "tuning.auto": name}, name=f"tuning.auto: {name}"))
             load.fill(running[-1], options.keys, VALUE_BYTES)
             loads[name] = Load(running[-1], options)
-        for one in loads.values():
+        for name, one in loads.items():
+            result.add(tuning=name, windows=one.rows)
             one.start()
         ticker = report.Ticker("the load")
+        saved = 0
         while any(one.is_alive() for one in loads.values()):
             time.sleep(1)
+            for name, one in loads.items():
+                if one.failure:
+                    raise SystemExit(f"the load with tuning.auto: {name} failed: {one.failure!r}")
             rows = loads["apply"].rows
+            if len(rows) > saved:
+                saved = len(rows)
+                result.save()
             ticker.tick(f"{loads['apply'].operations:,} operations, {rows[-1]['period'] if rows else PERIODS[0][0]}")
         ticker.done()
     finally:
         for server in running:
             server.close()
-    for name, one in loads.items():
-        if one.failure:
-            raise SystemExit(f"the load with tuning.auto: {name} failed: {one.failure!r}")
-        result.add(tuning=name, windows=one.rows)
     return {name: one.rows for name, one in loads.items()}
 
 

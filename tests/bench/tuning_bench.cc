@@ -95,11 +95,7 @@ class Bench {
     setup.monkey = true;
     setup.measured_lookups = p_.measured;
     setup.level1_memtables = p_.level1_memtables;
-    for (const std::string& setting : p_.settings) {
-      const std::size_t equals = setting.find('=');
-      if (equals == std::string::npos) die("'" + setting + "' is not NAME=VALUE");
-      setup.policy_parameters[setting.substr(0, equals)] = std::stod(setting.substr(equals + 1));
-    }
+    setup.policy_parameters = parameters_of(p_.settings);
     return setup;
   }
 
@@ -187,14 +183,13 @@ class Bench {
     double worked = 0;  // without the time to read counters
     for (std::uint64_t i = 0; i < p_.operations; ++i) {
       const Kind kind = choose(session, random);
-      const auto pages_now = [&] { return kind == kRange ? engine.pages_scanned() : engine.pages_read(); };
-      const std::uint64_t before = pages_now();
+      const std::uint64_t before = engine.pages_read();
       const double start = now_seconds();
       operate(engine, kind, random);
       const double took = now_seconds() - start;
       worked += took;
       latency.record(static_cast<std::uint64_t>(took * 1e9));
-      pages[kind] += static_cast<double>(pages_now() - before);
+      pages[kind] += static_cast<double>(engine.pages_read() - before);
       ++counts[kind];
       progress.at(i, p_.operations);
     }

@@ -170,7 +170,6 @@ class Ebbtide final : public EbbtideEngine {
             stats.flushes};
   }
   std::uint64_t pages_read() override { return db_->stats().pages_read; }
-  std::uint64_t pages_scanned() override { return db_->stats().cache_misses; }
   std::uint64_t tombstones() override {
     const TreeInfo tree = tree_info();
     std::uint64_t tombstones = 0;

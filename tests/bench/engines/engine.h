@@ -97,10 +97,8 @@ class Engine {
   /// Visits every version in the tables of a frozen engine, unordered.
   virtual void visit(const std::function<void(const StoredVersion&)>& visitor) = 0;
   [[nodiscard]] virtual EngineCounters counters() = 0;
-  /// Returns the number of pages that lookups of this thread read because the cache did not have them; RocksDB counts scans, too.
+  /// Returns the number of pages that lookups and scans of this thread read because the cache did not have them.
   [[nodiscard]] virtual std::uint64_t pages_read() = 0;
-  /// Returns the number of pages that scans of this thread did not find in the cache. Lookups may count, too.
-  [[nodiscard]] virtual std::uint64_t pages_scanned() = 0;
   /// Returns the number of tombstones in tables.
   [[nodiscard]] virtual std::uint64_t tombstones() = 0;
   /// Returns the levels, smallest first.

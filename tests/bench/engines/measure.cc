@@ -34,6 +34,18 @@ void die(const std::string& why) {
   std::exit(1);
 }
 
+std::map<std::string, double> parameters_of(const std::vector<std::string>& texts) {
+  std::map<std::string, double> out;
+  for (const std::string& text : texts) {
+    const std::size_t equal = text.find('=');
+    char* end = nullptr;
+    const double value = equal == std::string::npos ? 0 : std::strtod(text.c_str() + equal + 1, &end);
+    if (end == nullptr || *end != '\0' || end == text.c_str() + equal + 1) die("--set: '" + text + "' is not NAME=NUMBER");
+    out[text.substr(0, equal)] = value;
+  }
+  return out;
+}
+
 double now_seconds() { return seconds_of(CLOCK_MONOTONIC); }
 double cpu_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 

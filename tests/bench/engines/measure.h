@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,6 +17,9 @@ namespace ebbtide::bench {
 
 /// Prints a message and ends the program.
 [[noreturn]] void die(const std::string& why);
+
+/// Returns the parameters of a merge policy that a command line gives as NAME=NUMBER. Ends the program for other texts.
+std::map<std::string, double> parameters_of(const std::vector<std::string>& texts);
 
 /// Returns the seconds of a monotonic clock.
 double now_seconds();

@@ -200,7 +200,6 @@ class RocksDb final : public RocksEngine {
     return {account_->flushed, account_->read, account_->written, account_->merges, account_->flushes};
   }
   std::uint64_t pages_read() override { return rocksdb::get_perf_context()->block_read_count; }
-  std::uint64_t pages_scanned() override { return pages_read(); }
   std::uint64_t tombstones() override {
     rocksdb::TablePropertiesCollection tables;
     check(db_->GetPropertiesOfAllTables(&tables));

@@ -99,12 +99,7 @@ Settings settings_of(const Parameters& p) {
   settings.memory_budget = std::uint64_t{512} << 20;
   settings.background_threads = 1;
   TreeSettings tree = settings.tree;
-  tree.policy = {p.policy, {}};
-  for (const std::string& parameter : p.parameters) {
-    const std::size_t equal = parameter.find('=');
-    if (equal == std::string::npos) die("--set: '" + parameter + "' is not NAME=NUMBER");
-    tree.policy.parameters[parameter.substr(0, equal)] = std::stod(parameter.substr(equal + 1));
-  }
+  tree.policy = {p.policy, parameters_of(p.parameters)};
   tree.memtable_size = std::max<std::uint64_t>(3 * p.places * kEntry / p.flushes, 64 << 10);  // flushes come before it is full
   tree.file_size = std::max<std::uint64_t>(p.places * kEntry / p.flushes, 64 << 10);
   tree.compression = tree.compression_last_level = Compression::kNone;
@@ -138,7 +133,6 @@ class Run {
     insert(p_.places / 2);
     for (int round = 0; round < kRounds; ++round) {
       insert(p_.places / 2 / kRounds);
-      rest();
       search(3, &large_);
       search(5, &small_);
     }
@@ -170,7 +164,7 @@ class Run {
       progress_.at(places_.size(), p_.places);
     }
     rest();
-    insert_seconds_ += watch.seconds();
+    insert_seconds_ += watch.seconds() - kLooks * std::chrono::duration<double>(kLookInterval).count();
     insert_cpu_ += cpu_seconds() - cpu;
   }
 

@@ -47,11 +47,7 @@ Settings settings_of(const Parameters& p) {
   settings.memory_budget = std::uint64_t{512} << 20;
   settings.background_threads = 1;
   settings.tree.policy.name = p.policy;
-  for (const std::string& parameter : p.parameters) {
-    const std::size_t equal = parameter.find('=');
-    if (equal == std::string::npos) die("--set: '" + parameter + "' is not NAME=NUMBER");
-    settings.tree.policy.parameters[parameter.substr(0, equal)] = std::stod(parameter.substr(equal + 1));
-  }
+  settings.tree.policy.parameters = parameters_of(p.parameters);
   settings.tree.compression = settings.tree.compression_last_level = Compression::kNone;
   settings.tree.filter_bits_per_key = 0;
   settings.tree.file_size = std::uint64_t{4} << 30;
