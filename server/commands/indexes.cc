@@ -17,6 +17,7 @@
 
 #include "commands/families.h"
 #include "commands/index_access.h"
+#include "commands/policy_docs.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
@@ -345,23 +346,12 @@ Status range(Ctx& ctx) {
 }
 
 constexpr ArgDoc kName[] = {{.name = "name"}};
-constexpr ArgDoc kParameterArguments[] = {
-    {.name = "parameter"},
-    {.name = "value", .type = Type::kDouble},
-};
-constexpr ArgDoc kPolicyArguments[] = {
-    {.name = "policy"},
-    {.name = "parameters",
-     .type = Type::kBlock,
-     .flags = ArgDoc::kOptional | ArgDoc::kMultiple,
-     .arguments = kParameterArguments},
-};
 constexpr ArgDoc kCreateArguments[] = {
     {.name = "name"},
     {.name = "prefix", .token = "PREFIX"},
     {.name = "field", .token = "FIELD"},
     {.name = "number", .type = Type::kPureToken, .token = "NUMBER", .flags = ArgDoc::kOptional},
-    {.name = "policy", .type = Type::kBlock, .token = "POLICY", .flags = ArgDoc::kOptional, .arguments = kPolicyArguments},
+    kPolicyOption,
 };
 constexpr ArgDoc kLimit[] = {
     {.name = "offset", .type = Type::kInteger},

@@ -12,6 +12,7 @@
 
 #include "commands/families.h"
 #include "commands/index_access.h"
+#include "commands/policy_docs.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
@@ -340,21 +341,13 @@ constexpr ArgDoc kComparators[] = {
     {.name = "zorder", .type = Type::kPureToken, .token = "zorder"},
     {.name = "simple", .type = Type::kPureToken, .token = "simple"},
 };
-constexpr ArgDoc kParameter[] = {
-    {.name = "parameter"},
-    {.name = "value", .type = Type::kDouble},
-};
-constexpr ArgDoc kPolicy[] = {
-    {.name = "policy"},
-    {.name = "parameters", .type = Type::kBlock, .flags = ArgDoc::kOptional | ArgDoc::kMultiple, .arguments = kParameter},
-};
 constexpr ArgDoc kCreateArguments[] = {
     {.name = "name"},
     {.name = "prefix", .token = "PREFIX"},
     {.name = "lon-field", .token = "LON"},
     {.name = "lat-field", .token = "LAT"},
     {.name = "comparator", .type = Type::kOneOf, .token = "COMPARATOR", .flags = ArgDoc::kOptional, .arguments = kComparators},
-    {.name = "policy", .type = Type::kBlock, .token = "POLICY", .flags = ArgDoc::kOptional, .arguments = kPolicy},
+    kPolicyOption,
 };
 constexpr ArgDoc kBox[] = {
     {.name = "minlon", .type = Type::kDouble},

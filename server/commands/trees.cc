@@ -9,6 +9,7 @@
 #include <engine/index.h>
 #include <engine/policies.h>
 #include "commands/families.h"
+#include "commands/policy_docs.h"
 #include "commands/range_argument.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
@@ -262,16 +263,9 @@ constexpr ArgDoc kInfoArguments[] = {
 constexpr ArgDoc kPauseArguments[] = {
     {.name = "milliseconds", .type = Type::kInteger, .flags = ArgDoc::kOptional},
 };
-constexpr ArgDoc kPolicyValueArguments[] = {
-    {.name = "parameter"},
-    {.name = "value", .type = Type::kDouble},
-};
 constexpr ArgDoc kPolicyChangeArguments[] = {
     {.name = "name"},
-    {.name = "parameters",
-     .type = Type::kBlock,
-     .flags = ArgDoc::kOptional | ArgDoc::kMultiple,
-     .arguments = kPolicyValueArguments},
+    kPolicyParameters,
 };
 constexpr ArgDoc kPolicyArguments[] = {
     {.name = "change", .type = Type::kBlock, .flags = ArgDoc::kOptional, .arguments = kPolicyChangeArguments},
