@@ -148,10 +148,10 @@ class TableIterator final : public InternalIterator {
       count_ = 0;
       const bool skipped = skips(tile);
       for (std::uint32_t p = 0; p < info.pages && !skipped; ++p) {
-        const PageInfo& page = index_.pages[info.first_page + p];
-        if (page.dropped()) continue;
-        if (!load_page(page, &slots_[p]) && !note_miss(info.first_page + p)) return false;
-        count_ += page.entries;
+        const std::uint32_t page = info.first_page + p;
+        if (index_.pages[page].dropped()) continue;
+        if (!load_page(page, &slots_[p]) && !note_miss(page)) return false;
+        count_ += index_.pages[page].entries;
       }
       if (!status_.is_ok()) {
         name_next(tile);
@@ -169,7 +169,15 @@ class TableIterator final : public InternalIterator {
     return true;
   }
 
-  bool load_page(const PageInfo& page, Slot* slot) {
+  // Returns the pin of a page that was fetched for the command; null for other pages.
+  [[nodiscard]] std::shared_ptr<const CachedBlock> fetched(std::uint32_t page) const {
+    if (options_.misses == nullptr) return nullptr;
+    const auto* const have = options_.misses->find(static_cast<const TableLookup*>(reader_.get()), page);
+    return have == nullptr ? nullptr : std::static_pointer_cast<const CachedBlock>(*have);
+  }
+
+  bool load_page(std::uint32_t number, Slot* slot) {
+    const PageInfo& page = index_.pages[number];
     slot->pin.reset();
     if (r_.options.cache != nullptr) {
       slot->pin = r_.options.cache->pin(r_.block_key(page));
@@ -179,7 +187,12 @@ class TableIterator final : public InternalIterator {
         return true;
       }
     }
-    if (options_.misses != nullptr) return false;
+    if (options_.misses != nullptr) {
+      slot->pin = fetched(number);
+      if (slot->pin == nullptr) return false;
+      slot->page = PageView(slot->pin->bytes());
+      return true;
+    }
     if (options_.counters != nullptr) ++options_.counters->pages_read;
     auto block = read_block(page);
     if (!block.is_ok()) return fail(block.status());
@@ -215,7 +228,8 @@ class TableIterator final : public InternalIterator {
       for (std::uint32_t p = info.first_page; p < info.first_page + info.pages; ++p) {
         if (index_.pages[p].dropped()) continue;
         if (++named > options_.pages_at_once) return;
-        if (r_.options.cache == nullptr || r_.options.cache->pin(r_.block_key(index_.pages[p])) == nullptr) (void)note_miss(p);
+        const bool cached = r_.options.cache != nullptr && r_.options.cache->pin(r_.block_key(index_.pages[p])) != nullptr;
+        if (!cached && fetched(p) == nullptr) (void)note_miss(p);
       }
     }
   }

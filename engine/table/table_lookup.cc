@@ -243,6 +243,10 @@ struct Search {
       return Status::ok();
     }
     if (misses != nullptr) {
+      if (const auto* have = misses->find(reader, number); have != nullptr) {
+        if (take(PageView(static_cast<const CachedBlock*>(have->get())->bytes())) && pin != nullptr) *pin = *have;
+        return Status::ok();
+      }
       misses->pages.push_back({reader, number});
       missing = true;
       return Status::ok();

@@ -197,6 +197,18 @@ def test_mget_of_60_mb_of_pages_by_50_clients_stays_near_the_budget(fresh):
     assert fresh.peak_resident_bytes() < BOUND
 
 
+def test_deletes_that_need_more_pages_than_the_cache_holds_read_each_page_about_once(fresh):
+    fresh.set("storage.memory_budget=64MiB", "storage.block_cache=1MiB", "storage.memtable_size=64KiB")
+    client = fresh.start().client()
+    for first in range(0, 20_000, 1000):
+        client.mset({f"k{i}": b"x" * 200 for i in range(first, first + 1000)})
+    client.execute_command("TREE.FLUSH")
+    before = client.info("ebbtide")["pages_read"]
+    for first in range(0, 5000, 1000):  # the keys of one command lie in nearly all of the 1,200 pages
+        assert client.delete(*(f"k{i * 7919 % 20_000}" for i in range(first, first + 1000))) == 1000
+    assert client.info("ebbtide")["pages_read"] - before < 10_000
+
+
 def test_long_writes_are_charged_while_their_notifications_are_delivered(fresh, client):
     """50 clients get each event of 20 writers and do not read. The writers' batches stay in memory until their events are
     delivered."""

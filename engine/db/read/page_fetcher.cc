@@ -98,9 +98,18 @@ struct PageFetch {
     pages_read->fetch_add(counters.pages_read, std::memory_order_relaxed);
   }
 
+  // Passes the pin of a page or an index to the MissSet.
+  void give(const PageMiss& miss, std::shared_ptr<const void> pin) {
+    if (is_index(miss)) {
+      misses->keep_alive.push_back(std::move(pin));
+    } else {
+      misses->fetched.insert_or_assign({miss.table, miss.page}, std::move(pin));
+    }
+  }
+
   void hand_over() {
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (pins[i]) misses->keep_alive.push_back(std::move(pins[i]));
+      if (pins[i]) give(wanted[i], std::move(pins[i]));
       if (large[i].value == nullptr) continue;
       misses->large.push_back({wanted[i].table, wanted[i].large_offset, large[i].offset, std::move(large[i].value)});
     }
@@ -251,14 +260,13 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
       const bool may_read = unpacked < kAtOnceBytes || pool_ == nullptr;
       if (auto pin = may_read ? table->fetch_page_if_cached(miss.page, &counters) : table->pin_page(miss.page)) {
         if (is_index(miss)) {
-          if (auto kept = fetch->pin_of_index(*table, std::move(pin)); kept != nullptr)
-            misses->keep_alive.push_back(std::move(kept));
+          if (auto kept = fetch->pin_of_index(*table, std::move(pin)); kept != nullptr) fetch->give(miss, std::move(kept));
           continue;
         }
         if (counters.pages_read != read) unpacked += static_cast<const CachedBlock*>(pin.get())->size;
         if (miss.ahead) continue;
         if (fetch->charge->add(pin.get())) {
-          misses->keep_alive.push_back(std::move(pin));
+          fetch->give(miss, std::move(pin));
         } else {
           fetch->refuse(memory_of(pin.get()));
         }

@@ -11,11 +11,13 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -45,10 +47,20 @@ struct PageMiss {
   bool ahead = false;  ///< true for a page that only a later read needs: fetch caches but does not pin it, to save memory
 };
 
-/// The pages and large values that a command's reads did not find in memory. After the fetch the set also has the pins that keep
-/// them in memory until the command runs again. A command keeps its set until it has finished, and then clears it. One owner at a
-/// time; not thread-safe.
+/// The pages and large values that a command's reads did not find in memory, and after a fetch the pages and values themselves.
+/// The command finds them in the set when it runs again, even if the block cache has no room for them. A command keeps its set
+/// until it has finished, and then clears it. One owner at a time; not thread-safe.
 struct MissSet {
+  struct PageId {
+    const void* table;
+    std::uint32_t page;  ///< number of the page in its table
+    bool operator==(const PageId&) const = default;
+  };
+  struct PageIdHash {
+    std::size_t operator()(const PageId& id) const {
+      return (reinterpret_cast<std::uintptr_t>(id.table) / alignof(std::max_align_t) + id.page) * 0x9e3779b97f4a7c15U >> 16;
+    }
+  };
   struct LargeValue {
     const void* table;
     std::uint64_t offset;
@@ -56,16 +68,25 @@ struct MissSet {
     std::shared_ptr<const std::string> value;
   };
   std::vector<PageMiss> pages;                          ///< pages that Db::fetch must read; fetch empties the list
-  std::vector<std::shared_ptr<const void>> keep_alive;  ///< tables of `pages`, and pinned pages after a fetch
-  std::vector<LargeValue> large;                        ///< large values, or parts of them, that were fetched
+  std::vector<std::shared_ptr<const void>> keep_alive;  ///< tables of `pages` and `fetched`, and the charge for `fetched`
+  /// Pins of the pages that were fetched. The type of a page is private to the engine.
+  std::unordered_map<PageId, std::shared_ptr<const void>, PageIdHash> fetched;
+  std::vector<LargeValue> large;  ///< large values, or parts of them, that were fetched
   /// True if the memory budget had no room for all misses: reads of pages or values that are still missing return kOutOfMemory.
   bool refused = false;
 
   std::uint64_t refused_bytes = 0;  ///< if `refused`: approximate sum of the bytes of all misses
 
   [[nodiscard]] bool empty() const { return pages.empty(); }
+  /// Returns the pin of a page that was fetched; null for other pages.
+  [[nodiscard]] const std::shared_ptr<const void>* find(const void* table, std::uint32_t page) const {
+    if (fetched.empty()) return nullptr;
+    const auto have = fetched.find({table, page});
+    return have == fetched.end() ? nullptr : &have->second;
+  }
   void clear() {
     pages.clear();
+    if (!fetched.empty()) fetched = {};  // clear() would keep the buckets, and write all of them each time
     keep_alive.clear();
     large.clear();
     refused = false;

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "cache/block_cache.h"
+#include "db/read/db_iterator.h"
 #include "engine/db/read/read_fixture.h"
 #include "table/index_cache.h"
 
@@ -69,6 +70,29 @@ TEST_CASE("page is pinned: the memory of its block is charged, and each charge i
     memory += BlockCache::memory_of(static_cast<const CachedBlock*>(pin.get()));
   }
   CHECK(f.account->charged(MemoryAccount::Kind::kPages) == memory);
+}
+
+TEST_CASE("cache has lost the pages of a fetch: a get and a walk find them in the set of misses, until it is cleared") {
+  FetchFixture f;
+  MissSet misses;
+  for (std::uint32_t i = 0; i < f.table().reader->page_count(); ++i) misses.pages.push_back(f.page(i));
+  REQUIRE(f.fetch_now(&misses));
+  f.bench.cache.erase_file(f.table().reader->files().data_file);
+  const auto attempt = [&] {
+    EpochGuard guard(f.bench.epoch);
+    const ReadView view = f.pass_view(ReadMode::kResident, &misses);
+    Found found;
+    const Status got = view.get(lookup_key(numbered(100)), &found);
+    if (got.is_ok()) CHECK(found.value == std::string(50, 'v'));
+    int walked = 0;
+    const auto walk = new_resident_iterator(view, {}, RangeTally{&f.env.counters, ReadFixture::kDatabase});
+    for (walk->seek_to_first(); walk->valid() && walked < 200; walk->next()) ++walked;
+    return std::pair(got.code(), walked);
+  };
+  CHECK(attempt() == std::pair(Code::kOk, 200));
+  CHECK(misses.empty());
+  misses.clear();
+  CHECK(attempt() == std::pair(Code::kNotResident, 0));
 }
 
 TEST_CASE("page is read ahead: the cache keeps it, and it is neither pinned nor charged") {
