@@ -158,7 +158,7 @@ TEST_CASE("entries of a table are printed: they are in key order, and end at the
     CHECK(objects == printed.keys().size());
     return printed.keys();
   };
-  constexpr std::uint64_t kAll = EntriesQuery().limit;
+  const std::uint64_t kAll = EntriesQuery().limit;
   const PrintedEntries all = entries_of(bench.fs, path);
   CHECK(all.table.find("  page 4 at ") != std::string::npos);
   CHECK(all.keys() == keys);

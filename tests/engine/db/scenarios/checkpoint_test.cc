@@ -217,7 +217,7 @@ TEST_CASE("crash at any operation of a checkpoint: the database is complete, and
   std::uint64_t turn = round_of_seeds();
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     std::uint64_t ended = 0;  // consecutive turns without a k-th operation
-    for (std::uint64_t k = 1; ended < small_policies().size(); ++k, ++turn) {
+    for (std::uint64_t k = 1 + first_of_every_nth(); ended < small_policies().size(); k += every_nth(), ++turn) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout_of(turn)));
       Settings settings = Harness::small();
       settings.tree.memtable_size = 16 << 10;

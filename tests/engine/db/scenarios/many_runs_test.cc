@@ -79,8 +79,10 @@ void live_with_many_runs(const PolicySettings& policy) {
 }
 
 TEST_CASE("tree gets over a hundred runs: crash, deadlines and another policy leave all reads equal to the model's") {
-  CHECK(finding_of([] { live_with_many_runs({"tiering", {{"size_ratio", 1024}}}); }) == "");
-  CHECK(finding_of([] { live_with_many_runs({"klsm", {{"size_ratio", 1024}, {"runs", 1}, {"last_runs", 1023}}}); }) == "");
+  const bool all = every_nth() == 1, tiering = first_of_every_nth() % 2 == 0;
+  if (all || tiering) CHECK(finding_of([] { live_with_many_runs({"tiering", {{"size_ratio", 1024}}}); }) == "");
+  if (all || !tiering)
+    CHECK(finding_of([] { live_with_many_runs({"klsm", {{"size_ratio", 1024}, {"runs", 1}, {"last_runs", 1023}}}); }) == "");
 }
 
 TEST_CASE(

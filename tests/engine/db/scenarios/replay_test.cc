@@ -81,9 +81,9 @@ TEST_CASE("crash at any step of a replay with flushes: the next open has every w
   Harness first(roomy());
   write_log_of_twice_the_budget(first);
   const CrashMode mode = GENERATE(CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything);
-  constexpr std::uint64_t kStep = 31;  // the seed chooses one of every 31 operations
+  const std::uint64_t step = 31 * every_nth();  // the seed chooses one of every 31 operations, or fewer
   const auto left = first.files->crash_clone(1, CrashMode::kNothing);
-  for (std::uint64_t k = 1 + first_seed() % kStep;; k += kStep) {
+  for (std::uint64_t k = 1 + first_seed() % step;; k += step) {
     INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
     Harness h(tight());
     h.abandon(left->crash_clone(1, CrashMode::kEverything));

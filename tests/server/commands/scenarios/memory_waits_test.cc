@@ -6,6 +6,7 @@
 
 #include "commands/families.h"
 #include "server/dispatch/manual_offload.h"
+#include "support/long_run.h"
 
 namespace TEST_FILE {
 
@@ -89,7 +90,8 @@ TEST_CASE("value of a command needs a flush of memtables: the command waits for 
       {{"MGET", "old", "none"}, nullptr, "TTL old", "(integer) 999"},
       {{"DUMP", "old"}, nullptr, "TTL old", "(integer) 999"},
   };
-  for (const Case& test : cases) {
+  for (std::size_t i = first_of_every_nth(); i < std::size(cases); i += every_nth()) {
+    const Case& test = cases[i];
     FullMemTables server;
     INFO(test.command.front());
     const std::string reply = server.raw(test.command);
