@@ -299,7 +299,7 @@ TEST_CASE("filters have a budget in bytes: their size stays within it as the tre
   h.open();
   const auto bits = [&] { return static_cast<double>(sum_of(h.db->tree_info(0).value()).bits); };
   // There are at most 32 bits per key; beyond that the total stays the same for any number of keys.
-  for (const std::uint64_t keys : {5'000, 30'000, 60'000}) {
+  for (const std::uint64_t keys : {5'000, 30'000, 100'000}) {
     fill(h, keys);
     REQUIRE(h.db->compact(0, {}).is_ok());
     CAPTURE(keys, bits());
@@ -314,9 +314,9 @@ TEST_CASE("filters have a budget in bytes: their size stays within it as the tre
   // Now bits_per_key applies again to new files.
   h.settings.tree.filter_memory = 0;
   REQUIRE(h.db->reconfigure(h.settings).is_ok());
-  fill(h, 60'000);
+  fill(h, 100'000);
   REQUIRE(h.db->compact(0, {}).is_ok());
-  CHECK(bits() > 60'000 * 10 * 0.7);
+  CHECK(bits() > 100'000 * 10 * 0.7);
 }
 
 // A lookup without a result checks the filter of each of a tile's h pages. With h from the setting, both runs would have equally
