@@ -1,10 +1,11 @@
-"""Compares hashes, lists, sets and sorted sets with Debian's redis-server over a socket, with redis-benchmark.
+"""Compares hashes, lists, sets, sorted sets and places with Debian's redis-server over a socket, with redis-benchmark.
 
 Both servers run at once, each with its own data, and take turns: a round runs every load on one server, then on the other, and every
 round begins with another server. Between two loads a server comes to rest. Results are medians over the rounds. redis-server keeps an
 append-only file, synced every second; Ebbtide has the shipped YAML.
 
-The data: hashes of 10 fields with 20-byte values; one set and one sorted set of 1,000 members; the same with --members (a million). Each
+The data: hashes of 10 fields with 20-byte values; one set and one sorted set of 1,000 members; the same with --members (a million); --places
+(100,000) random places on the whole earth, of which a circle of 100 km has about six. GEOADD moves them to one parallel, so it comes last. Each
 load names random elements, with 50 clients, at pipeline 1 and 16. LPUSH and RPOP fill and empty one list, so it is a queue as long as
 --requests. ZRANK in the large sorted set has fewer requests, since Ebbtide walks over the members before.
 
@@ -13,6 +14,8 @@ measurement waits for their end.
 """
 
 import argparse
+import math
+import random
 import signal
 import sys
 
@@ -37,7 +40,7 @@ class Load:
 def loads_of(options):
     """Returns the loads in the order in which they run."""
     small, large = {1: 0.8, 16: 1.0}, {16: 0.6}
-    few, many = f"{FEW:,}", f"{options.members:,}"
+    few, many, places = f"{FEW:,}", f"{options.members:,}", f"{options.places:,}"
     return [
         Load("HSET, 10 fields", "HSET hash:__rand_int__ field:5 value-of-twenty-byte", options.hashes, small),
         Load("HGET, 10 fields", "HGET hash:__rand_int__ field:5", options.hashes, small),
@@ -56,6 +59,11 @@ def loads_of(options):
         Load(f"ZADD, {many}", "ZADD zset:many __rand_int__ member:__rand_int__", options.members, large),
         Load(f"ZRANGEBYSCORE, {many}", "ZRANGEBYSCORE zset:many __rand_int__ +inf LIMIT 0 10", options.members),
         Load(f"ZRANK, {many}", "ZRANK zset:many member:__rand_int__", options.members, slowness=max(4, options.members // 100)),
+        Load(f"GEOPOS, {places}", "GEOPOS places member:__rand_int__", options.places, large),
+        Load(f"GEODIST, {places}", "GEODIST places member:__rand_int__ member:__rand_int__ km", options.places, large),
+        Load(f"GEOSEARCH BYRADIUS, {places}", "GEOSEARCH places FROMMEMBER member:__rand_int__ BYRADIUS 100 km ASC", options.places, large, 4),
+        Load(f"GEOSEARCH BYBOX, {places}", "GEOSEARCH places FROMMEMBER member:__rand_int__ BYBOX 200 200 km WITHDIST", options.places, large, 4),
+        Load(f"GEOADD, {places}", "GEOADD places __rand_int__e-3 38.1 member:__rand_int__", options.places, large),
     ]
 
 
@@ -81,6 +89,14 @@ def fill(server, options):
                     ["ZADD", f"zset:{name}", *[word for i, member in enumerate(part) for word in (start + i, member)]],
                 ])  # fmt: skip
                 ticker.tick(f"{start:,} members")
+        randoms = random.Random(1)
+        for start in range(0, options.places, 500):
+            places = []
+            for i in range(start, min(start + 500, options.places)):
+                latitude = math.degrees(math.asin(randoms.uniform(-0.99, 0.99)))  # equally many on equal areas; GEOADD refuses the poles
+                places += [f"{randoms.uniform(-180, 180):.6f}", f"{latitude:.6f}", f"member:{number(i)}"]
+            client.pipeline([["GEOADD", "places", *places]])
+            ticker.tick(f"{start:,} places")
     ticker.done()
     server.settle()
 
@@ -140,17 +156,18 @@ def plot(figures, path):
         ticks = {i: figure["load"].replace(", ", "\n") for i, figure in enumerate(some)}
         lines = {name: [(i, figure["median"][name]["throughput"]) for i, figure in enumerate(some)] for name in ("redis", "ebbtide")}
         panels.append(plots.Panel(f"requests/s, pipeline {pipeline}", lines, log_y=True, joined=False, ticks=ticks))
-    plots.draw(path, "Hashes, lists, sets and sorted sets", "load", panels)
+    plots.draw(path, "Hashes, lists, sets, sorted sets and places", "load", panels)
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(
         prog="./dev bench data-types", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="a smoke test: 1,000 hashes, 5,000 members, 20,000 requests a point, one round")
+    parser.add_argument("--quick", action="store_true", help="a smoke test: 1,000 hashes, 5,000 members, 2,000 places, 20,000 requests a point, one round")
     parser.add_argument("--rounds", type=int, help="default 3")
     parser.add_argument("--hashes", type=report.count, help="small hashes; default 100,000")
     parser.add_argument("--members", type=report.count, help="members of the large set and sorted set, fields of the large hash; default 1,000,000")
+    parser.add_argument("--places", type=report.count, help="members of the sorted set of places; default 100,000")
     parser.add_argument("--requests", type=report.count, help="requests of each point; default 1,000,000")
     parser.add_argument("--clients", type=int, default=50, help="connections; default 50")
     parser.add_argument("--only", default="", help="only loads with this text in their name, for instance ZADD")
@@ -160,6 +177,7 @@ def parse_arguments():
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.hashes = options.hashes or (1000 if options.quick else 100_000)
     options.members = options.members or (5000 if options.quick else 1_000_000)
+    options.places = options.places or (2000 if options.quick else 100_000)
     options.requests = options.requests or (20_000 if options.quick else 1_000_000)
     options.loads = [load for load in loads_of(options) if options.only in load.what]
     if not options.loads:
