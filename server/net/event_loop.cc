@@ -789,6 +789,8 @@ void EventLoop::settle_failure(Connection& c) {
 void EventLoop::flush(Connection& c) {
   const std::uint64_t durable = gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq();
   c.open_gates(durable);
+  // Before the peer has the last reply: nothing that another client does after that may count on this client.
+  if (c.close_after_reply) shared_->live.remove(c.id);
   if (c.writable && !c.out.empty()) {
     const std::uint64_t before = counters_.bytes_out.get();
     const Connection::Io io = c.send(durable, counters_);
@@ -865,7 +867,6 @@ void EventLoop::close_overflown(Connection& c) {
 void EventLoop::finish_closing(Connection& c) {
   if (c.lingering) return;
   if (c.end_of_input) return close(c);
-  shared_->live.remove(c.id);  // before the peer can notice the close: from now on nothing can be sent to the client
   c.end_output();
   c.lingering = true;
   c.linger_until_ms = now_ms_ + kLingerMs;
