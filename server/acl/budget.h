@@ -25,13 +25,13 @@ class AclBudget {
   explicit AclBudget(std::uint64_t steps, const std::atomic<bool>* cancelled = nullptr) : left_(steps), cancelled_(cancelled) {}
 
   [[nodiscard]] std::uint64_t left() const { return left_; }
-  /// Takes steps from the budget. If fewer are left, takes these and returns false.
+  /// Subtracts steps from the budget. If fewer are left, uses up the budget and returns false.
   [[nodiscard]] bool take(std::uint64_t steps) {
     const bool enough = steps <= left_;
     left_ -= enough ? steps : left_;
     return enough;
   }
-  /// Returns true if `cancelled` was set, and takes all steps then.
+  /// Returns true if `cancelled` was set; the budget is then used up.
   [[nodiscard]] bool is_cancelled() {
     if (cancelled_ == nullptr || !cancelled_->load(std::memory_order_relaxed)) return false;
     left_ = 0;

@@ -41,8 +41,8 @@ class AclPatternSet {
 
   /// Returns true if a pattern with all bits of `access` matches the text; nullopt if the budget is used up.
   [[nodiscard]] std::optional<bool> matches(Bytes text, std::uint8_t access, AclBudget& budget) const;
-  /// Returns true if a single pattern with all bits of `access` matches each text of the range. Only a plain text with stars
-  /// after it counts. nullopt if the budget is used up.
+  /// Returns true if a single pattern with all bits of `access` matches each text of the range. Only a pattern that is a plain
+  /// text followed by stars can do so here. nullopt if the budget is used up.
   [[nodiscard]] std::optional<bool> covers(const AclRange& range, std::uint8_t access, AclBudget& budget) const;
   [[nodiscard]] bool contains(Bytes pattern) const { return find(pattern) != sorted_.size(); }
   /// Returns the most steps that contains() takes for this pattern.

@@ -60,7 +60,7 @@ bool KeyWaiters::Wait::found_nothing() {
   return !batons_.empty();
 }
 
-// Takes the lock only for operations that may concern a waiting client, which most batches do not have.
+// Takes the lock only for operations that may concern a waiting client. Most batches have no such operation.
 std::vector<KeyWaiters::Written> KeyWaiters::waited_for(const WriteBatch& batch, bool own) const {
   std::vector<Written> found;
   std::unique_lock lock(mutex_, std::defer_lock);

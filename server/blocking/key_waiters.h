@@ -88,7 +88,8 @@ class KeyWaiters {
       Baton baton;
       std::optional<Asleep::iterator> sleeper;  ///< set while a write may wake this entry: finds it in the queue at once
     };
-    /// How many entries are made or removed under one lock. Thousands of them would delay the commits of all other loops.
+    /// The most queue entries that are added or removed under one lock. Thousands at once would delay the commits of all other
+    /// loops.
     static constexpr std::size_t kPlacesAtOnce = 256;
     static void let_others_in(std::unique_lock<std::mutex>& lock);
 

@@ -1,5 +1,5 @@
 // Strings as numbers: INCR, DECR and similar commands. A changed number keeps its expiry and stamp. A large value is never a
-// number, so it is located but not read. Its text counts as empty, for which the command replies with the right error.
+// number, so it is not read: it is treated like an empty text, for which the command replies with the right error.
 #include <cmath>
 #include <limits>
 #include <optional>

@@ -2,7 +2,7 @@
 //
 // A walk may visit Ctx::kExecKeys keys and skipped versions. Off the event loop, each walk of the transaction has this limit. On
 // a loop all its walks share one limit, since other clients wait, too; after that, each walk may still visit kLeastExecKeys.
-// Beyond its limit a command ends early (SCAN), estimates (DBSIZE), or fails alone (KEYS).
+// A command that reaches its limit ends early (SCAN), estimates (DBSIZE), or fails while the transaction continues (KEYS).
 #pragma once
 
 #include <algorithm>

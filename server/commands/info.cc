@@ -2,7 +2,8 @@
 // have.
 //
 // A field without a meaning here is printed only if tools expect it, with the value that Redis shows for an unused feature. The
-// key counts under Keyspace are the engine's estimates (`keyspace_keys_exact:0` says so); DBSIZE counts.
+// key counts under Keyspace are the engine's estimates (`keyspace_keys_exact:0` says so); DBSIZE is exact for up to a million
+// entries.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>

@@ -1,9 +1,9 @@
 // ACL LOG: the latest failed authentications and denied commands.
 //
-// The rules are Redis's. The log has a limited number of entries, newest first. A failure may have the same reason, context,
-// object and user as one of the ten newest entries. If that entry's latest failure was at most a minute ago, the new failure only
-// raises the entry's count, and moves the entry to the front. So a flood of equal failures does not push other entries out of the
-// log.
+// The rules are Redis's. The log has a limited number of entries, newest first. A new failure gets an entry of its own, unless it
+// repeats one of the ten newest entries: reason, context, object and user are equal, and that entry's latest failure was at most
+// a minute ago. Then the entry's count rises, and the entry moves to the front. So a flood of equal failures does not push other
+// entries out of the log.
 //
 // All entries together have a share of the memory budget, like those of the slow log. The oldest entries are removed when the
 // share is exceeded.

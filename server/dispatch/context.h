@@ -1,4 +1,4 @@
-// The context of a handler: one attempt of one command. Dispatch repeats the attempt if pages are missing, for example.
+// The context of a handler: one attempt of one command. Dispatch makes another attempt if, for example, pages are missing.
 //
 // Every attempt has a Ctx. An attempt inside EXEC also has an ExecCtx, and an attempt off its event loop an OffLoopCtx; the
 // attempts of a long transaction have both. Handlers call Ctx only.
@@ -55,8 +55,8 @@ struct OffLoopCtx {
   std::uint64_t waited_ms = 0;                   ///< how long the client of a kBlocking command has waited
   bool unblocked = false;                        ///< CLIENT UNBLOCK has ended the wait of a kBlocking command
   Effects* effects = nullptr;                    ///< run on the loop, after the reply; null inside EXEC
-  /// For a long write: collects the keys that the command passes to Ctx::note_also_read(). After kMostAlsoRead + 1 keys it takes
-  /// no more, which shows that the keys are too many to mark.
+  /// For a long write: collects the keys that the command passes to Ctx::note_also_read(). It keeps at most kMostAlsoRead + 1
+  /// keys; if it is full, the keys are too many to mark.
   KeySet* also_read = nullptr;
   static constexpr std::size_t kMostAlsoRead = 64 << 10;  ///< half a megabyte of hashes
 
@@ -161,8 +161,8 @@ struct Ctx {
   void note_also_read(const LookupKey& key) const {
     if (off_loop != nullptr && off_loop->also_read != nullptr) add_also_read(key);
   }
-  /// Returns true if a read command such as PFCOUNT may store the result that it computed. It may on a loop or in EXEC, while the
-  /// engine accepts writes and has not stopped them.
+  /// Returns true if a read command such as PFCOUNT may store the result that it computed. It may do so only on a loop or in
+  /// EXEC, and only while the engine accepts writes without a stop.
   [[nodiscard]] bool may_store_result() const;
 
   // --- where it runs

@@ -133,7 +133,7 @@ void Dispatcher::note_slow(Client& client, const Command& command, const Args& a
   }
   const bool runs_queue = command.spec->has(kRunsQueue);
   if (command.spec->has(kSkipSlowlog) && !runs_queue) return;
-  // The commands inside EXEC have slow-log entries of their own. EXEC's own entry shows only the sum of their waits.
+  // The commands inside EXEC have slow-log entries of their own. EXEC's own entry shows only how long EXEC waited.
   const std::uint64_t total = std::accumulate(waits.begin(), waits.end(), runs_queue ? 0 : nanos);
   if (unlogged == nullptr && (total < observers.slow_log.threshold_nanos() || (runs_queue && total == 0))) return;
   std::size_t hidden = first_secret(*command.spec, args);
@@ -282,7 +282,7 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
     states_[k].tables = nullptr;  // clears results of an earlier window, since its PassGuard has ended
     keys_[k].state = &states_[k];
   }
-  // Each sequence of commands in one database is a step of this loop. Nearly always there is only one.
+  // Each iteration handles consecutive commands of one database. Nearly always one iteration handles all commands.
   ReadView view;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     const Prepared& prepared = prepared_[i];
@@ -831,8 +831,8 @@ void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Rep
 }
 
 void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) {
-  // Fetches and threads that still run own everything that they use, except for the arguments. Here they become owners of these,
-  // too. A later resume() does nothing, since the client has disconnected.
+  // Fetches and threads that still run own everything that they use, except for the arguments. Now they also share the arguments.
+  // A later resume() does nothing, since the client has disconnected.
   if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
   auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
   if (waiting.rights != nullptr) waiting.rights->input = client.take_input();

@@ -71,13 +71,14 @@ class Dispatcher final : public CommandSink {
   /// The most attempts of one command, or transaction. An attempt fails to commit if a key that it has read has expired. Each
   /// attempt reads at a later time, so all of them fail only if keys expire during every one.
   static constexpr int kMaxRetries = 16;
-  /// A command with more arguments runs off the loop: this many take about a millisecond.
+  /// A command with more arguments than this runs off the loop: processing this many takes about a millisecond.
   static constexpr std::size_t kLoopArguments = 1024;
-  /// A command that has committed more bytes is not counted at its end, but when the log has its batch, so that its reply may
-  /// leave. It enters the slow log then, too. Smaller commits are not tracked that way: their wait for the log is counted in the
-  /// stage `wal` only.
+  /// A command that has committed more bytes than this is counted, and enters the slow log, once the log has its batch. Its reply
+  /// may be sent then. A command with a smaller commit is counted at its end: its wait for the log appears in the stage `wal`
+  /// only.
   static constexpr std::uint64_t kLargeCommitBytes = 1 << 20;
-  /// A command that processes more bytes of values runs off the loop (Ctx::work): this many take a few hundred microseconds.
+  /// A command that processes more bytes of values than this runs off the loop (Ctx::work): so many take a few hundred
+  /// microseconds.
   static constexpr std::uint64_t kLoopWorkBytes = 1 << 20;
   /// A pass that has taken this many nanoseconds begins no further command. Otherwise a pipeline of thousands of short commands
   /// would delay other clients for seconds.
@@ -86,7 +87,7 @@ class Dispatcher final : public CommandSink {
   /// writing these bytes to the log. Commits below kMeasuredCommitBytes do not count, since kPassNanos already limits their
   /// number.
   static constexpr std::uint64_t kPassBytes = 4 << 20, kMeasuredCommitBytes = 4 << 10;
-  /// A group of overwrites (write_group.cc) takes no further command once it has this many bytes.
+  /// A group of overwrites (write_group.cc) ends once it has this many bytes.
   static constexpr std::size_t kGroupBytes = 64 << 10;
   /// A command runs off the loop if it may cause more notifications than this: its number of arguments times the subscribers of
   /// each. This many take about 20 milliseconds.
@@ -205,8 +206,8 @@ class Dispatcher final : public CommandSink {
   /// Commits batch_, and updates the rank indexes of its collections.
   Status try_commit(bool waited);
   Status commit_batch(Client& client, bool waited, KeyWaiters::Wait* own);
-  /// Completes the batch by operations on index trees. `view`: the attempt's. Sets `changes`, which the catalog takes after the
-  /// commit.
+  /// Adds to the batch the operations that keep index trees up to date. `view`: the view with which the command has run. Sets
+  /// `changes`, which are passed to the catalog after the commit.
   Status maintain(const ReadView& view, IndexChanges* changes);
   /// Counts a commit of more than kMeasuredCommitBytes: sets large_commit_, and ends the pass after kPassBytes. `logged`: the
   /// batch is already in the log, so it does not count towards kPassBytes.
@@ -260,8 +261,8 @@ class Dispatcher final : public CommandSink {
   MissSet& misses_of(const PendingCommand& pending);
   /// Returns true if the command has a password that the server will check.
   static bool authenticates(const CommandSpec& spec, const Args& args);
-  /// Returns true if the command has to wait. This concerns commands that check a password after failures from the same network,
-  /// and EXEC with several password checks.
+  /// Returns true if the command has to wait: it checks a password after failures from the same network, or is an EXEC with
+  /// several password checks.
   bool delay_authentication(PendingCommand& pending, const CommandSpec& spec);
   void park(PendingCommand& pending, std::uint32_t ms);
   // element_wait.cc

@@ -1,4 +1,4 @@
-// LATENCY: samples of slow commands. For each event and second, the sample is the slowest command.
+// LATENCY: samples of slow commands. A sample is the slowest command of one event in one second.
 //
 // Only the time that a command spent running counts, since all other commands of its event loop wait for that time. Its waits for
 // the disk, the log or other threads do not count.

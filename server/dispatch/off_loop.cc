@@ -1,4 +1,4 @@
-// Commands off their loop, as the loop handles them: it sends the inputs to a thread, and takes back the results.
+// The loop's part of commands that run off it: the loop sends the inputs to a thread, and takes back the results.
 #include "dispatch/off_loop.h"
 
 #include <algorithm>
@@ -238,7 +238,7 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
     pending.retry_ms = job->again_ms;
     return leave_waiting(pending);
   }
-  if (waiting.blocked) waiting.waits = {};  // a client has asked for this wait, so it does not count as slow
+  if (waiting.blocked) waiting.waits = {};  // the client has requested this wait, so the slow log omits it
   if (deliver_first(pending, waiting, job)) return;
   reported_ = job->reports_keys;
   finish_off_loop(pending, prepared, *job, waiting);

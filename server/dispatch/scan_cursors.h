@@ -4,8 +4,8 @@
 // drawn at start, its lower bits a counter. So SCAN replies with an error to an evicted cursor, or one from before a restart, and
 // never continues another scan.
 //
-// A client uses a cursor twice only if a reply was lost. So eviction takes the cursors that were used, the least recently used
-// first, and then the others, oldest first. A fast scan cannot evict the cursor of a slow one.
+// A client uses a cursor twice only if a reply was lost. So cursors that were used are evicted first, the least recently used
+// before the others. Then unused cursors follow, oldest first. A fast scan cannot evict the cursor of a slow one.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SLOWLOG: the slowest commands.
 //
 // A command's time is its running time plus its own waits: for pages, other threads, the write stall, and a sync that its reply
-// requires. Two waits do not count: for the write to the log, since a pass makes it for all its commands, and a wait that the
-// client asked for (PURGE.WAIT).
+// requires. Two waits are left out: the wait for the write to the log, which a pass makes for all of its commands, and a wait
+// that the client requested (PURGE.WAIT).
 //
 // An entry shows the command's name and, as its last argument, its waits, so that every client library can show them.
 // Other arguments are keys and values: a delete of a key would not remove them from the slow log. So the log stores arguments

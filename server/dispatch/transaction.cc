@@ -48,8 +48,8 @@ void lock(KeyLocks& locks, const Transaction& transaction, std::optional<KeyLock
   guard->emplace(locks, std::move(stripes));
 }
 
-/// A transaction with a command that cannot leave its loop (SUBSCRIBE, CLIENT, DELPREFIX ...) keeps that loop busy. So its
-/// arguments are limited, and the bytes that it processes (Ctx::work) or matches with patterns. Each limit is some tens of
+/// A transaction with a command that cannot leave its loop (SUBSCRIBE, CLIENT, DELPREFIX ...) keeps that loop busy. So there are
+/// limits for its arguments, and for the bytes that it processes (Ctx::work) or matches with patterns. Each limit is some tens of
 /// milliseconds of work.
 constexpr std::uint64_t kStayingArguments = 64 << 10, kStayingWorkBytes = 32 << 20;
 

@@ -1,9 +1,9 @@
 // The keys and values that the target of a copy is known to have: as hashes, 16 bytes a key.
 //
-// A pass compares the source with the known keys, and notes every key of the source; the noted keys are the known ones of the
-// next pass. With a file, this continues after an interruption. Each key's note is written to the file before the key is sent.
-// After an interruption, notes whose keys were acknowledged are known with their values. Later notes are of keys that the target
-// may have, so their values count as unknown. The repeated pass begins with both.
+// A pass reads all keys of the source, notes each of them, and sends those that are new or changed according to the known keys.
+// The noted keys of a pass are the known keys of the next. If the notes are also written to a file, an interrupted pass can be
+// repeated: each note is in the file before its key is sent. The repeated pass knows the values of the keys that the target has
+// acknowledged. The target may have the keys of later notes, too, so these are known with an unknown value.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,9 @@
 // hierarchy, and hybrid systems have both. A container often sees only its own group, mounted as if it were the root. Then the
 // path in /proc/self/cgroup does not exist below the mount point, and the files of the mount point itself apply.
 //
-// memory.high counts like memory.max: above it the kernel throttles the process, and a larger memory budget would keep the server
-// throttled. memory.soft_limit_in_bytes of version 1 does not count: it applies only while the host is short of memory.
+// memory.high is taken as a limit like memory.max: above it the kernel throttles the process, and a larger memory budget would
+// keep the server throttled. memory.soft_limit_in_bytes of version 1 is ignored: it applies only while the host is short of
+// memory.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ constexpr std::size_t kScratchBytes = 256 << 10;
 constexpr std::int64_t kSweepMs = 100;  // each sweep checks a tenth of the connections, so each is checked once a second
 // The most arrivals that a round takes. An arrival takes about 10 us, including its close, so they take less than a millisecond.
 constexpr std::size_t kArrivalsPerRound = 64;
-// If the waiting replies of a connection take 1 / n of the memory budget, it runs no further command. The budget has room for a
-// hundred clients that send pipelines and read slowly.
+// A connection runs no further command while its waiting replies take 1 / kHighWaterParts of the memory budget. The budget has
+// room for a hundred clients that send pipelines and read slowly.
 constexpr std::uint64_t kHighWaterParts = 1024;
 constexpr std::uint64_t kLeastHighWater = 64 << 10, kMostHighWater = 1 << 20;
 constexpr std::int64_t kLingerMs = 500;
@@ -37,8 +37,8 @@ constexpr std::size_t kChargeStep = 1 << 20;  // each loop charges buffers to th
 // several rounds.
 constexpr std::size_t kQuietPerRound = 256;
 constexpr std::uint64_t kTaskNanos = 5'000'000;  // time for a round's tasks, about that of a pass (Dispatcher::kPassNanos)
-// A round receives and parses for this time, and sends for this time. After that, it serves only connections with little input or
-// output.
+// A round spends at most this time on receiving and parsing, and as much on sending. After that, it serves only connections with
+// little input or output.
 constexpr std::uint64_t kPartNanos = 5'000'000;
 // The most commands in a pass. A command takes at least 0.3 us, so a pass has no time for more, even if thousands of pipelines
 // have more commands.

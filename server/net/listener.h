@@ -27,9 +27,10 @@ class Listener {
            std::vector<EventLoop*> loops);
   ~Listener();
 
-  /// Listens on an address ("127.0.0.1", "::1", "0.0.0.0", "*") and port. Port 0 takes a free port, which later calls with port 0
-  /// take, too; connections with and without TLS have a port each. `tls`: connections are encrypted, with the context of
-  /// set_tls(). Returns "" or the error. Sets `unavailable` if the machine has no such address, for example because IPv6 is off.
+  /// Listens on an address ("127.0.0.1", "::1", "0.0.0.0", "*") and port. With port 0 the system chooses a free port, and later
+  /// calls with port 0 use the same one; connections with TLS have another port. `tls`: connections are encrypted, with the
+  /// context of set_tls(). Returns "" or the error. Sets `unavailable` if the machine has no such address, for example because
+  /// IPv6 is off.
   std::string listen(const std::string& address, std::uint16_t port, bool* unavailable, bool tls = false);
   /// Listens on a Unix socket with the given file mode. Replaces a socket file on which no server listens; any other existing
   /// file is an error. Returns "" or the error. stop() removes the socket file.

@@ -8,7 +8,7 @@ namespace TEST_FILE {
 
 using namespace ebbtide;
 
-TEST_CASE("auth guard: network has used up its free failures: its delay doubles up to a limit; other networks do not wait") {
+TEST_CASE("auth guard: network has used up its free failures: each further failure doubles its delay, up to a limit") {
   AuthGuard guard;
   std::vector<std::uint32_t> delays;
   for (int i = 0; i < 11; ++i) {
@@ -29,7 +29,7 @@ TEST_CASE("auth guard: network has had no failure for a minute: the guard forget
   CHECK(guard.networks() == 0);
 }
 
-TEST_CASE("auth guard: more networks fail than it may remember: only the latest are remembered") {
+TEST_CASE("auth guard: more networks fail than the guard may remember: it remembers the latest") {
   AuthGuard guard;
   for (int i = 0; i < 10'000; ++i) {
     for (int n = 0; n < 4; ++n) (void)guard.failed("net" + std::to_string(i), "a", "u", 1'000);
@@ -39,7 +39,7 @@ TEST_CASE("auth guard: more networks fail than it may remember: only the latest 
   CHECK(guard.delay_ms("net0", 1'000) == 0);
 }
 
-TEST_CASE("auth guard: one network fails often: one line per 10 s is logged, with the number of failures since the last line") {
+TEST_CASE("auth guard: one network fails often: a line is logged every 10 s, with the count of failures since the last") {
   AuthGuard guard;
   CHECK(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'000) == "authentication failed: user 'bob' from 10.0.0.1:5");
   for (int i = 0; i < 19'999; ++i) CHECK_FALSE(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'100));

@@ -177,7 +177,8 @@ TEST_CASE("ACL check needs more steps than its limit: the check ends without a v
   CHECK_FALSE(s.check(request, unwanted));
 }
 
-TEST_CASE("ACL has a channel pattern: SUBSCRIBE needs a channel that matches it, and PSUBSCRIBE the same pattern", "[acl]") {
+TEST_CASE("ACL rule has a channel pattern: it allows SUBSCRIBE to matching channels, and PSUBSCRIBE to the same pattern",
+          "[acl]") {
   const AclSelector s = selector({"+@all", "~*", "&news.*"});
   AclBudget no_limit;
   const auto allows_channel = [&](Bytes name, bool is_pattern) { return s.allows_channel(name, is_pattern, no_limit).value(); };

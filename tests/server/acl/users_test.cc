@@ -207,7 +207,7 @@ TEST_CASE("user has several selectors: a command is allowed if one selector allo
   CHECK(Users().find("default")->unrestricted());
 }
 
-TEST_CASE("users are saved beside a configured password: the file can be read again together with that password", "[acl]") {
+TEST_CASE("users are saved while a password is configured: the file can be read again together with that password", "[acl]") {
   const Users plain = Users().with_default_password("abc").value();
   CHECK(plain.file_text("abc").value().empty());  // the configuration has the whole user
   CHECK(Users().file_text("").value() == "user default on nopass sanitize-payload ~* &* +@all\n");

@@ -73,7 +73,7 @@ TEST_CASE("health probe: server is not ready: the probe fails with the server's 
   CHECK(asked(server.port()) == "127.0.0.1:" + std::to_string(server.port()) + ": the database is being opened");
 }
 
-TEST_CASE("health probe: no server, not an HTTP server, or a wrong address: the probe fails with the reason") {
+TEST_CASE("health probe: address is wrong, or has no HTTP server: the probe fails with the reason") {
   std::uint16_t port = 0;
   {
     const OneReply gone("");

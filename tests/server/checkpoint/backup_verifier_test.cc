@@ -98,7 +98,7 @@ TEST_CASE("server stops during a slow verification of a backup: the verification
   CHECK(checks.pruned.empty());
 }
 
-TEST_CASE("older backups are removed: the configured number of finished backups and all newer backups are kept") {
+TEST_CASE("older backups are removed: the configured number of finished ones is kept, and so are backups after the new one") {
   char name[] = "/tmp/ebbtide-backups-XXXXXX";
   REQUIRE(::mkdtemp(name) != nullptr);
   const std::filesystem::path dir = name;

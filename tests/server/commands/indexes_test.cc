@@ -171,7 +171,7 @@ TEST_CASE("INDEX command has a wrong name, prefix, field or range: it replies wi
           std::string::npos);
 }
 
-TEST_CASE("index is of numbers: ranges have bounds like scores, and values that are no numbers have no entries") {
+TEST_CASE("index is of numbers: ranges have bounds like those of ZRANGEBYSCORE, and other values have no entries") {
   CommandHarness server(command_families());
   CHECK(server("INDEX.CREATE speeds PREFIX car: FIELD speed NUMBER") == "OK");
   server.build_indexes();

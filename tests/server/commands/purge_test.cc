@@ -26,7 +26,7 @@ void pass(CommandHarness& server, Millis ms) {
   }
 }
 
-TEST_CASE("deletes are on time or late: PURGE.REPORT says which; after a restart it is unknown, and reported as null") {
+TEST_CASE("deletes are on time or late: PURGE.REPORT says which, and null after a restart") {
   const std::span<const CommandSpec> families[] = {string_commands(), range_delete_commands(), tree_commands(), purge_commands()};
   CommandHarness server(families, with_deadline());
   server("SET k v");

@@ -429,7 +429,7 @@ TEST_CASE("slow log: arguments are kept only if configured, and removed when the
   CHECK(server.observers.slow_log.size() == 0);
 }
 
-TEST_CASE("WATCH names a key that is watched already: the version of the first WATCH stays, and no more memory is taken") {
+TEST_CASE("WATCH names a watched key again: the version of the first WATCH stays, and no memory is charged") {
   CommandHarness server(command_families());
   REQUIRE(server("SET a 1") == "OK");
   REQUIRE(server("WATCH a a") == "OK");

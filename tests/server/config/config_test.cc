@@ -294,7 +294,7 @@ TEST_CASE("command line, environment and file have the same key: the command lin
   CHECK(policy.engine.tree.policy.parameters.empty());
 }
 
-TEST_CASE("key is given by its older name: its value counts, unless the same source has its present name") {
+TEST_CASE("key is given by its older name: its value applies, unless the same source also has the present name") {
   CHECK(loaded("storage: { memtable_size: 1MiB }").engine.tree.memtable_size == 1 << 20);
   CHECK(loaded("storage: { memtable_size: 1MiB }\ntree: { memtable_size: 2MiB }").engine.tree.memtable_size == 2 << 20);
   CHECK(loaded("tree: { memtable_size: 2MiB }\nstorage: { memtable_size: 1MiB }").engine.tree.memtable_size == 2 << 20);

@@ -78,7 +78,7 @@ TEST_CASE("memtables are larger than a quarter of the budget: the start logs the
   CHECK(start.says("tree.memtable_size 512MiB: 256MiB, a quarter of the budget, is used"));
 }
 
-TEST_CASE("threads are auto: the start logs their numbers and how these follow from the processors") {
+TEST_CASE("thread settings are auto: the start logs how many threads run, and how that follows from the processors") {
   Start start;
   start.config.threads = 0;
   start.config.engine.background_threads = 0;

@@ -16,7 +16,7 @@ std::size_t bucket_by_search(std::uint64_t nanos) {
   return i;
 }
 
-TEST_CASE("command is called: the call counts in the first latency bucket whose bound is not below its time") {
+TEST_CASE("command is called: the call is added to the first latency bucket whose bound is at least its time") {
   CHECK(bucket_of(0) == 0);
   CHECK(bucket_of(~std::uint64_t{0}) == kCallBuckets - 1);
   for (const std::uint64_t bound : kCallBounds) {
@@ -53,7 +53,7 @@ TEST_CASE("several dispatchers count calls: the buckets are sums, and start from
   CHECK(stats.totals().commands == 1);
 }
 
-TEST_CASE("several dispatchers count scans: their counts add up, by buckets of the steps of a scan") {
+TEST_CASE("several dispatchers count scans: each bucket, a range of steps per scan, has the sum of their counts") {
   ServerStats stats(1);
   DispatchCounters* a = stats.add_dispatcher();
   DispatchCounters* b = stats.add_dispatcher();

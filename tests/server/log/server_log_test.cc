@@ -63,7 +63,7 @@ TEST_CASE("text for the log is UTF-8: it is unchanged; it has broken UTF-8 or C1
         "fdp.exe");
 }
 
-TEST_CASE("text for the log has characters that mislead a reader: they are escaped, such as ones that change its direction") {
+TEST_CASE("text for the log has characters that mislead a reader, such as changes of direction: they are escaped") {
   for (const char* c :
        {"\xd8\x9c", "\xe2\x80\x8b", "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaa",
         "\xe2\x80\xae", "\xe2\x81\xa6", "\xe2\x81\xa9", "\xef\xbb\xbf", "\xef\xbf\xb9", "\xf3\xa0\x81\xa1", "\xc2\x85"}) {
@@ -78,7 +78,7 @@ TEST_CASE("text for the log has characters that mislead a reader: they are escap
   }
 }
 
-TEST_CASE("log limiter: messages come within the interval: they are dropped, and the next line has their number") {
+TEST_CASE("log limiter: messages come within the interval: they are dropped, and the next line says how many") {
   LogLimiter limiter(1'000);
   CHECK(limiter.pass("a", 5'000) == "a");
   CHECK_FALSE(limiter.pass("b", 5'999));

@@ -397,7 +397,7 @@ TEST_CASE("connection closes: its buffers are released in the same round of the 
   CHECK(h.memory.buffers < (1 << 20));
 }
 
-TEST_CASE("pass has no time for all commands: the others run in turns, after commands of other connections") {
+TEST_CASE("pass ends before all commands have run: the connections take turns in the next passes") {
   Harness h;
   const int first = h.connect(), second = h.connect(), third = h.connect();
   std::string spends[2];

@@ -59,7 +59,7 @@ struct Fixture {
   std::unique_ptr<Listener> listener;
 };
 
-TEST_CASE("no file descriptor is left: the listener does not spin, and accepts again when one is free") {
+TEST_CASE("no file descriptor is free: the listener waits without spinning, and accepts once one is free") {
   Fixture f;
   f.io.poll();  // the sanitizer needs descriptors for its first check of these types
   const int client = connect_to(f.listener->port());

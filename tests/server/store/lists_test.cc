@@ -48,7 +48,7 @@ TEST_CASE("list is searched from head or tail: elements are found by rank, count
   CHECK(find_elements(list, "x", {}).empty());
 }
 
-TEST_CASE("list: equal elements are removed by a count: that many from the head; it is negative: from the tail; 0: all",
+TEST_CASE("list: remove_elements() has a count: it removes so many from the head; from the tail if negative; all if 0",
           "[lists]") {
   const List list = {"a", "b", "a", "c", "a"};
   const auto removed = [&](std::int64_t count) {

@@ -137,7 +137,8 @@ TEST_CASE("sorted set: ZUNION, ZINTER or ZDIFF of 1,000 sources is cancelled: th
   CHECK(asked == 3);
 }
 
-TEST_CASE("sorted set: scores are weighted and aggregated, and a sum that is not a number becomes 0", "[zsets]") {
+TEST_CASE("sorted set: weighted scores are aggregated: they are sums, minima or maxima, and a sum that is no number is 0",
+          "[zsets]") {
   const SortedSet a = {{1, "x"}, {2, "y"}}, b = {{10, "y"}, {20, "z"}};
   CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kSum, kNeverStop)) == "x=1 y=12 z=20 ");
   CHECK(text(united({{a, 2}, {b, -1}}, Aggregate::kSum, kNeverStop)) == "z=-20 y=-6 x=2 ");

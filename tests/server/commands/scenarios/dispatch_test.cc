@@ -483,7 +483,7 @@ TEST_CASE("write is large: it is counted, and enters the slow log, only when the
   CHECK(server.stats.commands()[set].calls == 2);
 }
 
-TEST_CASE("pass is over: latency stages show how long its last command waited for the others, and how long it ran") {
+TEST_CASE("pass is over: latency stages have its last command's wait for the commands before it, and its running time") {
   CommandHarness server(families());
   g_probe = [&](Ctx& ctx) -> Status {
     server.clock.advance(2);
@@ -503,7 +503,7 @@ TEST_CASE("pass is over: latency stages show how long its last command waited fo
   CHECK(nanos(server, Stage::kMemory) == 2'000'000);
 }
 
-TEST_CASE("key is too long, where a zero byte counts as two bytes: the command is refused") {
+TEST_CASE("key is too long (a zero byte counts as two bytes): the command is refused") {
   CommandHarness server(families());
   CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes, 'k'), "v"})) == "OK");
   CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes + 1, 'k'), "v"}))
@@ -581,7 +581,7 @@ TEST_CASE("server has a command: its spec is well-formed, and its name is found 
   CHECK(table.find("config|get") == nullptr);
 }
 
-TEST_CASE("EXEC selects another database: it reads that database as of this moment, and its reply waits for that data") {
+TEST_CASE("EXEC selects another database: it reads the data as of the SELECT, and its reply waits until the log has that data") {
   CommandHarness server(families());
   CHECK(server("MSET a 1 b 1") == "OK");
   g_probe = [&](Ctx& ctx) -> Status {  // this stands for a write by another loop
@@ -618,7 +618,7 @@ TEST_CASE("network has sent wrong passwords: AUTH and HELLO from it are delayed,
   CHECK(waited_for("AUTH wrong", 3).second == 0);
 }
 
-TEST_CASE("EXEC has several AUTH: it waits as long as one AUTH, and the maximum delay for each further password") {
+TEST_CASE("EXEC has several AUTH commands: it waits the delay of one, plus the maximum delay for each further one") {
   CommandHarness h(families());
   const auto waited_for = [&](std::initializer_list<const char*> queue) {
     h("MULTI");

@@ -151,7 +151,7 @@ TEST_CASE("key has another type: a new BLPOP fails, and a waiting BLPOP ignores 
   CHECK(server("BZPOPMIN wrong 0").find("WRONGTYPE") != std::string::npos);
 }
 
-TEST_CASE("set is stored where a client waits for a list: the client continues to wait") {
+TEST_CASE("client waits for a list, and a set is stored at its key: the client continues to wait") {
   Server server;
   const auto pop = server.block(1, "BLPOP q 0");
   server.wake(1, "SADD q m");

@@ -125,7 +125,7 @@ TEST_CASE(
   CHECK(server("OBJECT ENCODING z") == "\"skiplist\"");
 }
 
-TEST_CASE("scan of a large sorted set meets thousands of popped members: it returns parts, and each passes over some of them") {
+TEST_CASE("ZSCAN of a large sorted set meets thousands of popped members: each call skips only some of them") {
   CommandHarness server(command_families());
   constexpr std::size_t kPopped = 20'000, kLive = 3'000;
   add_members(server, "z", 0, kPopped + kLive);
@@ -227,7 +227,7 @@ TEST_CASE("header of a large sorted set lacks its first and last member: the set
   }
 }
 
-TEST_CASE("header of a large collection counts wrongly: a command that replies with all elements gets an error instead") {
+TEST_CASE("header of a large collection has a wrong count: a command that replies with all elements fails") {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMaxCompactElements + 100;
   add_members(server, "z", 0, kLive);
@@ -258,7 +258,7 @@ TEST_CASE("header of a large collection counts wrongly: a command that replies w
   }
 }
 
-TEST_CASE("collection is large: OBJECT ENCODING is that of Redis for so many elements") {
+TEST_CASE("collection is large: OBJECT ENCODING returns the encoding that Redis has for this size") {
   CommandHarness server(command_families());
   const auto fill = [&server](const char* add, const char* key, std::size_t count, const auto& words) {
     for_each(server, {add, key}, 0, count, words);
@@ -282,7 +282,7 @@ TEST_CASE("collection is large: OBJECT ENCODING is that of Redis for so many ele
   CHECK(server("OBJECT ENCODING long") == "\"hashtable\"");
 }
 
-TEST_CASE("more elements of a collection are dead than alive: the collection is rewritten, and has its live elements") {
+TEST_CASE("more elements of a collection are dead than alive: the collection is rewritten with its live elements") {
   for (const std::string add : {"SADD", "HSET", "ZADD"}) {
     INFO(add);
     CommandHarness server(command_families());
@@ -320,7 +320,7 @@ TEST_CASE("more elements of a collection are dead than alive: the collection is 
   }
 }
 
-TEST_CASE("large collection is rewritten off its loop: other writers wait for that, and do not rewrite it themselves") {
+TEST_CASE("large collection is being rewritten off its loop: other writers wait, and do not rewrite it, too") {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMostRewrittenOnLoop + 200;
   for_each(server, {"SADD", "s"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });

@@ -29,7 +29,7 @@ std::string no_command(const std::string& name) {
   return "(error) NOPERM User app has no permissions to run the '" + name + "' command";
 }
 
-TEST_CASE("user has all rights: its commands are not checked, and commands of other users are", "[acl]") {
+TEST_CASE("user has all rights: its commands run unchecked; commands of other users are checked", "[acl]") {
   Harness server;
   CHECK(server("PING") == "PONG");
   CHECK((session_of(server.client()).modes & Session::kChecked) == 0);

@@ -105,8 +105,7 @@ TEST_CASE("rights check takes very long: it continues on a thread for long work"
   asked->close();
 }
 
-TEST_CASE("administrative command may wait for other threads: the command has threads that no rights check and no read uses",
-          "[acl]") {
+TEST_CASE("administrative command leaves its loop: it runs on threads that no rights check and no read uses", "[acl]") {
   Server server;
   for (const Bytes line :
        {"CLIENT KILL USER app", "CLIENT LIST", "CONFIG SET slowlog-max-len 9", "ACL SETUSER app on", "ACL DELUSER app"}) {

@@ -134,7 +134,7 @@ TEST_CASE("lists and weights are random: SORT returns the order of std::sort, on
   }
 }
 
-TEST_CASE("key of BY is written during SORT with STORE on another loop: no stored order is older than an earlier write") {
+TEST_CASE("key of BY is written during SORT with STORE on another loop: the stored order includes all earlier writes") {
   Settings settings = CommandHarness::small();  // no flush runs in this test, so all writes must fit into one memtable
   settings.tree.memtable_size = 64 << 20;
   settings.memory_budget = 512 << 20;
