@@ -1,13 +1,13 @@
 // The clients that wait for an element of a key, by BLPOP, BZPOPMIN and the other commands that block on lists and sorted sets.
 //
-// Each key has a queue of waiting clients. A write of the key wakes the first client: its command runs again. That client then
-// has the key's baton. It passes the baton on, which wakes the next client, if its command ends without looking at this key. This
-// happens if its timeout has passed, the command failed, the client disconnected, or another of its keys had an element. If its
-// command pops an element and others remain, its own commit wakes the next client, like any other write.
+// Each key has a queue of waiting clients. A write of the key wakes the first client, whose command runs again. That client then
+// has the key's baton. If its command ends without reading this key, the client passes the baton on, which wakes the next client.
+// This happens after a timeout, an error or a disconnection, or if another of its keys had an element. If the command pops an
+// element and others remain, its own commit wakes the next client, like any other write.
 //
-// No wake-up is lost. A waiting client enters the queues before it looks at the keys. It looks under the locks of the keys
-// (dispatch/key_locks.h), and a writer checks the queues and commits under these locks, too. So if the look is first, the writer
-// finds the client in the queue; otherwise the look finds the written element.
+// No wake-up is lost. A waiting client enters the queues before it reads the keys. It reads them under their locks
+// (dispatch/key_locks.h), and a writer checks the queues and commits under the same locks. So if the read comes first, the writer
+// finds the client in the queue; otherwise the read finds the written element.
 #pragma once
 
 #include <atomic>
@@ -69,8 +69,8 @@ class KeyWaiters {
 
     /// Begins a look: the waiting command is about to read its keys again. A write during the look wakes the client again.
     void begin_look();
-    /// Ends a look that has found no element. Drops the batons with which the look began, since they have no element to announce.
-    /// Returns true if the client was woken during the look, so that it must look again.
+    /// Ends a look that has found no element. Drops the batons that the client had when the look began: their keys have no
+    /// element for the next client. Returns true if the client was woken during the look, so that it must look again.
     [[nodiscard]] bool found_nothing();
     /// Drops the batons of keys that the command itself has written, after its commit. If these keys still have elements, the
     /// commit wakes the next client.
@@ -104,8 +104,8 @@ class KeyWaiters {
   /// Returns true if any client waits. If none does, this check is the only cost of a commit.
   [[nodiscard]] bool any() const { return waits_.load(std::memory_order_relaxed) != 0; }
   /// Returns the keys of the batch for which clients wait, in the batch's order. Call it before the commit, under the locks of
-  /// the batch's keys. Only puts of collections count, unless `own` is true: then the batch is that of a waiting command, and all
-  /// writes of a key count.
+  /// the batch's keys. Considers only puts of collections. If `own` is true, the batch is that of a waiting command, and all
+  /// writes are considered.
   [[nodiscard]] std::vector<Written> waited_for(const WriteBatch& batch, bool own) const;
   /// Wakes the first client of each key that has elements. Call it after the commit, once the batch's notifications are sent.
   void wake(const std::vector<Written>& keys);

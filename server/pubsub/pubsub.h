@@ -116,7 +116,7 @@ class PubSub {
     [[nodiscard]] std::size_t size() const;
 
    private:
-    // A prime that is not a bucket count, so that the keys of a part use all of its buckets.
+    // The number of tables: a prime that is no table's bucket count, so that the names in a table use all of its buckets.
     static constexpr std::size_t kParts = 61;
     std::array<Part, kParts> parts_;
   };

@@ -161,7 +161,7 @@ void join_runs(std::string* value, std::size_t at) {
 
 std::optional<bool> raise_sparse(std::string* value, std::size_t index, std::uint8_t rank) {
   if (rank > kMaxSparseRank) return raise_as_dense(value, index, rank);
-  std::size_t before = kHeaderBytes;  // the run before the one with the register, or that one if it is the first
+  std::size_t before = kHeaderBytes;  // the run before the run that has the register; the latter itself if it is the first run
   std::size_t first = 0;              // index of the first register of the run at `at`
   std::size_t at = kHeaderBytes;
   Run run;

@@ -11,8 +11,8 @@
 //   1. A writer calls collect() before its commit and apply() after it, both under the locks of the keys that it writes. So the
 //      changes of one collection are applied in the order of their commits.
 //   2. A reader makes a new index first, and then checks that its header is still the newest one. After its commit, a writer
-//      looks for indexes that were made since collect(). So either the reader's header has the commit, or the writer finds the
-//      new index.
+//      looks for indexes that were made since collect(). So either the reader's header is from after the commit, or the writer
+//      finds the new index.
 //   3. While a reader walks, the index keeps the changes that the walk may not have seen. Only one reader at a time splits an
 //      index.
 //   4. If a batch contradicts an index, the index is dropped; the next reader makes a new one.
@@ -46,7 +46,7 @@ class RankIndexes {
  public:
   /// A collection with fewer elements gets no index: a walk over all of them takes some ten microseconds.
   static constexpr std::uint64_t kLeastElements = 256;
-  /// All indexes together have at most this part of the memory budget, and this many collections.
+  /// All indexes together take at most 1 / kBudgetPart of the memory budget. There are at most kMostIndexes, one per collection.
   static constexpr std::uint64_t kBudgetPart = 32;
   static constexpr std::size_t kMostIndexes = 4096;
   /// If more changes happen during a walk, the walk does not split its index.

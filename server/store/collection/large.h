@@ -19,8 +19,8 @@
 //
 // A field that expires is an entry that expires: it is absent for readers, and the engine purges it by the delete deadline. The
 // header is not rewritten then, so its count includes expired fields until a write counts again (put_changes,
-// commands/large_access.h). The elements 'x' make this cheap: they have the fields with an expiry in the order of their expiries,
-// without the values.
+// commands/large_access.h). The elements 'x' make this count cheap: they list the fields with an expiry in the order of their
+// expiries, without values.
 //
 // A removed element is a tombstone until merges drop it, and walks skip tombstones. So the header of a sorted set names its first
 // and its last member, and walks begin there. Headers count dead elements, so that commands rewrite a collection when most of it

@@ -62,7 +62,7 @@ bool range_allowed(const AclSelector& s, Bytes start, std::optional<Bytes> end, 
   return check(s, request).allowed();
 }
 
-TEST_CASE("ACL selector is new: it allows nothing; it gets the rules +@all ~* &*: it allows everything", "[acl]") {
+TEST_CASE("ACL selector is new: it allows nothing, until rules such as +@all ~* &* allow everything", "[acl]") {
   const AclSelector none;
   CHECK_FALSE(runs(none, kGet));
   CHECK(none.text() == "resetchannels -@all");
@@ -85,8 +85,7 @@ TEST_CASE("several ACL rules concern one command: the rules apply in their order
   CHECK_FALSE(runs(selector({"+set", "nocommands"}), kSet));
 }
 
-TEST_CASE("ACL rule names a container: it applies to all its subcommands; rule names a subcommand: it applies to that one",
-          "[acl]") {
+TEST_CASE("ACL rule names a container: it applies to all subcommands, unlike a rule that names one subcommand", "[acl]") {
   CHECK(runs(selector({"+config"}), kConfigSet));
   CHECK(runs(selector({"+config|get"}), kConfigGet));
   CHECK_FALSE(runs(selector({"+config|get"}), kConfigSet));

@@ -184,7 +184,7 @@ TEST_CASE("HTTP connections exceed the limit: the connection that waited longest
   CHECK(idle[1]->send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").until("ok\n").find("200") != std::string::npos);
 }
 
-TEST_CASE("reply to /metrics takes long: /healthz and /ready reply meanwhile, and one page serves all waiting requests") {
+TEST_CASE("reply to /metrics takes long: /healthz and /ready reply meanwhile, and all waiting requests get one page") {
   std::promise<void> go;
   const std::shared_future<void> going = go.get_future().share();
   std::atomic<int> computed{0};

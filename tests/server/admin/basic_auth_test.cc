@@ -12,7 +12,7 @@ TEST_CASE("basic authentication: user and password are encoded as in RFC 7617") 
   CHECK(basic_credentials("", "") == "Og==");
 }
 
-TEST_CASE("basic authentication: credentials differ: they are refused; the word Basic is in another case: they are accepted") {
+TEST_CASE("basic authentication: header differs: it is refused, unless only the case of the word Basic differs") {
   const std::string right = basic_credentials("ebbtide", "secret");
   CHECK(has_credentials("Basic " + right, right));
   CHECK(has_credentials("bASIC   " + right, right));

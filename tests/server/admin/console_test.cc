@@ -101,7 +101,7 @@ TEST_CASE("console page is served: it loads no other file, and its Content-Secur
   CHECK(!has(policy, "unsafe"));
 }
 
-TEST_CASE("console listens on loopback: only loopback names are accepted as Host; it listens on 0.0.0.0: every Host is") {
+TEST_CASE("console listens on loopback: only loopback names are accepted as Host; on 0.0.0.0 every name is accepted") {
   for (const char* host : {"localhost:9736", "localhost", "127.0.0.1:9736", "127.0.0.1", "[::1]:9736", "[::1]"}) {
     INFO(host);
     CHECK(console_host_allowed(host, "127.0.0.1"));

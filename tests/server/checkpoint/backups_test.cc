@@ -25,7 +25,7 @@ struct OwnDirectory {
 
 const std::string kId = "3f9a1c07";
 
-TEST_CASE("backup begins: its directory is named after the time of its begin, and names sort by time") {
+TEST_CASE("backup begins: its directory is named after the start time, so that names sort by time") {
   CHECK(backup_name(0, kId) == "1970-01-01T00-00-00.000Z-3f9a1c07");
   CHECK(backup_name(1'795'296'067'312'999, kId) == "2026-11-21T21-21-07.312Z-3f9a1c07");
   CHECK(backup_name(1'795'296'067'312'000, kId) < backup_name(1'795'296'067'313'000, kId));

@@ -255,7 +255,7 @@ TEST_CASE("SETs replace indexed hashes in one batch: the index loses the entries
   CHECK(server("GET car:0") == "\"b\"");
 }
 
-TEST_CASE("DELPREFIX deletes few indexed records: their entries are deleted; it deletes many: the index is built again") {
+TEST_CASE("DELPREFIX deletes indexed records: few entries are deleted one by one; for many, the index is built again") {
   CommandHarness server(command_families());
   server(town());
   server.build_indexes();
@@ -332,7 +332,7 @@ TEST_CASE("server restarts with an index without entries: the index is not built
   CHECK(server("INDEX.RANGE towns - +") == "[]");
 }
 
-TEST_CASE("catalog of indexes is damaged: the database opens, a warning is logged, and its indexes can be created again") {
+TEST_CASE("catalog of indexes is damaged: the database opens, and its indexes can be created again") {
   CommandHarness server(command_families());
   server("HSET car:1 town Ulm");
   server(town());

@@ -157,7 +157,7 @@ TEST_CASE("EXEC writes: its reply waits until the log has the writes") {
   CHECK(server.client().seen_seq == server.db->visible_seq());
 }
 
-TEST_CASE("time passes the last mark of engine time: keys expire, and tickets of empty deletes are valid") {
+TEST_CASE("time passes the newest mark of engine time: keys expire, and tickets of empty deletes are valid") {
   CommandHarness server(command_families());
   server("SET other 1");
   server("SET k v PX 20000");
@@ -530,7 +530,7 @@ TEST_CASE("SUBSCRIBE and UNSUBSCRIBE have many names: other commands run in betw
   CHECK(server("GET k") == "(nil)");  // there is no subscriber any more
 }
 
-TEST_CASE("time passes the last mark of engine time: STAMP.GET in a transaction returns the stamp of the commit") {
+TEST_CASE("time passes the newest mark of engine time: STAMP.GET in a transaction returns the stamp of the commit") {
   CommandHarness server(command_families());
   server("SET before 1");
   server.clock.advance(60'000);  // the mark stays, since there is no tick

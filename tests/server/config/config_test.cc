@@ -52,7 +52,7 @@ void set(Config& config, const std::string& name, const std::string& value) {
   REQUIRE(status.is_ok());
 }
 
-TEST_CASE("sizes and durations have units: they are parsed and printed with these; texts without a unit are refused") {
+TEST_CASE("size or duration is parsed or printed: it has a unit, and texts without a unit are refused") {
   CHECK(*parse_size("64MiB") == 64u << 20);
   CHECK(*parse_size("0") == 0);
   CHECK(*parse_size("7B") == 7);
@@ -112,7 +112,7 @@ TEST_CASE("number of a database is not allowed, or a key is empty: loading is re
   CHECK(error_of("", {"", {}, {{"", "5"}}}) == "command line: the name of a key is missing; a key is, for example, server.port");
 }
 
-TEST_CASE("bind address is no IP address: loading is refused; it is an IPv6 address with a zone: it is accepted") {
+TEST_CASE("bind address is not an IP address: loading is refused; an IPv6 address may have a zone") {
   const std::string addresses = "' is not allowed; allowed: a list of IP addresses, * for all of IPv4";
   CHECK(error_of("server:\n  bind: [127.0.0.1, localhost]\n") == "f.yaml:2: server.bind: 'localhost" + addresses);
   CHECK(error_of("server: { bind: 1.2.3 }") == "f.yaml:1: server.bind: '1.2.3" + addresses);
@@ -133,7 +133,7 @@ TEST_CASE("percentile or letter of notify_keyspace_events is wrong: the error sh
         "f.yaml:1: server.notify_keyspace_events: Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
 }
 
-TEST_CASE("YAML tag is unknown: the error names file and line; tags of YAML's own types are accepted") {
+TEST_CASE("YAML file has an unknown tag: the error names file and line; YAML's own tags are accepted") {
   CHECK(error_of("server:\n  port: !!foo 1\n") == "f.yaml:2: the tag !!foo is not known; leave it out");
   CHECK(error_of("server: !mine\n  port: 1\n") == "f.yaml:1: the tag !mine is not known; leave it out");
   CHECK(error_of("server:\n  bind: !!python/tuple [127.0.0.1]\n").find("f.yaml:2: the tag !!python/tuple is not") == 0);
@@ -174,7 +174,7 @@ TEST_CASE("list is given on the command line or in the environment: YAML, commas
   }
 }
 
-TEST_CASE("text is no YAML mapping, for example commas: loading is refused; empty text gives the defaults") {
+TEST_CASE("text is no YAML mapping, for example commas: loading is refused, but empty text gives the defaults") {
   for (const char* text : {",", ",,", ",,\xfc\xfc^\xfc\xbd", "]", "---\n---\n"}) {
     INFO(text);
     CHECK_FALSE(load_config_text(text, "test.yaml", {}).is_ok());
@@ -253,7 +253,7 @@ TEST_CASE("background_threads is not set: it is auto; 1 to 256 are accepted") {
   }
 }
 
-TEST_CASE("tuning settings are at the ends of their ranges: they are accepted; they are beyond: the error has the range") {
+TEST_CASE("tuning setting is beyond its range: the error has the range, whose ends are still accepted") {
   const Config config = loaded("tuning: { auto: \"apply\", rho: 5, window: 1s, expected_workload: [0.2, 0.5, 0.1, 0.2] }");
   CHECK(config.tuning_auto == TuningMode::kApply);
   CHECK(config.tuning_rho == 5);
@@ -329,7 +329,7 @@ TEST_CASE("configuration file is shipped: it has every key with its default and 
   }
 }
 
-TEST_CASE("value that a configuration key prints is set again: it is accepted; a value beyond the bounds is refused") {
+TEST_CASE("value that a configuration key prints is set again: it is accepted, but a value beyond the bounds is refused") {
   Config config;
   std::set<std::string> names, redis_names;
   for (const ConfigKey& key : config_keys()) {
@@ -474,7 +474,7 @@ TEST_CASE("file has the older name of a key: CONFIG REWRITE leaves one name, wit
   CHECK(rewritten("storage: { memtable_size: 8MiB }\n", to_16) == "storage: {  }\ntree:\n  memtable_size: 16MiB\n");
 }
 
-TEST_CASE("password is set and the file has password_file: CONFIG REWRITE is refused, as the next start would be") {
+TEST_CASE("password is set and the file has password_file: CONFIG REWRITE is refused, since the next start would fail") {
   const std::string text = "server: { password_file: /run/secret }\n";
   Config config = loaded(text);
   set(config, "server.password", "new");

@@ -23,7 +23,7 @@ Config loaded(const std::string& conf) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_CASE("directive of redis.conf has a key in Ebbtide: the YAML sets the key; Redis's units and names are read") {
+TEST_CASE("directive of redis.conf has a key in Ebbtide: the YAML sets the key, and Redis's units and names are converted") {
   const Config config = loaded(
       "port 7000\nBIND 127.0.0.1 -::1\nmaxclients 500\ntimeout 30\ntcp-keepalive 60\nloglevel notice\nlogfile \"\"\nappendfsync "
       "always\n"

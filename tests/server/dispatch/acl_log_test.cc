@@ -40,7 +40,7 @@ TEST_CASE("ACL LOG: failures are of more kinds than the log may keep: the newest
   CHECK(entries.back().user == "72");
 }
 
-TEST_CASE("ACL LOG: its limit becomes smaller: the oldest entries are removed; a limit of 0 keeps none") {
+TEST_CASE("ACL LOG: its limit becomes smaller: the oldest entries are removed, or all entries for a limit of 0") {
   AclLog log;
   for (int i = 0; i < 5; ++i) log.add(entry(std::to_string(i), 1'000));
   log.set_limit(2);

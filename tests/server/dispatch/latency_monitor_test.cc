@@ -43,7 +43,7 @@ TEST_CASE("samples exceed their limit: the oldest are removed, and the maximum s
   CHECK(event.max_ms == 99);
 }
 
-TEST_CASE("LATENCY RESET names an event: its samples are removed; no event is named: all samples are removed") {
+TEST_CASE("LATENCY RESET is called: it removes the samples of the named events, or all if it names none") {
   LatencyMonitor monitor;
   monitor.set_threshold(1);
   for (const char* event : {"a", "b", "c"}) monitor.add(event, 5, 1);

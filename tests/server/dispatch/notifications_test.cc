@@ -184,7 +184,7 @@ TEST_CASE("keymiss events are published in slices: events and order are the same
   CHECK(t.take() == Strings{"__keyspace@0__:c keymiss", "__keyevent@0__:keymiss c"});
 }
 
-TEST_CASE("last element is removed: the command's event comes before del; empty result is stored: only del is published") {
+TEST_CASE("command removes the last element: its event comes before del; a command that stores no element publishes only del") {
   Fixture t("EA");
   WriteBatch batch;
   batch.del(0, "k");
@@ -196,7 +196,7 @@ TEST_CASE("last element is removed: the command's event comes before del; empty 
   CHECK(Fixture("Eg").events(hdel, {"hdel", "k", "f"}, batch) == Strings{"__keyevent@0__:del k"});
 }
 
-TEST_CASE("element is moved: source and target keys have an event each; list is rotated: the list has both events") {
+TEST_CASE("element is moved: source and target keys have an event each, and a list that is rotated has both") {
   Fixture t("EA");
   const CommandSpec smove{.name = "smove", .event = {.name = "srem", .letter = 's', .before_delete = true}};
   WriteBatch moved;
@@ -214,7 +214,7 @@ TEST_CASE("element is moved: source and target keys have an event each; list is 
         Strings{"__keyevent@0__:lpush a", "__keyevent@0__:rpop a"});
 }
 
-TEST_CASE("ZADD has INCR before the scores: the event is zincr; INCR is a member: the event is zadd") {
+TEST_CASE("ZADD has the word INCR: the event is zincr if INCR is an option, and zadd if it is a member") {
   Fixture t("EA");
   const CommandSpec zadd{.name = "zadd", .event = {.name = "zadd", .letter = 'z'}};
   CHECK(t.events(zadd, {"zadd", "k", "XX", "incr", "1", "m"}, put("k")) == Strings{"__keyevent@0__:zincr k"});

@@ -11,7 +11,7 @@
 namespace ebbtide::test {
 namespace TEST_FILE {
 
-TEST_CASE("client tracks keys, or expired events are on: the server watches expiries; otherwise it does not") {
+TEST_CASE("client tracks keys, or expired events are on: only then does the server watch expiries") {
   Observers observers;
   OneLoop loop;
   CHECK_FALSE(observers.expiries.on());

@@ -104,7 +104,7 @@ TEST_CASE("several dispatchers count calls: latency percentiles cover all of the
   CHECK(stats.percentiles(1, asked)[1] == Approx(7'000'000).epsilon(0.02));
 }
 
-TEST_CASE("counter is sampled: its rate is the mean of the last 16 samples; it is reset: the next sample is skipped") {
+TEST_CASE("counter is sampled: its rate is the mean of the last 16 samples, without the sample after a reset") {
   RateMeter meter;
   CHECK(meter.per_second() == 0);
   std::uint64_t now = 1'000'000'000, total = 500;

@@ -8,7 +8,7 @@ namespace TEST_FILE {
 
 using namespace ebbtide;
 
-TEST_CASE("memory changes by a step or more: its charge changes in whole steps; it changes by less: the charge stays") {
+TEST_CASE("memory changes: its charge follows in whole steps, and stays if the change is smaller than a step") {
   constexpr std::size_t kStep = SteppedCharge::kStep;
   std::size_t charged = 0, calls = 0;
   SteppedCharge memory;

@@ -9,7 +9,7 @@ namespace TEST_FILE {
 
 using namespace ebbtide;
 
-TEST_CASE("key is watched again: its first version stays; keys with equal names in two databases are two keys") {
+TEST_CASE("key is watched again: its first version stays, but the same name in another database is another key") {
   WatchedKeys watched;
   CHECK((watched.size() == 0 && watched.begin() == watched.end()));
   CHECK_FALSE(watched.contains({0, "a"}));

@@ -34,7 +34,7 @@ TEST_CASE("import report is restored from a bad line: the error names the line")
   CHECK_FALSE(report.restore("count 0 1 2 3\n").is_ok());
 }
 
-TEST_CASE("resume state of an import is written: reading returns the same; its file is missing: reading returns none") {
+TEST_CASE("resume state of an import is written: reading returns the same, or none if the file is missing") {
   const std::filesystem::path home = std::filesystem::temp_directory_path() / ("import_state_" + std::to_string(::getpid()));
   std::filesystem::create_directories(home);
   const std::string path = home / "state";

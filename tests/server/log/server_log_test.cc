@@ -50,7 +50,7 @@ TEST_CASE("log: format is JSON: each line is one JSON object, whatever bytes the
   CHECK(second.ends_with(R"(,"level":"error","message":"\\xff"})"));
 }
 
-TEST_CASE("text for the log is UTF-8: it is unchanged; it has broken UTF-8 or C1 controls: these are escaped") {
+TEST_CASE("text for the log is UTF-8: it is unchanged, but broken UTF-8 and C1 controls are escaped") {
   CHECK(escape_controls("Zoë 日本 \xf0\x9f\x8c\x8a \\n") == "Zoë 日本 \xf0\x9f\x8c\x8a \\n");
   CHECK(escape_controls("\xc2\x9b") == "\\xc2\\x9b");
   CHECK(escape_controls("\xff\xc3") == "\\xff\\xc3");
@@ -63,7 +63,7 @@ TEST_CASE("text for the log is UTF-8: it is unchanged; it has broken UTF-8 or C1
         "fdp.exe");
 }
 
-TEST_CASE("text for the log has characters that mislead a reader, such as changes of direction: they are escaped") {
+TEST_CASE("text for the log has invisible or direction-changing characters: they are escaped") {
   for (const char* c :
        {"\xd8\x9c", "\xe2\x80\x8b", "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaa",
         "\xe2\x80\xae", "\xe2\x81\xa6", "\xe2\x81\xa9", "\xef\xbb\xbf", "\xef\xbf\xb9", "\xf3\xa0\x81\xa1", "\xc2\x85"}) {
@@ -117,7 +117,7 @@ TEST_CASE("log.file is /dev/null or /dev/stdout: it is opened") {
   }
 }
 
-TEST_CASE("log file is in a missing directory: the directory is made; log file is a directory: the error says so") {
+TEST_CASE("log file is in a missing directory: the directory is made, but a log file that is a directory is an error") {
   const auto room = std::filesystem::temp_directory_path() / ("ebbtide-server-log-room-" + std::to_string(::getpid()));
   ServerLog log("info", room / "logs" / "server.log");
   CHECK(std::filesystem::is_regular_file(room / "logs" / "server.log"));

@@ -135,7 +135,7 @@ TEST_CASE("error comes from a limit or a drive: the remedy names the limit or th
   CHECK(remedy("corruption: data/MANIFEST-000001: record checksum mismatch at 66").empty());
 }
 
-TEST_CASE("every user may write to the data directory: a warning names its mode; it has the sticky bit: no warning") {
+TEST_CASE("every user may write to the data directory: a warning names its mode, unless the sticky bit is set") {
   const Directory directory;
   CHECK(exposed_directory(directory.path()).empty());
   REQUIRE(::chmod(directory.path().c_str(), 0777) == 0);

@@ -83,7 +83,7 @@ TEST_CASE("service manager: manager does not read: a report returns an error ins
   CHECK_FALSE(error.empty());
 }
 
-TEST_CASE("systemd watchdog is for this process: the period is half of its limit; it is for another, or malformed: 0") {
+TEST_CASE("systemd watchdog is for this process: the period is half of its limit, and otherwise 0") {
   CHECK(watchdog_period_ms("30000000", "", 7) == 15'000);
   CHECK(watchdog_period_ms("30000000", "7", 7) == 15'000);
   CHECK(watchdog_period_ms("30000000", "8", 7) == 0);

@@ -142,7 +142,7 @@ TEST_CASE("database is open: metrics of the engine are served, with values for e
   CHECK(metrics_text(s).find("ebbtide_delete_io_budget_bytes_per_second{") == std::string::npos);
 }
 
-TEST_CASE("metrics are served: every family has help, a type and the prefix, once; names of counters end in _total") {
+TEST_CASE("metrics are served: every family has help, type and prefix once, and names of counters end in _total") {
   MetricsSnapshot s = sample();
   s.engine = Stats{};
   std::istringstream lines(metrics_text(s));

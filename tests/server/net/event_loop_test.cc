@@ -664,7 +664,7 @@ TEST_CASE("client to be resumed does not wait or has disconnected: nothing happe
   h.expect(fd, bulk("y"));
 }
 
-TEST_CASE("replies depend on the log: they are sent once the log has their data; earlier replies are sent before") {
+TEST_CASE("replies depend on the log: they are sent once the log has their data, and earlier replies do not wait") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("free"));
@@ -820,7 +820,7 @@ TEST_CASE("server has sent its last reply to a client: the client is not listed 
   CHECK_FALSE(h.shared.live.contains(1));
 }
 
-TEST_CASE("client is unauthenticated: its commands run one by one; AUTH removes its limits") {
+TEST_CASE("client is unauthenticated: its commands run one by one, until AUTH removes its limits") {
   Harness h;
   const int fd = h.connect(true);
   h.send(fd, "AUTH x\r\n" + echo(std::string(20'000, 'y')));
@@ -1128,7 +1128,7 @@ TEST_CASE("wall clock jumps: no client times out because of it") {
   h.expect(fd, bulk("x"));
 }
 
-TEST_CASE("unauthenticated client is evicted: it gets the reason; a client that has authenticated meanwhile stays") {
+TEST_CASE("unauthenticated client is evicted: it gets the reason, but stays if it has authenticated meanwhile") {
   Harness h;
   const int stranger = h.connect(true), known = h.connect(true);
   h.send(known, "AUTH\r\n");

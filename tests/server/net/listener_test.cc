@@ -206,7 +206,7 @@ TEST_CASE("listener on a Unix socket: the socket has the configured mode, and st
   CHECK(place.mode() == 0);
 }
 
-TEST_CASE("earlier process has left its Unix socket: the file is replaced; socket is in use: listening fails") {
+TEST_CASE("earlier process has left its Unix socket: the file is replaced, but a socket in use makes listening fail") {
   const SocketPath place;
   const int left = place.bound();
   Fixture f;

@@ -21,7 +21,7 @@ struct KeepingDisposer final : Disposer {
 
 std::shared_ptr<const std::string> value_of(std::size_t bytes) { return std::make_shared<const std::string>(bytes, 'v'); }
 
-TEST_CASE("large shared value leaves an output buffer: the disposer thread frees it; a small value is freed at once") {
+TEST_CASE("large shared value leaves an output buffer: the disposer thread frees it, but a small value is freed at once") {
   KeepingDisposer disposer;
   OutputBuffer out;
   auto large = value_of(kDisposedBytes), small = value_of(kDisposedBytes - 1);

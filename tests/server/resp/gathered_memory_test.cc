@@ -28,7 +28,7 @@ TEST_CASE("gathered memory has allocations of every size: each keeps its bytes u
   CHECK(moved.copy("again") == "again");
 }
 
-TEST_CASE("gathered memory has few allocations: it takes little memory; it has many: their memory comes from the system") {
+TEST_CASE("gathered memory grows: few allocations take little memory, and many get theirs from the system") {
   GatheredMemory memory;
   memory.allocate(100);
   CHECK(memory.memory_bytes() == GatheredMemory::kFirstBlockBytes);

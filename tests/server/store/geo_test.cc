@@ -75,7 +75,7 @@ TEST_CASE("geo score is decoded to a position: the position is within half a cel
   }
 }
 
-TEST_CASE("geo point is at a limit of the map: it counts as on the map; point is beyond the limit: it does not", "[geo]") {
+TEST_CASE("geo point is at a limit of the map: it is on the map, but a point beyond the limit is not", "[geo]") {
   CHECK(is_on_map({180, kMaxLatitude}));
   CHECK(is_on_map({-180, -kMaxLatitude}));
   CHECK_FALSE(is_on_map({180.0001, 0}));

@@ -14,7 +14,7 @@ std::string text(const Hash& hash) {
   return out;
 }
 
-TEST_CASE("hash: new field is set: it comes last; known field is set: it keeps its position", "[hashes]") {
+TEST_CASE("hash: field is set: a new field comes last, and a known field keeps its position", "[hashes]") {
   for (const std::size_t changes : {1u, 100u}) {  // without and with an index
     HashEditor hash({{"b", "1"}, {"a", "2"}}, changes);
     CHECK_FALSE(hash.set("b", "3"));
@@ -27,7 +27,7 @@ TEST_CASE("hash: new field is set: it comes last; known field is set: it keeps i
   }
 }
 
-TEST_CASE("hash: field with an expiry is set: the field gets the new expiry; without_expired() omits expired fields",
+TEST_CASE("hash: field with an expiry is set: the field gets the new expiry, and without_expired() omits it afterwards",
           "[hashes]") {
   HashEditor hash({{"a", "1", 50}, {"b", "2"}, {"c", "3", 60}}, 1);
   CHECK(hash.look_up("a")->expiry == 50);

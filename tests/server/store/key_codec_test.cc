@@ -33,7 +33,7 @@ TEST_CASE("key is escaped: only its zero bytes change") {
   CHECK(escape_key(Bytes("\xff\x01", 2), &buffer) == Bytes("\xff\x01", 2));
 }
 
-TEST_CASE("escaped key is unescaped: the key is the original; text that escape() cannot return is refused") {
+TEST_CASE("escaped key is unescaped: the key is the original, but text that escape() cannot return is refused") {
   std::mt19937_64 random(1);
   std::string escaped, back;
   for (int i = 0; i < 20000; ++i) {

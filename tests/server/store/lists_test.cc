@@ -27,7 +27,7 @@ TEST_CASE("list: range is given by positions from head or tail (negative): it is
   CHECK(places_between(kMax, kMin, 3).empty());
 }
 
-TEST_CASE("list: index is negative: it counts from the tail; it is beyond the list: there is no element", "[lists]") {
+TEST_CASE("list: index is negative: it counts from the tail, and beyond the list there is no element", "[lists]") {
   CHECK(place_at(0, 2) == 0u);
   CHECK(place_at(-1, 2) == 1u);
   CHECK_FALSE(place_at(2, 2));
@@ -48,8 +48,7 @@ TEST_CASE("list is searched from head or tail: elements are found by rank, count
   CHECK(find_elements(list, "x", {}).empty());
 }
 
-TEST_CASE("list: remove_elements() has a count: it removes so many from the head; from the tail if negative; all if 0",
-          "[lists]") {
+TEST_CASE("list: elements are removed by a count: from the head, from the tail if it is negative, all if it is 0", "[lists]") {
   const List list = {"a", "b", "a", "c", "a"};
   const auto removed = [&](std::int64_t count) {
     List left = list;

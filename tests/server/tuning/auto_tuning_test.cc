@@ -156,7 +156,7 @@ TEST_CASE("tuning.auto has configured values that are not in effect: one warning
   CHECK(says(fake.log[1].second, "nothing is changed: the configuration has the advised values"));
 }
 
-TEST_CASE("tuning.auto changes to off: its state is not shown any more; tuning.auto is on again: a new window begins") {
+TEST_CASE("tuning.auto changes to off: its state is no longer shown, and switching it on begins a new window") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.configure(with(TuningMode::kAdvise));
@@ -174,7 +174,7 @@ TEST_CASE("tuning.auto changes to off: its state is not shown any more; tuning.a
   CHECK(fake.board.state(3));
 }
 
-TEST_CASE("tuning.rho changes: the window continues; tuning.window changes: a new window begins") {
+TEST_CASE("tuning.rho changes: the window continues, but a change of tuning.window begins a new one") {
   Fake fake;
   AutoTuning tuning(fake.env());
   tuning.configure(with(TuningMode::kAdvise));

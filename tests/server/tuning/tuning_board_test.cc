@@ -26,7 +26,7 @@ TEST_CASE("tuning advice is too old, or for other settings or databases: it is n
   CHECK_FALSE(board.advice(1, 1000, now));
 }
 
-TEST_CASE("tuned settings change: earlier advice is dropped; changes by command and by tuning.auto count separately") {
+TEST_CASE("tuned settings change: earlier advice is dropped, and changes by command and by tuning.auto are counted apart") {
   TuningBoard board;
   board.keep(2, advice_for({}, 0));
   board.changed(2, false);

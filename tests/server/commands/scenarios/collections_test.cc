@@ -111,7 +111,7 @@ TEST_CASE("collections: write keeps all elements: the put leaves no pending dele
   }
 }
 
-TEST_CASE("collections: RESTORE over a collection leaves a pending delete; RESTORE of a new key leaves none") {
+TEST_CASE("collections: RESTORE overwrites a collection: this leaves a pending delete, unlike RESTORE of a new key") {
   const std::string list("\x01\x01\x01x\x0b\x00\x01\x11\x86\x24\x42\x81\x38\x8f", 14);
   CommandHarness server(command_families(), with_deadline());
   const auto pending = [&server] { return server.db->tree_info(0)->oldest_obligation != 0; };

@@ -429,7 +429,7 @@ TEST_CASE("earlier version wrote an over-limit collection as one entry: a write 
   CHECK(server("ZRANGE z 5 6") == "[\"" + names[6] + "\", \"" + names[7] + "\"]");
 }
 
-TEST_CASE("large hash has an expiring field: HDEL does not rewrite the hash as one entry; without expiring fields, it does") {
+TEST_CASE("large hash shrinks by HDEL: it is rewritten as one entry, unless a field has an expiry") {
   CommandHarness server(command_families());
   for_each(server, {"HSET", "h"}, 0, 400, [](std::size_t i) { return std::vector{name(i), std::to_string(i)}; });
   REQUIRE(server("HPEXPIRE h 100000 FIELDS 1 " + name(399)) == "[(integer) 1]");

@@ -29,7 +29,7 @@ std::string no_command(const std::string& name) {
   return "(error) NOPERM User app has no permissions to run the '" + name + "' command";
 }
 
-TEST_CASE("user has all rights: its commands run unchecked; commands of other users are checked", "[acl]") {
+TEST_CASE("user has all rights: its commands run unchecked, unlike those of other users", "[acl]") {
   Harness server;
   CHECK(server("PING") == "PONG");
   CHECK((session_of(server.client()).modes & Session::kChecked) == 0);
@@ -157,7 +157,7 @@ TEST_CASE("PUBLISH or SUBSCRIBE has channels: the user needs the right to each o
   CHECK(server.app("PUNSUBSCRIBE other") == "[\"punsubscribe\", \"other\", (integer) 1]");
 }
 
-TEST_CASE("command is denied in MULTI: EXEC is aborted; rights are lost before EXEC: only the commands concerned are denied",
+TEST_CASE("user has no right to a queued command: EXEC is aborted, or denies only that command if the right was lost later",
           "[acl]") {
   Harness server;
   server.log_in("+@all -flushall ~a*");

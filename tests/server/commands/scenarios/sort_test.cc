@@ -49,7 +49,7 @@ TEST_CASE("SORT with BY and GET needs keys on disk: the pages of the keys are re
   CHECK(server("LRANGE d 0 -1") == "[\"value 499" + std::string(200, '.') + "\"]");
 }
 
-TEST_CASE("values of BY do not fit into memory: SORT ALPHA fails; SORT without ALPHA reads one value at a time") {
+TEST_CASE("values of BY do not fit into memory together: SORT ALPHA fails, but a SORT by numbers succeeds") {
   CommandHarness server(command_families());  // its budget is 64 MiB
   const std::string number = std::string(2 << 20, '0');
   push_numbers(server, 40);

@@ -245,7 +245,7 @@ TEST_CASE("one loop runs PFADD while the other runs PFCOUNT: no element is lost"
   CHECK(server("PFCOUNT h") == "(integer) " + std::to_string(*hll::count(expected)));
 }
 
-TEST_CASE("range is small: COUNTRANGE counts its keys; range is large: it estimates them, unless EXACT is given") {
+TEST_CASE("range is large: COUNTRANGE estimates its keys; with EXACT or for a small range, it counts them") {
   CommandHarness server(command_families());
   set_many(server, 0, 130'000);
   CHECK(number(server("COUNTRANGE - + EXACT")) == 130'000);
@@ -262,7 +262,7 @@ TEST_CASE("range is small: COUNTRANGE counts its keys; range is large: it estima
   CHECK(most < 120'000);
 }
 
-TEST_CASE("COUNTRANGE estimates a range: memtables, runs and tombstones count, and nothing outside the range does") {
+TEST_CASE("COUNTRANGE estimates a range: the estimate includes memtables, runs and tombstones, and only this range") {
   CommandHarness server(command_families());
   const auto estimate = [&](Bytes start, Bytes end) { return server.db->estimate_keys(0, engine_range(start, end)); };
   CHECK(estimate("a", "z") == 0);

@@ -40,7 +40,7 @@ std::shared_ptr<const Script> script(const std::string& name) {
   return std::make_shared<const Script>(Script{.sha = name, .body = "return 1"});
 }
 
-TEST_CASE("script is short: it runs on its event loop; script is long: it runs on a thread for scripts") {
+TEST_CASE("script is long: it moves to a thread for scripts, while a short script stays on its event loop") {
   Server server;
   const auto quick = server.ask({"EVAL", "return 'quick'", "0"});
   CHECK(quick->step());
@@ -96,7 +96,7 @@ TEST_CASE("script cache is full: it drops the EVAL script that was longest unuse
   CHECK(cache.memory() == 0);
 }
 
-TEST_CASE("two scripts run: SCRIPT KILL kills both; no script runs: it reports that there is none") {
+TEST_CASE("SCRIPT KILL is called: it kills all running scripts, or reports that there is none") {
   ScriptCache cache;
   CHECK_FALSE(cache.kill_all());
   const ScriptCache::Running first(cache), second(cache);

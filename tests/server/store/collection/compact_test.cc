@@ -156,7 +156,7 @@ TEST_CASE("number of elements is not known in advance: CompactBuilder gives the 
   CHECK(members.take() == encode(SortedSet{{1.5, "m"}}));
 }
 
-TEST_CASE("type of a collection is named: the name is that of the command TYPE; damaged bytes have no type") {
+TEST_CASE("type of a collection is named: the name is that of the command TYPE, and damaged bytes have none") {
   CHECK(collection_name(CollectionType::kHash) == "hash");
   CHECK(collection_name(CollectionType::kSet) == "set");
   CHECK(collection_name(CollectionType::kSortedSet) == "zset");

@@ -92,7 +92,7 @@ TEST_CASE("member's name is shortened to a bound: the lower bound is at or befor
   CHECK(behind_bound(bound_of(scored_name({std::numeric_limits<double>::infinity(), std::string(90, '\xff')}))).size() <= 8);
 }
 
-TEST_CASE("header of a large hash with expiring fields is encoded: decoding returns the same; damaged bytes are refused") {
+TEST_CASE("header of a large hash with expiring fields is encoded: decoding returns the same, but refuses damaged bytes") {
   const FieldExpiries expiries{.persistent = 0, .soonest = 5, .latest = 900, .key_expiry = 0};
   const LargeHeader header{.type = CollectionType::kHash, .generation = 300, .count = 200, .expiries = expiries};
   const std::string bytes = header.encode();
