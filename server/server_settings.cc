@@ -8,8 +8,8 @@
 namespace ebbtide {
 namespace {
 
-/// A memtable takes at most 1 / n of the memory budget. Until the memory is measured again, full memtables may wait for their
-/// flush beside the active one. Larger memtables could exceed the budget in that time.
+/// A memtable takes at most 1 / n of the memory budget. Until the memory is measured again, there may be several memtables: the
+/// active one, and full ones that wait for their flush. Larger memtables could exceed the budget in that time.
 constexpr std::uint64_t kMemTablePart = 4;
 
 /// The part of the memory budget that shared free blocks may keep, and its bounds.

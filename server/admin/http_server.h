@@ -11,7 +11,7 @@
 // Request bodies are not read: every route replies to GET and HEAD only.
 //
 // Connections may be encrypted, and routes may require a user and a password (HttpAccess). A TLS handshake has the same deadline
-// as a header, and its connection counts as waiting for a request.
+// as a header, and its connection is treated as one that waits for a request.
 #pragma once
 
 #include <cstdint>

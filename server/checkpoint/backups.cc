@@ -24,7 +24,7 @@ bool finished(const fs::path& backup) {
   return fs::exists(backup / "CURRENT", error);
 }
 
-/// Returns the database's backups in `dir`, oldest first. Symbolic links do not count.
+/// Returns the database's backups in `dir`, oldest first. Ignores symbolic links.
 std::vector<fs::path> backups_in(const std::string& dir, const std::string& id) {
   std::vector<fs::path> found;
   std::error_code error, of_entry;

@@ -140,7 +140,7 @@ Status bitcount(Ctx& ctx) {
 struct BitposRange {
   BitRange range;
   bool in_bits = false;
-  bool has_end = false;  ///< false: the bits after the string's end count as 0
+  bool has_end = false;  ///< false: the bits after the string's end are searched, too, as zeros
 };
 
 Result<BitposRange> bitpos_range(const Ctx& ctx, std::int64_t size) {

@@ -32,7 +32,7 @@ struct SourceEntries {
   std::vector<std::optional<Found>> found;  ///< the entry of each different key, in the order in which the keys are first named
   std::vector<std::uint32_t> entry_of;      ///< for each key: the index of its entry
 };
-/// Locates the entries of several keys, of any type, and reserves memory for them. Each key counts as a hit or a miss.
+/// Locates the entries of several keys, of any type, and reserves memory for them. Counts a hit or a miss for each key.
 Status locate_sources(Ctx& ctx, std::span<const LookupKey> keys, SourceEntries* sources);
 /// Reads a located entry, which must be a collection of that type.
 Status read_collection(Ctx& ctx, CollectionType type, Found* found, const Wanted& wanted = {});

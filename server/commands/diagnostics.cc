@@ -253,7 +253,7 @@ Status memory_purge(Ctx& ctx) {
 
 Status monitor(Ctx& ctx) {
   state_of(*ctx.client).monitored = &env_of(ctx).observers->monitors;
-  ctx.client->subscriber = true;  // so the connection never counts as idle
+  ctx.client->subscriber = true;  // so the connection is never closed as idle
   env_of(ctx).observers->monitors.add(*ctx.client);
   ctx.reply.ok();
   return Status::ok();

@@ -108,7 +108,7 @@ Condition condition_of(Bytes word) {
   return Condition::kNone;
 }
 
-/// A missing expiry counts as later than any other.
+/// A field without an expiry is treated as if it expired after all others.
 bool allows(Condition condition, Millis current, Millis wanted) {
   switch (condition) {
     case Condition::kNx:

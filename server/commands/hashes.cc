@@ -1,8 +1,8 @@
 // Hashes: HSET, HGET and the other commands on fields. Errors and their order are Redis's.
 //
 // A small hash is one entry, which each write replaces as a whole (store/collections.h). In a large hash, commands read and write
-// only the fields that they name (commands/large_access.h). Removing a field counts as a delete, with a delete debt; changing a
-// field's value does not. A field that HSET writes loses its expiry (field_expiry.cc).
+// only the fields that they name (commands/large_access.h). Removing a field is a delete, with a delete debt; changing a field's
+// value is not. A field that HSET writes loses its expiry (field_expiry.cc).
 #include <cmath>
 #include <optional>
 #include <string>

@@ -87,7 +87,7 @@ Status count_one(Ctx& ctx) {
   return Status::ok();
 }
 
-/// The union of the sketches of all keys, as registers. A missing key counts as an empty sketch.
+/// The union of the sketches of all keys, as registers. A missing key is an empty sketch.
 struct Union {
   hll::Registers registers{};
   bool any_dense = false;

@@ -95,7 +95,7 @@ struct ExpireConditions {
   [[nodiscard]] bool allow(Millis current, std::int64_t wanted) const {
     if (nx && current != 0) return false;
     if (xx && current == 0) return false;
-    // a missing expiry counts as later than any other
+    // a key without an expiry is treated as if it expired after all others
     if (gt && (current == 0 || wanted <= static_cast<std::int64_t>(current))) return false;
     return !(lt && current != 0 && wanted >= static_cast<std::int64_t>(current));
   }

@@ -15,8 +15,8 @@ constexpr std::uint64_t kLookupWork = 1024, kWalkWork = 192;
 constexpr std::uint64_t kMostPassed = 4096;
 /// The most pages of a table that a walk reads at once, and the fewest elements that a page has.
 constexpr std::uint64_t kPagesAtOnce = 128, kElementsPerPage = 32;
-/// Memory of an element beside twice its bytes (the buffer doubles when it grows): its views in decoded collections before and
-/// after a change.
+/// Memory of an element in addition to twice its bytes (the buffer doubles when it grows): its views in decoded collections
+/// before and after a change.
 constexpr std::size_t kOverheadBytes = 64;
 
 KeyRange bounds_of(ElementKeys& keys, const ElementRange& range) {

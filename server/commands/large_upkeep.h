@@ -5,16 +5,16 @@
 // 1. The header of a sorted set names its first and its last member (LargeHeader::lowest, highest). Walks begin there, so members
 //   that were popped or expired at one end cost nothing.
 // 2. The header counts the dead elements between these bounds, below them, and above them. If a member is added outside of the
-//   bounds, the dead elements on that side count as between them again. At some point the dead elements between the bounds
-//   outnumber the live ones by more than kFewDead. The next command that removes an element then rewrites the others: as a new
-//   generation, or as one entry if they fit. One range tombstone then deletes the old generation, and no walk sees it. So a
-//   removal costs on average at most the write of one more element. A walk over all elements skips at most as many dead elements
-//   as there are live ones, and kFewDead.
+//   bounds, the dead elements on that side are added to those between the bounds. At some point these outnumber the live
+//   elements by more than kFewDead. The next command that removes an element then rewrites the live elements: as a new
+//   generation, or as one entry if they fit. One range tombstone deletes the old generation, and no walk sees it. So a removal
+//   costs on average at most the write of one more element. A walk over all elements skips at most as many dead elements as there
+//   are live ones, and kFewDead.
 // 3. A collection of more than kMostRewrittenOnLoop elements is rewritten off the event loop, and other writers of the key wait
-//   meanwhile. So it is rewritten only when kDeadPerLive times as many elements are dead, and by one command at a time. Otherwise
+//   for that. So it is rewritten only when kDeadPerLive times as many elements are dead, and by one command at a time. Otherwise
 //   each of many clients that remove elements would leave the loop for it.
-// 4. A collection of more than kMostRewritten elements, or kMostRewrittenBytes, is not rewritten, nor is a hash that has fields
-//   with an expiry.
+// 4. Not rewritten are collections of more than kMostRewritten elements, or kMostRewrittenBytes, and hashes that have fields with
+//   an expiry.
 //
 // Bounds are names of members, so old headers must leave the files by the delete deadline, too. Each header that is written when
 // a member is removed has a delete debt for the older headers (Collections::put_header).

@@ -2,7 +2,7 @@
 //
 // A small list is one entry, which each write replaces as a whole (store/collections.h). In a large list, a push, a pop or a read
 // by index touches only its own elements (commands/large_access.h); LINSERT and LREM rewrite the list. Replacing the value at an
-// index (LSET) does not count as a delete.
+// index (LSET) is not a delete: it leaves no delete debt.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -383,7 +383,7 @@ Status lrem(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Writes the list even if it does not change. As in Redis, LTRIM always sends an event, and always counts as a change for WATCH.
+/// Writes the list even if it does not change. As in Redis, LTRIM always sends an event, and always changes the key for WATCH.
 Status ltrim(Ctx& ctx) {
   TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
   TRY_ASSIGN(stop, integer_argument(ctx.arg(3)));

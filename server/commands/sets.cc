@@ -192,7 +192,7 @@ Status sscan(Ctx& ctx) {
 
 // --- operations on several sets
 
-/// The sets at several keys; a missing key counts as an empty set. WRONGTYPE for the first key of another type.
+/// The sets at several keys; a missing key is an empty set. WRONGTYPE for the first key of another type.
 struct Sources {
   SourceEntries entries;
   std::vector<Set> sets;  ///< the decoded set of each entry

@@ -3,7 +3,7 @@
 //
 // A small sorted set is one entry, which each write replaces as a whole (store/collections.h). In a large one, commands read and
 // write only the members that they name (commands/large_access.h) or a range of them (commands/large_members.h). Changing a
-// member's score does not count as a delete.
+// member's score is not a delete: it leaves no delete debt.
 #include <algorithm>
 #include <cmath>
 #include <optional>

@@ -28,7 +28,7 @@ class LiveConfig {
 
   /// Returns the configuration as it was set. Never waits for a change or rewrite that is under way, since event loops call this.
   [[nodiscard]] Config get() const { return *current(); }
-  /// Calls `f`, and prevents changes of the configuration meanwhile. Returns the result of `f`.
+  /// Calls `f`, and prevents changes of the configuration until it returns. Returns the result of `f`.
   Status with(const std::function<Status(const Config&)>& f) const;
   /// See ServerControl::config_get.
   void get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const;

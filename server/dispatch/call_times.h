@@ -2,7 +2,7 @@
 //
 // Each power of two of nanoseconds is split into kParts buckets of equal width. So a bucket's width is at most 1/kParts of its
 // lower bound. percentile() returns the middle of a bucket, which is within 1/(2 kParts) = 1.6 % of every time in it. A call that
-// took longer than 2^kMaxBits ns (68 s) counts as 68 s.
+// took longer than 2^kMaxBits ns (68 s) is stored as one of 68 s.
 #pragma once
 
 #include <algorithm>

@@ -21,7 +21,7 @@ std::uint16_t access_of_set(std::span<const Bytes> arguments, std::size_t first)
 }
 
 /// Returns the access of BITFIELD to its key: if all operations are GETs, it only reads. `first`: index of the first operation.
-/// An invalid operation counts as a write.
+/// An invalid operation is treated as a write.
 std::uint16_t access_of_bitfield(std::span<const Bytes> arguments, std::size_t first) {
   for (std::size_t i = first; i < arguments.size();) {
     if (!equal_ignoring_case(arguments[i], "get") || i + 2 >= arguments.size()) {

@@ -23,8 +23,8 @@ inline int next_key(const KeySpec& spec, int position, int last) {
   if (spec.has_store) return position < last ? last : last + 1;
   return spec.count_at == 0 ? position + spec.step : std::max(position, spec.count_at) + 1;
 }
-/// Returns the position of the last key; never a position after the last argument. A key count counts as 0 if it is not a number,
-/// or exceeds the number of arguments that follow it.
+/// Returns the position of the last key; never a position after the last argument. A key count that is not a number, or exceeds
+/// the number of arguments after it, is taken as 0.
 int last_key(const KeySpec& spec, std::span<const Bytes> arguments);
 /// Returns the key count in argument spec.count_at; 0 if it is invalid (last_key()). Requires spec.count_at != 0.
 int counted_keys(const KeySpec& spec, std::span<const Bytes> arguments);

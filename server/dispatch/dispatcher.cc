@@ -50,7 +50,7 @@ std::string text_of(const StageNanos& waits) {
 }
 
 /// Fails if arguments are far longer than the command can use, since copying or comparing them would take long. Commands that
-/// store or send values take any length; a channel does not count as a value.
+/// store or send values accept any length of a value; the length of a channel is limited.
 Status check_lengths(const CommandSpec& spec, const Args& args) {
   constexpr std::size_t kLongest = kMaxKeyBytes + 64;  // the longest key, or channel of its notifications
   // The most bytes of all arguments above 64 KiB together, in a command without keys.

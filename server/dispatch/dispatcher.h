@@ -84,7 +84,7 @@ class Dispatcher final : public CommandSink {
   /// would delay other clients for seconds.
   static constexpr std::uint64_t kPassNanos = 5'000'000;
   /// A pass that has committed kPassBytes begins no further command, either, since the loop then spends about 10 milliseconds
-  /// writing these bytes to the log. Commits below kMeasuredCommitBytes do not count, since kPassNanos already limits their
+  /// writing these bytes to the log. Commits below kMeasuredCommitBytes are not added up, since kPassNanos already limits their
   /// number.
   static constexpr std::uint64_t kPassBytes = 4 << 20, kMeasuredCommitBytes = 4 << 10;
   /// A group of overwrites (write_group.cc) ends once it has this many bytes.
@@ -210,7 +210,7 @@ class Dispatcher final : public CommandSink {
   /// `changes`, which are passed to the catalog after the commit.
   Status maintain(const ReadView& view, IndexChanges* changes);
   /// Counts a commit of more than kMeasuredCommitBytes: sets large_commit_, and ends the pass after kPassBytes. `logged`: the
-  /// batch is already in the log, so it does not count towards kPassBytes.
+  /// batch is already in the log, so its bytes are not added to those of the pass.
   void note_large_commit(const WriteBatch& batch, bool logged);
   /// Like commit(), while long writes have marked keys, or clients wait for elements of keys.
   Status commit_beside_others(Client& client, bool waited, KeyWaiters::Wait* own);

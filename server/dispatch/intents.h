@@ -1,4 +1,4 @@
-// Marks on the keys of long writes, which run off their loops and hold no lock meanwhile.
+// Marks on the keys of long writes, which run off their loops without holding locks.
 //
 //   loop          marks keys ---------------------------------- commits, unmarks ----> reply
 //   thread                  \-- leases a view, runs the handler --/

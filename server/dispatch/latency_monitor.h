@@ -1,7 +1,7 @@
 // LATENCY: samples of slow commands. A sample is the slowest command of one event in one second.
 //
-// Only the time that a command spent running counts, since all other commands of its event loop wait for that time. Its waits for
-// the disk, the log or other threads do not count.
+// The time of a command is its running time, for which all other commands of its event loop wait. It does not include waits for
+// the disk, the log or other threads.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ class LatencyMonitor {
   /// Sets the threshold: a command that took at least `ms` becomes a sample. 0: no command does.
   void set_threshold(std::uint64_t ms) { threshold_ms_.store(ms, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t threshold_ms() const { return threshold_ms_.load(std::memory_order_relaxed); }
-  /// Adds a sample: a command took `ms` and counts for `event`. Ignored if `ms` is below the threshold.
+  /// Adds a sample to `event`: a command took `ms`. Ignored if `ms` is below the threshold.
   void add(Bytes event, std::uint64_t ms, std::int64_t unix_seconds);
 
   /// Returns all events by name.

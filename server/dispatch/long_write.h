@@ -77,7 +77,7 @@ struct LongWrite final : OffLoopWork {
   std::unique_ptr<Transaction> transaction;  ///< the client's transaction, moved here while the long write runs
   std::unique_ptr<TransactionRun> transaction_run;
 
-  /// Returns true for a script outside MULTI: it counts as a transaction with one command.
+  /// Returns true for a script outside MULTI, which runs as a transaction with one command.
   [[nodiscard]] bool is_script() const { return command->spec->has(kRunsScript); }
 
   void run() override;

@@ -298,7 +298,7 @@ bool Notifications::committed(const CommittedCommand& commit, ClientLoop* here, 
   const SeqNum seq = commit.seq;
   Outbox* const outbox = &progress->outbox;
   const bool renames = name == "rename" || name == "renamenx", moves = name == "move";
-  // These commands first delete the key that they overwrite, so the key counts as new.
+  // These commands first delete the key that they overwrite, so the event of a new key is published.
   const bool replaces = renames || moves || name == "copy" || name == "restore";
   const DatabaseId target = target_database(*commit.command.spec, args, commit.database);
   const auto announce_new = [&](const WriteBatch::Op& op) {

@@ -38,7 +38,7 @@ struct ServerInfo {
   std::uint64_t max_clients = 0;
   // clients
   std::uint64_t connected_clients = 0;
-  std::uint64_t blocked_clients = 0;  ///< clients in a blocking command or under CLIENT PAUSE; waits for the disk do not count
+  std::uint64_t blocked_clients = 0;  ///< clients in a blocking command or under CLIENT PAUSE, not those that wait for the disk
   std::uint64_t waiting_clients = 0;  ///< clients that wait for the disk or an offload thread
   std::uint64_t max_input_buffer = 0, max_output_buffer = 0;
   // stats

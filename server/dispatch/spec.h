@@ -55,7 +55,7 @@ enum CommandFlags : std::uint32_t {
   kLockAll = 1u << 26,  ///< while the command runs, no other command may be between its read and its write of a key
   kLong = 1u << 28,     ///< for kOffload: the command has no time bound, so it runs on threads apart from short work
   kReplySynced = 1u << 27,  ///< the reply waits until the log is synced past the command's batch, in every fsync mode
-  /// The command counts as a read, but may write, as PFCOUNT stores its result. So it locks its keys.
+  /// The command is a read for clients, but may write: PFCOUNT stores its result. So it locks its keys.
   kMayReplicate = 1u << 29,
   /// The command uses no keys, and runs on its loop unless Ctx::work() fails. Off the loop its effects are delivered when it
   /// ends.

@@ -132,8 +132,8 @@ class TransactionRun final : private ScriptCalls {
   /// Appends the current command's writes to the transaction's batch.
   void append_own();
   void count_call(const Command& command, const std::string& error, std::uint64_t nanos);
-  /// If events of new keys or of misses are on: adds the command's keys that exist before it runs to `had`. These look-ups do not
-  /// count as hits or misses.
+  /// If events of new keys or of misses are on: adds the command's keys that exist before it runs to `had`. These look-ups are
+  /// not counted as hits or misses.
   Status note_present(Ctx& ctx, PresentKeys* had) const;
   void observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed);
   /// Charges the current memory of the attempt. kOutOfMemory: the budget has no room for it. kInvalidArgument: the batch is too

@@ -36,8 +36,8 @@ class TransferReport {
   }
   /// Adds a key that was not taken.
   void add_lost(std::uint64_t database, const std::string& type, Fate fate, Bytes key, const std::string& why);
-  /// Adds a key that the target has, and that an interrupted import may have sent. It counts as taken, and its name goes to
-  /// `list`.
+  /// Adds a key that the target has, and that an interrupted import may have sent. The key is counted as taken, and its name is
+  /// written to `list`.
   void add_in_doubt(std::uint64_t database, const std::string& type, Bytes key);
   /// Adds commands that have run, but whose replies were lost in an interruption.
   void add_unseen(std::uint64_t commands) { unseen_ += commands; }

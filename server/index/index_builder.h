@@ -27,8 +27,8 @@
 
 namespace ebbtide {
 
-/// Does one step of an index's build: commits the entries of the next records, and the new position. No other thread may be
-/// between the read and the commit of a write meanwhile. Does nothing if the index is complete or missing. kNotResident: the
+/// Does one step of an index's build: commits the entries of the next records, and the new position. During the step, no other
+/// thread may be between the read and the commit of a write. Does nothing if the index is complete or missing. kNotResident: the
 /// missing pages were added to `misses`. kBusy: call it again after `*wait_ms`. Other errors are those of reads and commits.
 Status build_step(Db& db, IndexCatalog& catalog, DatabaseId database, const std::string& name, MissSet* misses,
                   std::uint32_t* wait_ms);

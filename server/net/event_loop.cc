@@ -470,7 +470,7 @@ void EventLoop::receive(Connection& c) {
   if (!c.dead && io != Connection::Io::kBlocked) enqueue(c);
 }
 
-// Until the handshake is done the client counts as a stranger: the limits and the timeout for unauthenticated clients apply.
+// Until the handshake is done, the limits and the timeout for unauthenticated clients apply to the client.
 bool EventLoop::shake_hands(Connection& c) {
   const Connection::Io io = c.shake_hands();
   if (io == Connection::Io::kBlocked) return false;
@@ -578,8 +578,8 @@ std::size_t EventLoop::spared_bytes() const {
 }
 
 // Returns true if the connection must close because the memory budget is used up. The connections with the largest buffers are
-// closed, even if they are idle: a sweep finds them. If other connections have meanwhile grown by a considerable part of the
-// budget, they are closed, too.
+// closed, even if they are idle: a sweep finds them. If buffers have grown by a considerable part of the budget since then
+// (overdrawn()), smaller connections are closed, too.
 bool EventLoop::is_one_too_many(const Connection& c) const {
   if (env_->memory == nullptr || c.held_bytes <= spared_bytes()) return false;
   return c.held_bytes >= largest_held_ / 2 ? env_->memory->short_of_buffers() : env_->memory->overdrawn();
@@ -840,7 +840,7 @@ void EventLoop::flush_gated() {
 }
 
 void EventLoop::check_output_limits(Connection& c) {
-  // A shared value is sent from its own memory, which was charged when it was read. So it does not count here, except for bytes
+  // A shared value is sent from its own memory, which was charged when it was read. So it is left out here, except for bytes
   // beyond the largest possible value.
   const std::uint64_t own = c.out.memory();
   const std::uint64_t all = c.out.size();
@@ -928,7 +928,7 @@ void EventLoop::bury() {
   do {
     graveyard_.pop_front();
   } while (!graveyard_.empty() && env_->mono_ns() - start < kPartNanos);
-  // Releases the charge together with the memory. Otherwise, until the next sweep, freed memory would still count as charged.
+  // Releases the charge together with the memory. Otherwise freed memory would stay charged until the next sweep.
   if (charged_bytes_ >= held_bytes_ + kChargeStep) charge_buffers(held_bytes_);
 }
 

@@ -5,7 +5,7 @@
 // log, once, and sends each client the replies that may leave: a reply waits until the log has reached the client's `seen_seq`.
 //
 // A command that cannot finish, for example because its pages are on disk, becomes kWaiting. It has written nothing, and the
-// client's later commands stay kNotRun. The client's input stays in place meanwhile. Later a thread calls loop->resume(client
+// client's later commands stay kNotRun. The client's input stays in memory until then. Later a thread calls loop->resume(client
 // id). Then the loop hands in the same command again, with `attempt` one higher, followed by the later commands. Other clients
 // are not delayed.
 //
@@ -73,7 +73,7 @@ class Client {
   bool close_after_reply = false;    ///< the connection closes once all of `out` is sent; later commands do not run
   bool close_after_command = false;  ///< like close_after_reply, once the waiting command has replied
   bool close_now = false;            ///< the connection closes without sending `out`
-  bool subscriber = false;           ///< the client has a subscription, so it never counts as idle
+  bool subscriber = false;           ///< the client has a subscription, so it is never closed as idle
   bool waiting = false;              ///< the client's first unfinished command waits for resume()
   /// The highest seq on which a reply in `out` may depend. The sink raises it; replies leave once the log has reached it.
   std::uint64_t seen_seq = 0;
@@ -88,7 +88,7 @@ class Client {
   }
 
   std::unique_ptr<ClientState> state;  ///< made by the sink at the client's first command
-  std::size_t state_bytes = 0;         ///< state->memory() when the sink last updated it; counts like the client's buffers
+  std::size_t state_bytes = 0;         ///< state->memory() when the sink last updated it; charged like the client's buffers
 
   /// Returns true if a command of this client may run now.
   [[nodiscard]] bool may_run() const {

@@ -99,7 +99,7 @@ class RequestParser {
   /// Like memory(), without big bulks.
   [[nodiscard]] std::size_t buffer_memory() const { return capacity_ + args_.capacity() * sizeof(Bytes); }
   /// Returns the bytes of big bulks of the incomplete command and of the commands that were handed out. Bulks that hand_over()
-  /// gave to another owner do not count.
+  /// gave to another owner are not included.
   [[nodiscard]] std::size_t big_memory() const { return big_held_ + (big_ ? big_->size() : 0); }
   /// Returns the bytes of big bulks of the incomplete command.
   [[nodiscard]] std::size_t big_bytes() const { return big_done_ + (big_ ? big_->size() : 0); }

@@ -146,7 +146,7 @@ double signed_number(std::uint64_t value, std::size_t bytes) {
 
 int struct_pack(lua_State* lua) {
   Format format(lua, luaL_checkstring(lua, 1));
-  lua_pushnil(lua);  // a missing argument counts as nil, as in Redis
+  lua_pushnil(lua);  // a missing argument is nil, as in Redis
   PackedText packed(lua);
   std::string& out = packed.bytes();
   int argument = 2;

@@ -43,7 +43,7 @@ std::int64_t get_field(Bytes value, BitfieldType type, std::uint64_t position);
 /// Stores the lowest bits of `number` in the field. Requires position + type.bits <= 8 * value->size().
 void set_field(std::string* value, BitfieldType type, std::uint64_t position, std::int64_t number);
 /// Wraps or saturates `number` to the field's type, and returns it. nullopt: it does not fit, and `overflow` is kFail. As in
-/// Redis, `number` counts as unsigned for an unsigned field, so that a negative number is too large.
+/// Redis, `number` is read as unsigned for an unsigned field, so that a negative number is too large.
 std::optional<std::int64_t> fit_field(BitfieldType type, std::int64_t number, BitOverflow overflow);
 /// Like fit_field(), for the sum of a field's `number` and `increment`.
 std::optional<std::int64_t> add_to_field(BitfieldType type, std::int64_t number, std::int64_t increment, BitOverflow overflow);

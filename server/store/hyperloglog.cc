@@ -86,7 +86,7 @@ struct Run {
   std::uint8_t rank = 0;  ///< 0: zeros
 };
 
-/// Returns the run at offset `at`. Requires at < value.size(). The second byte of a truncated two-byte run counts as zero, as in
+/// Returns the run at offset `at`. Requires at < value.size(). The second byte of a truncated two-byte run is read as zero, as in
 /// Redis, whose strings end with a zero.
 Run run_at(Bytes value, std::size_t at) {
   const unsigned byte = byte_of(value, at);

@@ -274,7 +274,7 @@ class OverlayIterator final : public Iterator {
     if (entry_ != overlay_.entries.end() && !bounds_.end.empty() && entry_->first >= bounds_.end) entry_ = overlay_.entries.end();
     choose();
   }
-  // Chooses the source of the next entry in the direction of iteration. A paused base counts as being at its resume key.
+  // Chooses the source of the next entry in the direction of iteration. A paused base is taken to be at its resume key.
   void choose() {
     const bool base_paused = base_ != nullptr && (hiding_ || base_->paused());
     const bool base_there = base_ != nullptr && (base_->valid() || base_paused);

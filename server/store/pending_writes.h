@@ -25,8 +25,8 @@ namespace ebbtide {
 /// on another. Not thread-safe.
 class PendingWrites {
  public:
-  /// `db` is null while the database is being opened; it then counts as empty. `now`, `mode` and `misses` are as in Db::view, for
-  /// views of other databases. `batch`: the transaction's uncommitted batch, which must outlive this object.
+  /// `db` is null while the database is being opened: all reads then find an empty database. `now`, `mode` and `misses` are as in
+  /// Db::view, for views of other databases. `batch`: the transaction's uncommitted batch, which must outlive this object.
   PendingWrites(Db* db, Millis now, ReadMode mode, MissSet* misses, const WriteBatch& batch)
       : db_(db), now_(now), mode_(mode), misses_(misses), batch_(batch) {}
 

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kMostMismatches = 8;
 /// Memory of an entry, without its index and its changes.
 constexpr std::size_t kEntryBytes = 256;
-/// The memory that a point takes beside its name, at most.
+/// The most memory of a point, without its name.
 constexpr std::size_t kRankPointBytes = 64;
 
 std::string id_of(DatabaseId database, Bytes key) {

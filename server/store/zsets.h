@@ -88,7 +88,7 @@ struct WeightedSource {
 /// operation ends, and its result has no meaning.
 using StopCheck = std::function<bool()>;
 /// Return the union and the intersection of the sources. Scores are multiplied by weights and added up in Redis's order, from the
-/// smallest source to the largest; a sum that is not a number counts as 0.
+/// smallest source to the largest; a sum that is not a number becomes 0.
 SortedSet united(std::vector<WeightedSource> sources, Aggregate aggregate, const StopCheck& stop);
 SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate, const StopCheck& stop);
 /// Returns the members of the first source that are in no other, with their scores.

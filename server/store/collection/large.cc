@@ -310,8 +310,8 @@ ListDifference ListDifference::of(const List& before, const List& after) {
   return d;
 }
 
-// Writing another element at a position counts as a delete, with a delete debt. The old element may have moved to another
-// position, and be deleted there later. Without the debt, no deadline would apply to its old version at this position.
+// Writing another element at a position is a delete of the old element, with a delete debt. The old element may have moved to
+// another position, and be deleted there later. Without the debt, no deadline would apply to its old version at this position.
 void write_changes(ElementWriter& to, const List& before, const List& after, const ListDifference& difference,
                    LargeHeader* header) {
   const std::uint64_t old_first = header->first, old_last = header->last;

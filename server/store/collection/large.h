@@ -150,7 +150,7 @@ class ElementWriter {
     options.expiry = expiry;
     batch_.put(database_, keys_.of(which, name), value, options);
   }
-  /// Like put(), for a name that another element has: that element's bytes count as deleted, and must leave the files. `shrinks`:
+  /// Like put(), for a name that another element has. This deletes that element, whose bytes must leave the files. `shrinks`:
   /// PutOptions::shrinks.
   void replace(ElementClass which, Bytes name, Bytes value, bool shrinks) {
     batch_.put(database_, keys_.of(which, name), value, {.debt = true, .shrinks = shrinks, .element = true});

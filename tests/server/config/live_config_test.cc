@@ -13,7 +13,7 @@ TEST_CASE("configuration is being changed: event loops read the values before th
   LiveConfig* live = nullptr;
   std::uint64_t seen = 0;
   const auto apply = [&](const Config&, const Config& after) {
-    seen = live->get().acl_log_max_len;  // as a CONFIG GET on an event loop meanwhile
+    seen = live->get().acl_log_max_len;  // as CONFIG GET on an event loop would during the change
     return after.acl_log_max_len == 7 ? Status::invalid_argument("refused") : Status::ok();
   };
   LiveConfig config(Config{}, apply, [](Config c) { return c; });

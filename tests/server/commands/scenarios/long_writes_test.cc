@@ -1,4 +1,5 @@
-// Tests of long commands, which run off their loop: other commands run meanwhile, and all effects happen at one moment, or none.
+// Tests of long commands, which run off their loop: other commands run at the same time, and all effects happen at one moment, or
+// none.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>

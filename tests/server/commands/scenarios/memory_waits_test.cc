@@ -1,5 +1,4 @@
-// Tests of commands that wait until memtables are flushed, since these have taken the memory. The commands hold nothing
-// meanwhile.
+// Tests of commands that wait for memory until memtables are flushed. A waiting command holds no memory, thread or mark.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
