@@ -4,7 +4,7 @@
 // checked, right or wrong, so that the delay reveals nothing. The delay doubles with each failure, up to kMaxDelayMs. So a client
 // of that network with the right password waits at most that long.
 //
-// Effect: at most limits.unauthenticated_clients connections (128) wait at the same time, so one network tries 128 / 2 s = 64
+// Effect: at most limits.unauthenticated_clients connections (128) wait at the same time. So one network tries 128 / 2 s = 64
 // passwords a second, instead of 200,000. Guessing a random password of 8 letters and digits (2.8 * 10^12) takes 1,400 years.
 #pragma once
 

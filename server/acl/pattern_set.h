@@ -2,8 +2,8 @@
 //
 // A user may have thousands of patterns, and a command thousands of keys. Patterns are sorted by their prefix: the text before
 // the first special character. A key is matched only with patterns whose prefix is a prefix of the key. This is enough for most
-// patterns: plain texts with or without a star at the end. For others, such as *:tenant1:*, the key's length, its end and the
-// longest plain text in the pattern are compared before the whole pattern.
+// patterns: plain texts with or without a star at the end. For others, such as *:tenant1:*, quick comparisons come before the
+// whole pattern: the key's length, its end, and the longest plain text in the pattern.
 //
 // All comparisons take steps of a budget (budget.h), since a long key and thousands of patterns such as *:tenant1:* take seconds.
 #pragma once

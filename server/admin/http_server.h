@@ -1,8 +1,8 @@
 // A small HTTP/1.1 server for the admin port, on Boost.Beast. The caller defines the routes.
 //
 // One thread does all input and output without blocking, so no client delays another. Whatever clients do:
-//   - Every wait for a client has one deadline for the whole header or reply, so a header that arrives byte by byte is cut off.
-//   - There are never more than `connections`. A new connection replaces the one that has waited longest for a request. If none
+//   - Every header and every reply has one deadline as a whole. So a header that arrives byte by byte is cut off. - There are
+//   never more than `connections`. A new connection replaces the one that has waited longest for a request. If none
 //     waits for one, it replaces the one that has been sending longest. So a probe is accepted however many clients are idle.
 //   - Routes that only read atomics run on the I/O thread. Each other route runs on the worker thread of its class (Where), and
 //     waits only for requests of that class.
@@ -63,7 +63,7 @@ struct HttpLimits {
   /// The most connections: enough for a dashboard's scrapes, probes, and a few browsers with six connections each. Each
   /// connection takes a file descriptor.
   std::size_t connections = 64;
-  /// The time in which the whole header must arrive, from the start of the connection, or from the first byte of a later request.
+  /// The time in which the whole header must arrive. It begins with the connection, or with the first byte of a later request.
   std::int64_t header_ms = 5'000;
   std::int64_t idle_ms = 75'000;  ///< between requests; longer than the usual scrape interval of a minute
   std::int64_t send_ms = 10'000;  ///< time limit for sending a whole reply

@@ -1,4 +1,4 @@
-// The clients that wait for an element of a key, by BLPOP, BZPOPMIN and the other commands that block on lists and sorted sets.
+// The clients that wait for an element of a key: those in BLPOP, BZPOPMIN and other commands that block on lists and sorted sets.
 //
 // Each key has a queue of waiting clients. A write of the key wakes the first client, whose command runs again. That client then
 // has the key's baton. If its command ends without reading this key, the client passes the baton on, which wakes the next client.

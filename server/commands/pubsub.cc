@@ -103,8 +103,8 @@ constexpr std::uint64_t kDeliveryBytes = 512;
 
 // The publisher's reply is written before the message that it may get as a subscriber, unless thousands of clients get the
 // message. A message may depend on data that its publisher has read or written, so it waits for the log like a reply. Inside EXEC
-// the message is sent once the transaction is committed. It then goes to the clients that were subscribed when PUBLISH ran, and
-// not to a publisher that subscribes later in the same transaction.
+// the message is sent once the transaction is committed. Its receivers are the clients that were subscribed when PUBLISH ran: a
+// publisher that subscribes later in the transaction is none of them.
 Status publish_to(Ctx& ctx, Kind kind) {
   PubSub& pubsub = *env_of(ctx).pubsub;
   TRY(ctx.work(pubsub.pattern_work(kind, ctx.arg(1))));

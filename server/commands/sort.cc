@@ -52,7 +52,7 @@ struct Pattern {
   std::optional<Bytes> field;
 };
 
-/// As in Redis: * and -> are not recognized after a zero byte, "->" at the end belongs to the key, and "#" is the element itself.
+/// As in Redis: * and -> are not recognized after a zero byte. "->" at the end belongs to the key. "#" is the element itself.
 Pattern parse_pattern(Bytes text) {
   Pattern pattern;
   const Bytes searched = shown(text, Bytes::npos);
@@ -291,8 +291,8 @@ Status read_items(CompactReader reader, std::vector<SortItem>* items) {
   return reader.status();
 }
 
-/// Reads the elements. If the source is a set and the result is stored, sets `request` to sort even if no order was requested, as
-/// in Redis.
+/// Reads the elements. As in Redis, the result of a set is sorted before it is stored, even if no order was requested: sets
+/// `request` so.
 Status read_source_items(Ctx& ctx, SortRequest* request, Sorting* sorting) {
   if (request->stores) {
     std::vector<std::optional<Found>> found;

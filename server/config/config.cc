@@ -95,8 +95,8 @@ std::string name_from_environment(const std::string& variable) {
   return name;
 }
 
-// Returns the rank in which an assignment is applied. Defaults of all databases come before settings of one database, a policy's
-// name before its parameters, and a key's older name before its current one.
+// Returns the rank in which an assignment is applied. Defaults of all databases come before settings of one database. A policy's
+// name comes before its parameters, and a key's older name before its current one.
 int rank(const Assignment& a) {
   const int database = a.name.compare(0, 10, "databases.") == 0 ? 2 : 0;
   constexpr Bytes kPolicyName = ".policy.name";

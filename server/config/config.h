@@ -1,8 +1,8 @@
 // The configuration: the settings from YAML file, environment and command line as one value, and the table of all keys.
 //
-// The table config_keys() has the type, range, meaning and Redis name of each key, and functions that read and write it in a
-// Config. The loader, CONFIG GET, SET and REWRITE and the check of config/ebbtide.yaml use the table. It has only keys with an
-// effect. Keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for one database.
+// The table config_keys() has the type, range, meaning and Redis name of each key. It also has functions that read and write the
+// key in a Config. The loader, CONFIG GET, SET and REWRITE and the check of config/ebbtide.yaml use the table. It has only keys
+// with an effect. Keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for one database.
 //
 // Precedence: command line, then environment (EBBTIDE_A__B__C), then file, then default.
 #pragma once

@@ -38,8 +38,8 @@ class AclLog {
  public:
   static constexpr std::size_t kCompared = 10;
   static constexpr std::int64_t kGroupMs = 60'000;
-  /// The entries take at most 1 / kBudgetPart of the memory budget, and at most kMostBytes, since copying them for a reply makes
-  /// other threads wait.
+  /// The entries take at most 1 / kBudgetPart of the memory budget, and at most kMostBytes: other threads wait while they are
+  /// copied for a reply.
   static constexpr std::uint64_t kBudgetPart = 64, kMostBytes = std::uint64_t{16} << 20;
 
   /// Charges the memory of the entries. The functions of `memory` are set once, before use.

@@ -1,8 +1,8 @@
 // The parts of a server that all its dispatchers share.
 //
-// Dispatch includes this file, and so do commands that need a part of the server directly. These are commands that show or change
-// the server (INFO, PURGE.*, TREE.*, CLIENT ...), SCAN, deletes by range or stamp, and commands that use ranks. All other
-// handlers include only Ctx, and reach the server through ServerControl.
+// Dispatch includes this file, and so do commands that need a part of the server directly. These commands are SCAN, deletes by
+// range or stamp, those that use ranks of sorted sets, and those that show or change the server (INFO, PURGE.*, TREE.*, CLIENT
+// ...). All other handlers include only Ctx, and reach the server through ServerControl.
 #pragma once
 
 #include <cstdint>

@@ -35,8 +35,8 @@ int stored_key(const KeySpec& spec, std::span<const Bytes> arguments);
 /// Returns the first option by which SORT reads keys that are not among its arguments: "GET", or "BY" with a pattern that has a
 /// *. Returns "" if SORT has no such option.
 Bytes pattern_option(const CommandSpec& spec, std::span<const Bytes> arguments);
-/// Returns true if SORT stores a result that depends on keys that are not among its arguments. If such a SORT runs on its loop,
-/// it holds all key locks, since no key may change between its reads and its commit.
+/// Returns true if SORT stores a result that depends on keys that are not among its arguments. On its loop, such a SORT holds all
+/// key locks: no key may change between its reads and its commit.
 bool stores_from_patterns(const CommandSpec& spec, std::span<const Bytes> arguments);
 /// Returns true if a command with the flag kWrite writes nothing with these arguments.
 inline bool only_reads(const CommandSpec& spec, std::span<const Bytes> arguments) {

@@ -1,8 +1,8 @@
 // Runs commands. No other code takes key locks, commits batches or counts commands.
 //
 // A pass is a span of commands: the pipelines of all connections that are ready. Dispatch takes it in windows of kWindow
-// commands. For each window it resolves names, escapes and hashes keys once, and prefetches for all keys stage by stage, so that
-// their cache misses overlap. Then it runs the handlers in order, each against a view of the newest state, and commits their
+// commands. For each window it resolves names, and escapes and hashes keys, once. It prefetches for all keys stage by stage, so
+// that their cache misses overlap. Then it runs the handlers in order, each against a view of the newest state, and commits their
 // writes.
 //
 // Invariants:
@@ -83,8 +83,8 @@ class Dispatcher final : public CommandSink {
   /// A pass that has taken this many nanoseconds begins no further command. Otherwise a pipeline of thousands of short commands
   /// would delay other clients for seconds.
   static constexpr std::uint64_t kPassNanos = 5'000'000;
-  /// A pass that has committed kPassBytes begins no further command, either, since the loop then spends about 10 milliseconds
-  /// writing these bytes to the log. Commits below kMeasuredCommitBytes are not added up, since kPassNanos already limits their
+  /// A pass that has committed kPassBytes begins no further command, either: writing these bytes to the log takes about 10
+  /// milliseconds of the loop's time. Commits below kMeasuredCommitBytes are not added up, since kPassNanos already limits their
   /// number.
   static constexpr std::uint64_t kPassBytes = 4 << 20, kMeasuredCommitBytes = 4 << 10;
   /// A group of overwrites (write_group.cc) ends once it has this many bytes.
@@ -254,8 +254,7 @@ class Dispatcher final : public CommandSink {
   /// Returns true if all missed pages are in memory by now, so that the command runs again at once. Returns false if the command
   /// waits for the pages.
   bool fetch_pages(PendingCommand& pending);
-  /// Adds to `misses` the pages that the next commands of the same client in this window will miss, so that they are read
-  /// together.
+  /// Adds to `misses` the pages that the client's next commands in this window will miss. So they are read together.
   void look_ahead(const PendingCommand& pending, MissSet* misses);
   /// Returns the set that collects the misses of the next attempt. It is misses_, or the command's own set after its first fetch.
   MissSet& misses_of(const PendingCommand& pending);
@@ -302,8 +301,8 @@ class Dispatcher final : public CommandSink {
   /// Delivers a slice of the effects of one command, and posts a task for the next slice. `resumes`: after the last effect,
   /// resumes the command.
   void deliver_slice(ClientLoop* here, bool resumes);
-  /// Makes later writes of the same keys wait until the notifications of `work` are delivered, so that subscribers get
-  /// notifications in the order of the writes. The caller holds the locks of the commit.
+  /// Makes later writes of the same keys wait until the notifications of `work` are delivered. So subscribers get notifications
+  /// in the order of the writes. The caller holds the locks of the commit.
   void order_notifications(LongWrite& work);
   /// Returns true if a command with this many arguments causes so many notifications that its loop would be busy for long.
   [[nodiscard]] bool notifies_many(std::size_t arguments) const;
@@ -366,8 +365,8 @@ class Dispatcher final : public CommandSink {
   std::uint32_t memory_ms_ = 0;  ///< how long the latest attempt has to wait for memory, in ms; 0: not at all
   std::uint64_t block_ms_ = 0;   ///< timeout of the latest attempt's wait for an element, in ms; 0: none
   std::uint32_t stall_ms_ = 0;   ///< how long the write stall delays the latest commit, in ms; 0: not at all
-  /// Keys that commands of this pass have written and for which clients wait. The clients are woken after the pass, so that
-  /// subscribers get the notification of a push before that of the pop that it causes.
+  /// Keys that commands of this pass have written and for which clients wait. The clients are woken after the pass: subscribers
+  /// must get the notification of a push before that of the pop that it causes.
   std::vector<KeyWaiters::Written> waited_for_;
   bool marked_ = false;                        ///< the latest commit has to wait until marks of long writes are removed
   std::shared_ptr<Fetched> misses_;            ///< collects the misses of commands that have fetched nothing yet

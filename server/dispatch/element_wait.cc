@@ -1,8 +1,8 @@
 // Commands that wait for an element of a list or sorted set: BLPOP and similar (blocking/key_waiters.h).
 //
-// Such a command runs like any other. If it finds no element, it enters the queues of its keys and runs once more, since another
-// client may have written in between. Then it waits until it is woken, until its timeout has passed, or until CLIENT UNBLOCK ends
-// the wait. Each attempt begins from the start.
+// Such a command runs like any other. If it finds no element, it enters the queues of its keys. It then runs once more, since
+// another client may have written in between. Then it waits until it is woken, until its timeout has passed, or until CLIENT
+// UNBLOCK ends the wait. Each attempt begins from the start.
 #include <algorithm>
 #include <iterator>
 #include <limits>

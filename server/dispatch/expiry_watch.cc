@@ -66,8 +66,7 @@ void ExpiryWatch::add(const std::string& id, Millis expiry, Millis known) {
   order_.emplace(expiry, &expiries_.emplace(id, expiry).first->first);
   bytes_ += id.size();
   while (order_.size() > kMaxKeys || bytes_ > kMaxBytes) {
-    // If too many keys expire at the earliest known moment, some of them are dropped, and never reported, since the watch has no
-    // room for all.
+    // If more keys than the watch can hold expire at the earliest known moment, some of them are dropped, and are never reported.
     const Millis first = order_.begin()->first, last = std::prev(order_.end())->first, known = first == last ? last : last - 1;
     if (sweeping_) horizon_ = std::min(horizon_, known);
     full_ = std::min(full_, known);

@@ -13,7 +13,7 @@
 //
 // The watch holds kMaxKeys in kMaxBytes at most. Beyond that it drops the latest keys, and moves the horizon back before them.
 // (If too many keys expire at one moment, some are not reported.) If only client-side caches need the watch, there is no sweep,
-// since only keys that were read matter to them. Then the horizon is the end of time.
+// and the horizon is the end of time: caches need the expiries only of keys that were read.
 #pragma once
 
 #include <atomic>

@@ -319,8 +319,8 @@ bool Notifications::committed(const CommittedCommand& commit, ClientLoop* here, 
     notify(known->type, event, key, target, here, seq, outbox);
     if (sets_expiry && op.expiry != 0) notify(kNotifyGeneric, "expire", key, target, here, seq, outbox);
   };
-  // Three walks over the batch give Redis's order of events. First come "new" events of keys that the command replaces, then
-  // events of deletes (a source key), then events of puts (a target key).
+  // Three walks over the batch give Redis's order of events. The first walk sends "new" events of keys that the command replaces.
+  // The second sends events of deletes (a source key), and the third events of puts (a target key).
   for (; progress->walks < 3; ++progress->walks, progress->cursor = 0) {
     const bool replaced = progress->walks == 0, deletes = progress->walks == 1;
     if ((replaced && !replaces) || (!replaced && !deletes && known == std::end(kEvents))) continue;

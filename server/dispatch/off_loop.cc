@@ -109,7 +109,7 @@ Status OffLoopRun::attempt(Reply& reply) {
                       .effects = &effects};
   ctx.off_loop = &off_loop;
   const Status ran = command->spec->run(ctx);
-  // A handler that queries the engine directly (for counts, or for a tree's description) may have seen operations that are not in
+  // A handler may query the engine directly, for counts or a tree's description. It may then have seen operations that are not in
   // its view. Commands without kReadOnly or kWrite, such as INFO, read no data: they reply even while the log cannot be written.
   if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
   wants_long = off_loop.wants_long;

@@ -32,8 +32,8 @@ AclCatalog acl_catalog(const CommandTable& table);
 std::optional<AclVerdict> check_permission(const User& user, const Command& command, std::span<const Bytes> arguments,
                                            AclBudget& budget);
 
-/// Returns the first option, BY or GET, by which SORT would read keys that are not among its arguments, if the user may not read
-/// all keys. Otherwise returns "". nullopt: the budget is used up. As in Redis, SORT itself calls this when it runs.
+/// If the user may not read all keys: returns the first option, BY or GET, by which SORT would read keys that are not among its
+/// arguments. Otherwise returns "". nullopt: the budget is used up. As in Redis, SORT itself calls this when it runs.
 std::optional<Bytes> denied_pattern_option(const User& user, const Command& command, std::span<const Bytes> arguments,
                                            AclBudget& budget);
 /// Returns the budget of a check during an attempt of a handler or EXEC: the work that the attempt may still do (Ctx::work).

@@ -200,8 +200,8 @@ class ServerStats {
   [[nodiscard]] std::array<StageCounts, kStageNames.size()> stages() const;
   /// Returns the counts of SCAN since the start; a reset does not change them.
   [[nodiscard]] ScanCounts scans() const;
-  /// Returns, for each of `percents` (0 to 100), the time in ns that this share of a command's calls did not exceed, exact to 2
-  /// %. Counts calls since the start or the last reset.
+  /// Returns a time in ns for each of `percents` (0 to 100): this share of a command's calls took no longer. Exact to 2 %. Counts
+  /// calls since the start or the last reset.
   [[nodiscard]] std::vector<double> percentiles(std::size_t command, std::span<const double> percents) const;
   /// Sets the percentiles that INFO latencystats shows.
   void set_shown_percentiles(std::vector<double> percents);

@@ -1,10 +1,10 @@
 // MULTI and EXEC in dispatch: queues commands, and runs the queue as one command.
 //
-// A transaction runs against one view, into one batch, with one commit, so either all of its writes become visible together or
-// none does. Each of its commands writes into a batch of its own, which joins the transaction's batch if the command does not
-// fail. A command reads the writes of earlier commands through PendingWrites. If an attempt has to be repeated, its replies and
-// writes are dropped, the session is restored, the queue stays, and nothing is counted. Before the first command runs, all keys
-// of all commands are looked up, so that their missing pages are read together.
+// A transaction runs against one view, into one batch, with one commit. So its writes become visible together, or not at all.
+// Each of its commands writes into a batch of its own, which joins the transaction's batch if the command does not fail. A
+// command reads the writes of earlier commands through PendingWrites. If an attempt has to be repeated, its replies and writes
+// are dropped, and the session is restored. The queue stays, and nothing is counted. Before the first command runs, all keys of
+// all commands are looked up, so that their missing pages are read together.
 //
 // A long transaction runs off the loop (long_write.h), unless one of its commands must stay there. Many arguments, many processed
 // bytes, or a walk make a transaction long.

@@ -2,7 +2,7 @@
 //
 // An overwrite is a command that replaces the value of one key without reading it, such as SET k v. A commit gets its position in
 // the order of all writes under a mutex that all event loops share. A group of overwrites, which may come from different clients,
-// takes the mutex once, and shares a view, a log record and a publication.
+// takes the mutex once. Its overwrites share a view, a log record and a publication.
 //
 // Invariants:
 //   * A group ends before a command that may read, since that command must read what the group has written.

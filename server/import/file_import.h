@@ -1,8 +1,8 @@
 // Imports RDB files and append-only files.
 //
-// A source is a list of files, read in order. It is one RDB file, one append-only file, which may begin with an RDB file, or all
-// files that an append-only file's manifest names. MULTI and EXEC of append-only files are skipped: otherwise a command that the
-// server does not have would make its whole transaction fail.
+// A source is a list of files, read in order. It is one RDB file, or one append-only file, which may begin with an RDB file, or
+// all files that a manifest of append-only files names. MULTI and EXEC of append-only files are skipped: otherwise a command that
+// the server does not have would make its whole transaction fail.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ Result<std::vector<std::string>> files_of(const std::string& path);
 using OnProgress = std::function<void(std::uint64_t done, double share)>;
 
 /// Reads the whole source without sending anything. `report` counts each key as taken, unless the server does not have its type.
-/// kCorruption, kUnsupported: the source cannot be imported completely. If `crc` is not null, sets it to the CRC of all bytes,
-/// or, for several files, to a number computed from their CRCs.
+/// kCorruption, kUnsupported: the source cannot be imported completely. If `crc` is not null, sets it to the CRC of all bytes;
+/// for several files, to a number computed from their CRCs.
 Status check_files(const FileImport& source, TransferReport* report, std::uint64_t* commands, const OnProgress& progress,
                    std::uint64_t* crc = nullptr);
 

@@ -1,9 +1,9 @@
 // The keys and values that the target of a copy is known to have: as hashes, 16 bytes a key.
 //
-// A pass reads all keys of the source, notes each of them, and sends those that are new or changed according to the known keys.
+// A pass reads and notes all keys of the source. It sends those that are not among the known keys, or have another value there.
 // The noted keys of a pass are the known keys of the next. If the notes are also written to a file, an interrupted pass can be
 // repeated: each note is in the file before its key is sent. The repeated pass knows the values of the keys that the target has
-// acknowledged. The target may have the keys of later notes, too, so these are known with an unknown value.
+// acknowledged. The target may also have the keys of later notes, so the values of these keys are unknown.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The server's text log: one line per message, to standard output or a file, which SIGHUP reopens. Nothing is logged per command.
 //
-// A message may contain bytes from a client or a file name. write() escapes control bytes in every message, so that no client can
-// forge a line or control the terminal of a person who reads the log.
+// A message may contain bytes from a client or a file name. write() escapes control bytes in every message. So no client can
+// forge a line, or control the terminal on which the log is read.
 #pragma once
 
 #include <cstdint>

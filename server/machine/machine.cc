@@ -100,7 +100,7 @@ std::string allocator_name() {
 #ifdef EBBTIDE_WITH_MIMALLOC
 namespace {
 
-// Gets mimalloc's messages. mimalloc may end the process without calling the new handler, and only its message has the number of
+// Gets mimalloc's messages. mimalloc may end the process without calling the new handler. Only its message has the number of
 // bytes that it could not allocate. Must not allocate.
 void hear_mimalloc(const char* text, void* refused) {
   constexpr std::string_view kMark = "unable to allocate memory (";

@@ -2,10 +2,9 @@
 //
 // A loop drives the connection, which schedules nothing by itself. Input moves through these stages:
 //   socket -> parser -> pending (handed to the sink) -> done
-// While commands are pending, nothing is read, so that their arguments stay in place. The kernel's buffers then slow the peer
-// down.
-// Replies leave in order. A reply that depends on seq s leaves once the log has reached s. A Gate stores s and the reply's
-// position.
+// While commands are pending, nothing is read, since their arguments must not move. The full buffers of the kernel then slow the
+// peer down. Replies leave in order. A reply that depends on seq s leaves once the log has reached s. A Gate stores s and the
+// reply's position.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 // authenticate. Connections that no loop has taken yet count, too: otherwise a flood would displace those that a busy loop has
 // already taken.
 //
-// Of that host's connections, those whose peer has closed its sending side are closed first, even if they wait for a password
+// Of that host's connections, the first to be closed are those whose peer has closed its sending side, even during a password
 // check (AuthGuard). Otherwise a peer that tries passwords over many short connections could displace every other client of its
 // host.
 #pragma once

@@ -1,8 +1,9 @@
 // The interface between the network and the commands. A pass is one call of CommandSink::run_pass().
 //
-// An event loop receives from all ready connections, parses the input, and hands all commands to its CommandSink as one span, in
-// the order of each connection. The sink runs the commands and appends replies to each client's `out`. Then the loop writes the
-// log, once, and sends each client the replies that may leave: a reply waits until the log has reached the client's `seen_seq`.
+// An event loop receives from all ready connections and parses the input. It passes all commands to its CommandSink as one span,
+// those of each connection in order. The sink runs the commands and appends replies to each client's `out`. Then the loop writes
+// the log, once, and sends each client the replies that may leave: a reply waits until the log has reached the client's
+// `seen_seq`.
 //
 // A command that cannot finish, for example because its pages are on disk, becomes kWaiting. It has written nothing, and the
 // client's later commands stay kNotRun. The client's input stays in memory until then. Later a thread calls loop->resume(client

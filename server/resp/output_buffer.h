@@ -1,8 +1,8 @@
 // The output of one client that is not sent yet: a queue of chunks.
 //
-// Replies are written into chunks of kChunkBytes from the pool of blocks. So an idle client holds no chunk, and the memory of a
-// large reply returns to the pool as soon as the reply is sent. A large value is not copied: a chunk may refer to bytes of
-// another owner, which it keeps alive.
+// Replies are written into chunks of kChunkBytes from the pool of blocks. So an idle client holds no chunk, and the chunks of a
+// large reply return to the pool once the reply is sent. A large value is not copied: a chunk may refer to bytes of another
+// owner, which it keeps alive.
 //
 // If a buffer would exceed its limit (set_limit), it drops its contents, and overflown() returns true: the client must be closed.
 // From then on the contents are garbage, but writing remains safe.

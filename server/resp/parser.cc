@@ -39,8 +39,8 @@ bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
   return true;
 }
 
-// Parses the rest of a line after its type byte, if it is complete and a plain number of a few digits, as usual. Returns the
-// position after the line; null if the general code must parse the line.
+// Parses the rest of a line after its type byte, which usually is a plain number of a few digits. Returns the position after the
+// line. Returns null for an incomplete or other line, which the general code must parse.
 inline const char* parse_short_line(const char* p, const char* end, std::int64_t* value) {
   if (end - p < 3) return nullptr;
   unsigned digit = static_cast<unsigned char>(p[0]) - '0';
@@ -149,7 +149,7 @@ void RequestParser::give_back() {
   capacity_ = start_ = position_ = end_ = 0;
 }
 
-// Moves the bytes that are still needed to the front, or to a larger buffer, and adjusts the finished arguments of the incomplete
+// Moves the bytes that are still needed to the front, or to a larger buffer. Adjusts the finished arguments of the incomplete
 // command.
 void RequestParser::make_room(std::size_t n, const ParserLimits& limits) {
   if (capacity_ - end_ >= n) return;

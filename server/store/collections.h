@@ -2,8 +2,8 @@
 // kHeader, and an entry for each element (collection/large.h).
 //
 // All puts of collections are in this file, because a put may delete. A put that drops an element, or overwrites a collection,
-// has a delete debt, so that the dropped bytes leave the files by the delete deadline. A put that adds or changes elements has
-// none. Removing the last element deletes the key. While the disk is full, only puts that drop elements are accepted.
+// has a delete debt: the dropped bytes must leave the files by the delete deadline. A put that adds or changes elements has none.
+// Removing the last element deletes the key. While the disk is full, only puts that drop elements are accepted.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
-// Values in the form that Redis's DUMP writes and RESTORE reads. It is the type byte and value of an RDB file, then the RDB
-// version in two bytes, and a CRC64 of all bytes before it in eight bytes. Both are little endian. Strings are here, collections
-// in dump_collections.h; rdb.h has the forms of lengths and strings.
+// Values in the form that Redis's DUMP writes and RESTORE reads. A payload has the type byte and value of an RDB file, then the
+// RDB version in two bytes, then the CRC64 of all these bytes in eight bytes. Both are little endian. Strings are here,
+// collections in dump_collections.h; rdb.h has the forms of lengths and strings.
 #pragma once
 
 #include <cstdint>

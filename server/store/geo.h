@@ -1,9 +1,9 @@
 // Points on the earth as scores of sorted sets: cells, distances, and the cells that a search visits. Pure functions.
 //
 // A cell halves longitude and latitude `step` times: bits of the column and of the row alternate, the column's first. A score is
-// a cell of 26 steps, thus a number of 52 bits, and a cell of fewer steps is a range of scores. Latitudes end at those of the
-// Mercator projection. The order of the floating-point operations is Redis's, since replies show their last bits. Replies
-// also show the order in which a search visits cells, so that order is Redis's, too.
+// the number of a cell of 26 steps, of 52 bits. A cell of fewer steps is a range of scores. Latitudes end at those of the
+// Mercator projection. The order of the floating-point operations is Redis's, since replies show their last bits. Replies also
+// show the order in which a search visits cells, so that order is Redis's, too.
 #pragma once
 
 #include <array>

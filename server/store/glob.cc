@@ -23,8 +23,8 @@ struct Step {
   std::size_t next;
 };
 
-/// Matches a bracket expression; pattern[p] is '['. The rules are Redis's: '^' inverts, '\' quotes, the ends of a range may be
-/// swapped, any ']' ends the expression (an empty set matches nothing), and a missing ']' ends with the pattern.
+/// Matches a bracket expression; pattern[p] is '['. The rules are Redis's: '^' inverts, and '\' quotes. The ends of a range may
+/// be swapped. Any ']' ends the expression (an empty set matches nothing). Without a ']', the expression ends with the pattern.
 Step match_bracket(Bytes pattern, std::size_t p, unsigned char c, bool ignore_case) {
   ++p;
   const bool invert = p < pattern.size() && pattern[p] == '^';

@@ -1,10 +1,10 @@
 // The pending writes of a transaction, as its later commands read them.
 //
 // EXEC is one WriteBatch, which becomes visible as a whole. Until then its commands read through this overlay. For each database
-// that the batch changes, the overlay has the entries that were put or deleted, and the ranges and stamps that were deleted. All
-// other keys are read from the committed database below it: another database after SWAPDB, none after FLUSHDB. Entries are
-// ordered, so that SCAN, KEYS and COUNTRANGE can iterate over overlay and database at once. The overlay copies keys only: an
-// entry has the position of its operation in the batch, where its value is read.
+// that the batch changes, the overlay has the entries that were put or deleted, and the deleted ranges and stamps. All other keys
+// are read from the committed database below it: another database after SWAPDB, none after FLUSHDB. Entries are ordered, so that
+// SCAN, KEYS and COUNTRANGE can iterate over overlay and database at once. The overlay copies keys only: an entry has the
+// position of its operation in the batch, where its value is read.
 #pragma once
 
 #include <functional>

@@ -87,7 +87,7 @@ std::string set_clients(SSL_CTX* context, const TlsSettings& settings) {
   return {};
 }
 
-/// Returns an error if one of the files is a pipe or a device, since opening a named pipe without a writer would block.
+/// Returns an error if one of the files is a pipe or a device: opening a named pipe without a writer would block.
 std::string find_special_file(const TlsSettings& settings) {
   const std::pair<const char*, const std::string*> files[] = {{"cert_file", &settings.cert_file},
                                                               {"key_file", &settings.key_file},

@@ -78,8 +78,8 @@ Status take_expiries(Bytes* in, LargeHeader* header) {
 bool name_before(const HashField& a, const HashField& b) { return a.field < b.field; }
 bool member_before(const ScoredMember& a, const ScoredMember& b) { return a.member < b.member; }
 
-/// Walks over two ascending sequences. Calls removed(a) for elements that only the first has, added(b) for elements that only the
-/// second has, and both(a, b) for elements of both.
+/// Walks over two ascending sequences. Calls removed(a) for elements of the first only, added(b) for elements of the second only,
+/// and both(a, b) for elements of both.
 template <typename Element, typename Before, typename Removed, typename Added, typename Both>
 void compare(const std::vector<Element>& first, const std::vector<Element>& second, Before before, Removed removed, Added added,
              Both both) {

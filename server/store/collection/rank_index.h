@@ -4,9 +4,9 @@
 //   elements     128         131        97       254
 //
 // The index divides the elements, in the order of their names, into segments, and stores each segment's number of elements. The
-// rank of an element is the sum over the segments before its own, plus its position in its segment, which a walk finds. A new
-// index has one segment; readers that walk over a segment split it. Groups of segments with a sum each keep a look-up short: ten
-// million elements have about 1,200 groups.
+// rank of an element is the sum of the numbers of the segments before its own, plus its position in its segment. A walk finds
+// that position. A new index has one segment; readers that walk over a segment split it. Groups of segments with a sum each keep
+// a look-up short: ten million elements have about 1,200 groups.
 //
 // The index is only in memory. It is exact for one state of the collection, so a writer that adds or removes an element must call
 // add() or remove().
