@@ -29,7 +29,7 @@ bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
     ++p;
     --n;
   }
-  if (n == 0 || *p < '1' || *p > '9' || n > 18) return false;  // 18 digits exceed every limit here
+  if (n == 0 || *p < '1' || *p > '9' || n > 18) return false;  // numbers of more digits exceed every limit here
   std::int64_t v = 0;
   for (std::size_t i = 0; i < n; ++i) {
     if (p[i] < '0' || p[i] > '9') return false;

@@ -1,4 +1,4 @@
-"""Gives servers to the tests of this folder, and sets the time limit and the number of open files of each test."""
+"""Gives servers to the tests of this folder. Sets the time limit and the number of open files of each test."""
 
 import faulthandler
 import os

@@ -52,7 +52,7 @@ def delete_blindly(link, keys):
 
 @pytest.mark.parametrize("place", ["memory", "tables", "disk"])
 def test_delete_of_an_absent_key_writes_nothing(fresh, place):
-    """The server finds the key absent in the memtables, in tables with pages in memory, or in tables with pages on disk."""
+    """The server looks for the key in memtables, and in tables whose pages are in memory or on disk."""
     link = Link(fresh.start().port)
     for key in ("deleted", "expired", "in-a-range", *(f"stays{i}" for i in range(100))):
         link.call("SET", key, "v" * 100)
@@ -124,7 +124,7 @@ def test_delete_of_an_absent_key_leaves_no_pending_delete(fresh):
     link.call("SET", "there", "v")
 
     def left():
-        """Returns the places that still have deleted data."""
+        """Returns where deleted data is left, such as "memtable" and "log"."""
         ticket = link.call("PURGE.TICKET")
         done = link.call("PURGE.WAIT", ticket, 500)
         state = pairs(link.call("PURGE.STATUS", ticket))

@@ -4,7 +4,7 @@ After the damage the server either starts or refuses to start:
  - It starts: each key has its value, or its read is refused with an error that names a file. FLUSHDB makes the damaged databases
    usable again, and the other databases have all of their data.
  - It refuses: one line of the log names the file and a remedy, and salvage saves the readable keys.
-In no case does a key have a wrong value, does a deleted key come back, or is a key absent without an error. The cases of a test run
+In no case does a key have a wrong value, or a deleted key come back. No key is absent without an error. The cases of a test run
 side by side, since each of them mostly waits for its server.
 """
 
@@ -172,7 +172,7 @@ def accepts_writes(server):
 
 
 def salvaged(server, contents, home):
-    """Salvages the data directory into a new one, and checks that the new one has no wrong value and no deleted key."""
+    """Salvages the data directory into a new one. Checks that the new one has no wrong value and no deleted key."""
     home.mkdir()
     done = subprocess.run([binary("ebbtide-inspect"), "salvage", server.data, home / "data", "--json"], capture_output=True, timeout=60, check=False)
     said = json.loads(done.stdout)

@@ -1,5 +1,5 @@
 """Tests that the dashboards and alerts of deploy/ use existing metrics. A real Prometheus scrapes real servers while each cause
-is provoked on one of them, and every panel must change when its own cause is provoked. Pictures of the panels are written to
+is provoked on one of them. Every panel must change when its own cause is provoked. Pictures of the panels are written to
 build/dashboards, for a person to look at: each panel shows the server on which its cause is provoked.
 """
 
@@ -353,8 +353,8 @@ def configuration(servers):
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory):
-    """Provokes every cause under a Prometheus. Gives for each row the time of its causes, and the series of every panel, of the server on
-    which its cause is provoked."""
+    """Provokes every cause under a Prometheus. Gives for each row the times of its causes, and for each panel the series of the
+    server on which its cause is provoked."""
     row_of = {name: i for i, row in enumerate(ROWS) for name in row}
     with contextlib.ExitStack() as running:
         servers = [running.enter_context(Server(SETTINGS)) for _ in ROWS]

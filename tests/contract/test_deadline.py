@@ -51,8 +51,8 @@ def with_blocks(data):
 
 
 def contents(server):
-    """Returns the bytes of all files of the data directory and of all open files of the process, even without a name; and their
-    decompressed blocks."""
+    """Returns the bytes of all files of the data directory, and of all open files of the process, even those without a name. Adds
+    their decompressed blocks."""
     held = Path(f"/proc/{server.pid}/fd").iterdir() if server.running else ()
     for path in [*server.data.iterdir(), *held]:
         try:

@@ -67,8 +67,8 @@ def test_value_dumped_by_redis_or_ebbtide_is_restored_by_the_other(links):
 
 
 def test_hyperloglogs_have_the_same_bytes_as_in_redis(links):
-    """The sketches go from empty through sparse to dense, element by element where the encoding changes, with and without a
-    cached count."""
+    """The sketches grow from empty through sparse to dense, element by element where the encoding changes. Some have a cached
+    count."""
     ours, redis = links
     rng = random.Random(7)
     for link in (ours, redis):

@@ -128,8 +128,8 @@ class Maker:
 
 
 def same(command, mine, theirs):
-    """Compares two replies. Redis 7.0 writes scores with 17 digits in RESP3, and rounds distances between places of one longitude
-    differently than 7.2, which stored distances show."""
+    """Compares two replies. Redis 7.0 writes scores with 17 digits in RESP3. It rounds distances between places of one longitude
+    differently than 7.2, which shows in stored distances."""
     if mine == theirs:
         return True
     mine, theirs = parsed(mine)[0], parsed(theirs)[0]

@@ -1,10 +1,9 @@
-"""Tests that after kill -9 under load all acknowledged writes are there, and the state is that after a prefix
-of all writes.
+"""Tests that kill -9 under load loses no acknowledged write, and leaves the state after a prefix of all writes.
 
 One connection sends a known list of writes as fast as the socket takes them, and counts the replies: SET, STAMP.SET, DEL, INCR,
 DELRANGE, DELPREFIX, STAMP.DELRANGE, FLUSHDB, some large values. After the kill the recovered database must equal the model after
-n operations, where n lies between the number of received replies and of sent commands. So no acknowledged write is lost, wrong or
-out of order.
+n operations. n must be at least the number of received replies, and at most that of sent commands. So no acknowledged write is
+lost, wrong or out of order.
 
 Each round continues with the files of the round before. Most starts change the layout: merge policy, tiles, partitioning,
 compression. One command of each round is a TREE.POLICY, which the next start does not keep.

@@ -1,4 +1,5 @@
-"""Tests that a server whose data directory is moved away, replaced or removed changes no file of the directory that took its place."""
+"""Tests of a server whose data directory is moved away, replaced or removed: it changes no file of
+another directory that then has the same name."""
 
 import hashlib
 import re

@@ -1,8 +1,8 @@
 """Tests that the machine's package index, loaded through redis-cli --pipe, is read back byte for byte after kill -9.
 
 Each stanza of `apt-cache dumpavail` becomes one key, `package:version`, with the stanza as its value. On Debian 12 these are
-about 60,000 records of about 1 KB, with names that share prefixes and values of very different lengths. A machine without apt, or
-with empty lists, gets stanzas of the same shape from a seed."""
+about 60,000 keys with values of about 1 KB. Names share prefixes, and values have very different lengths. A machine without apt,
+or with empty lists, gets stanzas of the same shape from a seed."""
 
 import random
 import shutil

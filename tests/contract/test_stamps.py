@@ -84,7 +84,7 @@ def test_deletes_by_stamp_stay_in_effect_after_flushes_merges_kills_and_restarts
 
 
 def test_scan_during_other_writes_returns_every_key_that_exists_throughout(stamped):
-    """During each scan, these keys are overwritten, other keys are added and deleted, and a flush and a merge run between two
+    """During each scan these keys are overwritten, and other keys are added and deleted. A flush and a merge run between two
     pages of the scan."""
     client = stamped.client()
     pipeline = client.pipeline(transaction=False)

@@ -112,8 +112,8 @@ def hashes_agree(command, mine, theirs):
 
 
 def element_scans_agree(command, mine, theirs):
-    """Accepts scans whose only page has the same elements in any order. If Redis splits a large hash or set into pages, or the
-    command begins at another cursor than 0, this server must only reply with the end cursor."""
+    """Accepts scans whose only page has the same elements in any order. If Redis returns a large hash or set in pages, or the
+    command begins at another cursor than 0, only the cursor of this server is checked: it must be the end cursor."""
     a, b = value_of(mine), value_of(theirs)
     if not (isinstance(a, list) and isinstance(b, list)) or a[0] != b"0" or b[0] != b"0" or command[2] != b"0":
         return isinstance(b, list) and isinstance(a, list) and a[0] == b"0"

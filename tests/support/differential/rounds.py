@@ -3,8 +3,9 @@
 A sequence has a number, its seed, which is enough to repeat it. It starts on two empty servers and a reset connection: even seeds
 use RESP2, odd seeds RESP3. There are three kinds of sequences:
 
-    items       A thousand seeds share a pool of some thousand items, each a command or a few commands that belong together
-                (sessions.item_maker). A sequence is a random choice of items. Items are encoded once, so sequences are cheap.
+    items       A thousand seeds share a pool of some thousand items. An item is a command, or a few
+                commands that belong together (sessions.item_maker). A sequence is a random choice of items. Items are encoded
+                once, so sequences are cheap.
     pub/sub     One seed in ten has subscriptions, CLIENT REPLY and tracking instead, where replies are more or fewer than commands.
                 There all received bytes must be equal.
     events      One seed in twenty receives the events of the keys that it changes: the same events in the same order.
@@ -158,9 +159,9 @@ def in_one_order(pushes):
 def pushes_agree(commands, mine, theirs):
     """Returns true if the replies are equal and in the same order, and the pushes, too.
 
-    From Redis 7.2 on, and in this server, a push follows the reply to the command that caused it, or in a transaction the reply
-    to EXEC. In Redis 7.0 the push precedes the reply. If CLIENT TRACKING is switched off and on again, Redis still invalidates
-    keys that were read before.
+    From Redis 7.2 on, and in this server, a push follows the reply to the command that caused it. In a transaction it follows the
+    reply to EXEC. In Redis 7.0 the push precedes the reply. If CLIENT TRACKING is switched off and on again, Redis still
+    invalidates keys that were read before.
     """
     names = [[word.upper() for word in command[:3]] for command in commands]
     ours, our_pushes = pushes_taken_out(mine)
@@ -188,8 +189,8 @@ def compare(seed, commands, mine, theirs, parted_before=False):
     """Returns the difference as (command, our reply, Redis's reply), or None. For a sequence with subscriptions, the difference
     has the bytes from the first different byte on.
 
-    PARTED is returned if there were only allowed differences, but the servers had different keys from some command on, so later
-    replies were not compared.
+    Returns PARTED if there were only allowed differences, but the servers had different keys from some command on. Later replies
+    were not compared then.
     """
     start = STARTS[protocol_of(seed)]
     # HELLO's reply has the connection's id. The replies of the clean-up show which keys the sequence before left, and must be
