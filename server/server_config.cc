@@ -129,7 +129,7 @@ void Server::use_observer_settings(const Config& config, std::uint64_t memory_bu
 void Server::use_net_settings(const Config& config) {
   const NetSettings net = net_settings(config);
   listener_->set_settings(
-      net);  // first: connections accepted under the old settings have then reached their loop before it gets the new ones
+      net);  // first, so that connections accepted under the old settings reach their loop before it gets the new ones
   for (const auto& loop : loops_) loop->set_settings(net);
 }
 

@@ -267,8 +267,8 @@ class Dispatcher final : public CommandSink {
   // element_wait.cc
   /// Returns the state of the command's wait for an element, as input of its next attempt.
   [[nodiscard]] ElementWait element_wait_of(const Waiting& waiting) const;
-  /// Adds `keys` to waited_for_, whose clients are woken after the pass. A committed batch has written these keys, and clients
-  /// wait for their elements. `own`: the command's own wait, or null.
+  /// Adds `keys` to waited_for_: keys that a committed batch has written, and for whose elements clients wait. The clients are
+  /// woken after the pass. `own`: the command's own wait, or null.
   void note_waited_for(std::vector<KeyWaiters::Written> keys, KeyWaiters::Wait* own);
   /// Handles kWaitsForElement. `keys`: the command's keys.
   void wait_for_element(PendingCommand& pending, const Prepared& prepared, std::span<const LookupKey> keys,

@@ -121,7 +121,7 @@ struct TotalCounts {
   std::uint64_t errors = 0;    ///< error replies
   std::uint64_t keyspace_hits = 0, keyspace_misses = 0;
   std::uint64_t passes = 0;
-  std::uint64_t waits_for_disk = 0;  ///< waits of commands for pages; a command may wait in several rounds, and each counts
+  std::uint64_t waits_for_disk = 0;  ///< waits of commands for pages; a command may wait several times, and all waits are counted
   std::uint64_t offloaded = 0;       ///< attempts on an offload thread
   std::uint64_t retries = 0;         ///< attempts that were repeated because a key expired during them
   std::uint64_t stalled = 0;         ///< delays of a command by the write stall

@@ -99,7 +99,8 @@ class TransactionRun final : private ScriptCalls {
   /// Off the loop: returns true if the attempt has read more than one database, so that its views are not all of one moment.
   [[nodiscard]] bool reads_several() const { return !leases_.empty(); }
 
-  /// Returns the view of another database. On the loop it is of now; off the loop, of the first call for that database.
+  /// Returns the view of another database. On the loop, it is of the moment of this call; off the loop, of the moment of the
+  /// first call for that database.
   ReadView view_in(DatabaseId database, const ReadView& view);
 
  private:

@@ -34,7 +34,7 @@ namespace ebbtide {
 
 struct ImportState {
   /// The most entries between two writes of the state. So an interrupted import may have sent up to this many entries that the
-  /// state does not count.
+  /// state does not include.
   static constexpr std::uint64_t kMostEntries = 16'384;
   static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;  ///< the most bytes between two writes of the state
 

@@ -131,8 +131,8 @@ void allocation_failed() {
   std::abort();
 }
 
-// Handles SIGABRT, which the allocator may raise. Logs the last line if an allocation of this thread has failed, or waits for the
-// line of another failure. After this returns, abort() continues.
+// Handles SIGABRT, which the allocator may raise. If an allocation of this thread has failed, logs the last line. Otherwise, if
+// another thread has failed, waits until that thread's line is written. After this returns, abort() continues.
 void aborted(int /*signal*/) {
   if (was_refused) {
     if (is_first_failure()) log_out_of_memory();

@@ -32,9 +32,9 @@ std::string parent_of(std::string path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Returns the nearest existing directory that the process can examine. That is `directory`, or its parent if it is missing, or
-/// an ancestor if a directory in between cannot be entered; then sets `hidden`. Returns "" if there is none. Sets `status` to its
-/// owner and mode.
+/// Returns the directory that decides if the process can use `directory`, and sets `status` to its owner and mode. It is
+/// `directory` itself, or its parent if `directory` is missing. If a directory on the path cannot be entered, sets `hidden`, and
+/// returns the last one that can be examined. Returns "" in all other cases.
 std::string nearest(const std::string& directory, struct stat* status, bool* hidden) {
   std::string place = directory;
   while (::stat(place.c_str(), status) != 0) {

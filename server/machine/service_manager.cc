@@ -32,7 +32,7 @@ std::string ServiceManager::report(std::string_view state) const {
   if (socket_.size() >= sizeof(address.sun_path) || (socket_[0] != '/' && socket_[0] != '@') || socket_.size() < 2)
     return "NOTIFY_SOCKET '" + socket_ + "' is not the address of a socket; allowed: an absolute path, or @name";
   std::memcpy(address.sun_path, socket_.data(), socket_.size());
-  // In the abstract namespace, a zero byte precedes the name, which ends where the address ends.
+  // An address in the abstract namespace begins with a zero byte. No zero byte ends its name: the address's length does.
   if (socket_[0] == '@') address.sun_path[0] = '\0';
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return std::string("a socket for the service manager: ") + std::strerror(errno);

@@ -14,7 +14,7 @@ constexpr std::size_t kPackedListBytes = 8192;
 
 bool is_short(Bytes item) { return item.size() <= kPackedItemBytes; }
 
-/// Returns the bytes of an element in Redis's listpack: those of the text, and 2 or 4 more.
+/// Returns how many bytes an element takes in Redis's listpack: its text, and 2 bytes more, or 4 for a long text.
 std::size_t listpack_bytes(Bytes item) { return item.size() + (is_short(item) ? 2 : 4); }
 
 Result<Bytes> hash_encoding(Bytes value) {

@@ -131,7 +131,7 @@ def test_denied_command_gets_the_error_text_of_redis_7_2(server):
     assert app.call("PUBLISH", "b", "x") == "(error) NOPERM No permissions to access a channel"
 
 
-def test_connections_of_a_changed_user_get_its_new_rights_and_those_of_a_removed_user_are_closed(server):
+def test_connections_get_new_rights_if_their_user_changes_and_are_closed_if_it_is_removed(server):
     admin, app, listener, narrow = (Link(server.port) for _ in range(4))
     admin.call("ACL", "SETUSER", "app", "reset", "on", ">pw", "~*", "&*", "+@all")
     for link in (app, listener, narrow):

@@ -113,7 +113,7 @@ def fill_by_writing(client, limit=200_000):
     raise AssertionError("the disk did not fill up")
 
 
-def test_server_that_filled_its_disk_serves_reads_and_deletes_and_writes_once_space_is_free(server, small_disk):
+def test_server_that_filled_its_disk_serves_reads_and_deletes_and_accepts_writes_once_space_is_free(server, small_disk):
     client = server.client()
     kept = fill_by_writing(client)
     assert kept > 1000
@@ -251,7 +251,7 @@ def answers(server):
     return False
 
 
-def test_server_started_without_a_free_byte_serves_reads_and_writes_once_space_is_free(server, small_disk):
+def test_server_started_without_a_free_byte_serves_reads_and_accepts_writes_once_space_is_free(server, small_disk):
     client = server.client()
     for i in range(2000):
         client.set(f"k{i}", value_of(i))

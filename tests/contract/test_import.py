@@ -98,7 +98,7 @@ def test_import_of_an_rdb_file_keeps_every_type_database_and_expiry(redis_client
     assert contents(ours) == contents(redis_client)
 
 
-def test_import_lists_keys_that_are_too_large_or_of_unsupported_types_and_takes_the_others(redis_client, ours, tmp_path):
+def test_import_lists_keys_that_are_too_large_or_of_unsupported_types_and_imports_the_others(redis_client, ours, tmp_path):
     redis_client.set("k", "v")
     for _ in range(9):
         redis_client.rpush("large", *[0] * 120_000)  # more elements than one command may build

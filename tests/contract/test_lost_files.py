@@ -168,7 +168,7 @@ def refusal(server):
     return [line for line in server.log()[before:].splitlines() if " E " in line][-1]
 
 
-def test_start_with_an_unreadable_file_is_refused_with_its_owner_and_the_command_to_repair_it(fresh):
+def test_error_of_a_start_with_an_unreadable_file_has_its_owner_and_the_command_to_repair_it(fresh):
     if os.geteuid() == 0:
         fresh.prefix = PERMISSIONS_COUNT
     fresh.start()

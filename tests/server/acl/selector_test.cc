@@ -72,7 +72,7 @@ TEST_CASE("ACL selector is new: it allows nothing, until rules such as +@all ~* 
   CHECK(key_allowed(all, "any", kAclRead | kAclWrite));
 }
 
-TEST_CASE("several ACL rules concern one command: the rules apply in their order", "[acl]") {
+TEST_CASE("several ACL rules concern one command: they apply in order, so the last one decides", "[acl]") {
   CHECK(runs(selector({"+get"}), kGet));
   CHECK_FALSE(runs(selector({"+get"}), kSet));
   CHECK_FALSE(runs(selector({"+get", "-GET"}), kGet));

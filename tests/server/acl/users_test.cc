@@ -209,7 +209,7 @@ TEST_CASE("user has several selectors: a command is allowed if one selector allo
 
 TEST_CASE("users are saved while a password is configured: the file can be read again together with that password", "[acl]") {
   const Users plain = Users().with_default_password("abc").value();
-  CHECK(plain.file_text("abc").value().empty());  // the configuration has the whole user
+  CHECK(plain.file_text("abc").value().empty());  // the configured password alone restores this user
   CHECK(Users().file_text("").value() == "user default on nopass sanitize-payload ~* &* +@all\n");
   const Users limited = changed(plain, "default", {"-@dangerous"});
   const std::string text = limited.file_text("abc").value();

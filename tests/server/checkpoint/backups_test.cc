@@ -32,7 +32,7 @@ TEST_CASE("backup begins: its directory is named after the start time, so that n
   CHECK(backup_name(1'795'296'067'999'000, kId) < backup_name(1'795'296'068'000'000, kId));
 }
 
-TEST_CASE("directory does not have the name of a backup of this database: it is not taken for a backup") {
+TEST_CASE("directory's name is not that of a backup of this database: the directory does not count as a backup") {
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c07", kId) == 1'795'296'067);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c08", kId) == 0);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z", kId) == 0);  // the name has no id, so its database is unknown

@@ -35,7 +35,7 @@ KeySet put(const char* key, DatabaseId database = 0) {
   return KeySet(batch);
 }
 
-TEST_CASE("client writes a key that a long write has marked: the marks are broken, unlike by writes of other keys") {
+TEST_CASE("client writes a key that a long write has marked: this breaks the marks, unlike writes of other keys") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});

@@ -478,7 +478,7 @@ TEST_CASE("inputs are large: parsing takes a part of each round, and a short com
   for (int i = 0; i < 4000; ++i) notes += "NOTE a\r\n";
   {
     std::lock_guard lock(h.sink.mutex);
-    h.ns_per_look = 3'000'000;  // two readings of the clock are a part of a round
+    h.ns_per_look = 3'000'000;  // two readings of the clock use up one part of a round
     for (const int link : links) h.send(link, notes);
     h.send(quick, "NOTE q\r\n");
   }
@@ -872,7 +872,9 @@ TEST_CASE("client exceeds its output limit: the server closes the connection") {
   const int fd = h.connect();
   std::string commands;
   for (int i = 0; i < 10; ++i) commands += echo(std::string(60'000, 'z'));
-  std::thread writer([&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });  // the close ends it early
+  std::thread writer([&] {
+    (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL);
+  });  // this ends early, when the server closes the connection
   // The output that the kernel did not take exceeds the limit, so the stream ends early.
   {
     std::unique_lock lock(h.sink.mutex);  // the client reads nothing before this, so its output grows

@@ -64,7 +64,7 @@ TEST_CASE("collection is written: readers of its new state use the rank index, a
   CHECK_FALSE(z.open(z.state(10), 12));
   REQUIRE(z.open(z.state(12, kMany + 1), 12));
   z.indexes.close(z.state(10), *walk, std::vector<RankIndex::Point>{{"b", 400}});
-  CHECK(z.open(z.state(12, kMany + 1), 12)->from.before == 401);  // with the element that the walk did not see
+  CHECK(z.open(z.state(12, kMany + 1), 12)->from.before == 401);  // includes the element that the walk did not see
   z.commit(Indexed::batch("a1", false, kMany), 20);
   CHECK(z.open(z.state(21), 21)->from.before == 400);
 }
@@ -87,7 +87,7 @@ TEST_CASE("rank index is made between a writer's collect() and its commit: the w
   REQUIRE(z.open(z.state(10), 10));
   batch.set_header(11, 1, 0);
   z.indexes.apply(changes, batch);
-  CHECK(z.open(z.state(10), 10)->from.before == 0);  // a new one, since the old one was dropped
+  CHECK(z.open(z.state(10), 10)->from.before == 0);  // a new index, since the old one was dropped
   CHECK(z.open(z.state(10), 10)->ticket == 0);
 }
 

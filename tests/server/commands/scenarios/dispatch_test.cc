@@ -149,7 +149,7 @@ TEST_CASE("command of one client waits: other clients are not delayed") {
   CHECK(show(server.client(1).out.to_string()) == "(integer) 1\n\"v\"");
 }
 
-TEST_CASE("pass has used up its time: it begins no further command, and the next pass continues") {
+TEST_CASE("pass has used up its time: it begins no further command, and the next pass runs the rest") {
   CommandHarness server(families());
   int runs = 0;
   g_probe = [&](Ctx& ctx) {

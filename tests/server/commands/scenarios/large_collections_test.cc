@@ -320,7 +320,7 @@ TEST_CASE("more elements of a collection are dead than alive: the collection is 
   }
 }
 
-TEST_CASE("large collection is being rewritten off its loop: other writers wait, and do not rewrite it, too") {
+TEST_CASE("large collection is being rewritten off its loop: other writers wait instead of rewriting it again") {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMostRewrittenOnLoop + 200;
   for_each(server, {"SADD", "s"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });

@@ -193,7 +193,7 @@ TEST_CASE("some elements of a collection change: only these are written, and rem
   CHECK(changes(Hash{{"a", "1"}}, Hash{{"a", "1"}}).empty());
 }
 
-TEST_CASE("range delete covers one collection, only its elements, or other keys: these cases are distinguished") {
+TEST_CASE("range delete covers a collection, only its elements, or other keys: collection_of_range() tells which") {
   const std::string key("k\x00\xff", 3);
   const KeyRange all = element_range(key), generation = element_range(key, 5);
   CHECK(collection_of_range(key, all.end) == Bytes(key));
