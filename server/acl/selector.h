@@ -118,11 +118,10 @@ class AclSelector {
   }
   [[nodiscard]] std::optional<bool> allows_command(const AclRequest& request, AclBudget& budget) const;
 
-  bool all_commands_ = false;    ///< +@all applies, and no command was denied after it
-  bool began_with_all_ = false;  ///< the latest of +@all and -@all was +@all
-  std::vector<std::uint64_t>
-      exceptions_;                  ///< bit i: the right to command i differs from began_with_all_; bits beyond the end are 0
-  std::vector<std::string> rules_;  ///< rules since the last +@all or -@all: "+get", "-@write"
+  bool all_commands_ = false;              ///< +@all applies, and no command was denied after it
+  bool began_with_all_ = false;            ///< the latest of +@all and -@all was +@all
+  std::vector<std::uint64_t> exceptions_;  ///< bit i: the right to command i differs from began_with_all_; missing bits are 0
+  std::vector<std::string> rules_;         ///< rules since the last +@all or -@all: "+get", "-@write"
   std::map<std::uint32_t, std::vector<std::string>> first_arguments_;  ///< allowed first arguments, by command, in lower case
   bool all_keys_ = false, all_channels_ = false;
   AclPatternSet keys_, channels_;  ///< channel patterns have no bits of access

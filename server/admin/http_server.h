@@ -1,8 +1,8 @@
 // A small HTTP/1.1 server for the admin port, on Boost.Beast. The caller defines the routes.
 //
 // One thread does all input and output without blocking, so no client delays another. Whatever clients do:
-//   - Every header and every reply has one deadline as a whole. So a header that arrives byte by byte is cut off. - There are
-//   never more than `connections`. A new connection replaces the one that has waited longest for a request. If none
+//   - Every header and every reply has one deadline as a whole. So a header that arrives byte by byte is cut off.
+//   - There are never more than `connections`. A new connection replaces the one that has waited longest for a request. If none
 //     waits for one, it replaces the one that has been sending longest. So a probe is accepted however many clients are idle.
 //   - Routes that only read atomics run on the I/O thread. Each other route runs on the worker thread of its class (Where), and
 //     waits only for requests of that class.

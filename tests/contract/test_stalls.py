@@ -669,7 +669,7 @@ def test_notifications_of_300000_keys_to_5_subscribers_delay_no_ping_and_lose_no
             assert worst_ping(big, lambda command=command: send(big, command)) < BOUND / 2, command[:20]
         read[0] = 0
         send(big, encode("MSET", *pairs(count)))
-        # Lengths of names take more digits in some messages than in this one.
+        # A lower bound: in some messages the length of a name has more digits than in `message`.
         least = 5 * (count * message + 2 * sum(map(len, names)))
         wait_until(lambda: read[0] >= least, 60, "all notifications have arrived")
         queue = transaction_of(*(("SET", name, "w") for name in names[:100_000]))
@@ -721,7 +721,7 @@ def test_unions_of_4000_large_sorted_sets_end_when_their_clients_disconnect(big)
         links = [big.connect() for _ in range(6)]
         for link in links:
             link.sendall(encode(*command))
-        time.sleep(1)  # some of them run
+        time.sleep(1)  # some of the commands run, and others wait for a thread
         for link in links:
             link.close()
     start = time.monotonic()

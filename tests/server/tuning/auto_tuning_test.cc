@@ -114,7 +114,7 @@ TEST_CASE("tuning.auto is apply: settings change once, and the log has their old
   CHECK(says(fake.log[0].second, "; change: an operation costs"));
   CHECK(fake.board.changes(3).by_itself == 1);
   CHECK(fake.board.changes(3).by_command == 0);
-  CHECK(fake.board.state(3)->own_pages < fake.board.state(3)->base_pages);  // the change does not become the new base
+  CHECK(fake.board.state(3)->own_pages < fake.board.state(3)->base_pages);  // base_pages stays that of the settings before the change
 }
 
 TEST_CASE("CONFIG SET or writes are refused: tuning.auto logs one warning, and tries again") {
