@@ -418,7 +418,7 @@ void Server::end() {
   client_memory_.detach();
   if (db_ == nullptr) return;
   keep_id();
-  env_.scripts->clear();  // both are charged to the database's account, which ends with it
+  env_.scripts->clear();  // scripts and rank indexes are charged to the database's account, which ends with it
   ranks_.clear();
   const Status status = db_->close();
   if (!status.is_ok()) {

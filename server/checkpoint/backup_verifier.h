@@ -30,7 +30,7 @@ class BackupVerifier {
     std::function<Result<VerifyReport>(const std::string& path, const std::function<bool(std::uint64_t bytes)>& go_on)> verify;
     /// Returns the known damage of the database, as a text for people; "" if there is none.
     std::function<std::string()> damage;
-    /// Removes backups that are older than the one at `path`, except as many as must be kept.
+    /// Removes backups that are older than the one at `path`, but leaves the configured number of backups.
     std::function<Status(const std::string& path)> prune;
     std::function<void(bool error, const std::string& text)> log;
     std::function<std::uint64_t()> unix_seconds;

@@ -17,7 +17,7 @@ constexpr std::uint64_t kMostLookups = 2048;
 /// The most elements that one HSCAN, SSCAN or ZSCAN reads; kMostScannedBytes: the bytes after which it also ends.
 constexpr std::uint64_t kMostScanned = 10'000;
 constexpr std::size_t kMostScannedBytes = 1 << 20;
-/// A call of ZSCAN returns all members of a sorted set with up to this many members, if more of them were popped.
+/// If more members of a sorted set were popped than remain, ZSCAN returns all that remain in one call, up to this many.
 constexpr std::uint64_t kMostScannedByScore = 1024;
 /// Work (Ctx::work) for an element that is written.
 constexpr std::uint64_t kWriteWork = 512;
@@ -266,7 +266,8 @@ Status load_scan_part(Ctx& ctx, CollectionType type, Bytes resume, std::uint64_t
     if (main_key_of(resume) != found->key || resume.size() < overhead) return Status::invalid_argument("ERR invalid cursor");
     from = resume.substr(overhead);
   }
-  // Popped members lie outside of the bounds of the order by score, but anywhere among the names.
+  // In the order by score, popped members lie outside of the bounds, so a walk does not meet them. In the order by name, they may
+  // lie anywhere.
   if (type == CollectionType::kSortedSet && header.count <= kMostScannedByScore &&
       header.dead_below + header.dead_above > header.count) {
     LargePart whole(ctx, *found, header);

@@ -145,7 +145,7 @@ using ConfigKeyPtr = std::shared_ptr<const ConfigKey>;
 /// finds a parameter that no policy has: setting it returns an error that says so.
 ConfigKeyPtr find_config_key(Bytes name);
 /// Returns true for a name that a key had in earlier versions. find_config_key() finds the key by that name, too. If a source has
-/// both names, the value of the current name counts.
+/// both names, the value of the current name applies.
 bool is_older_name(Bytes name);
 /// Returns all older names.
 std::span<const Bytes> older_names();

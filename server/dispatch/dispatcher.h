@@ -92,8 +92,8 @@ class Dispatcher final : public CommandSink {
   /// A command runs off the loop if it may cause more notifications than this: its number of arguments times the subscribers of
   /// each. This many take about 20 milliseconds.
   static constexpr std::uint64_t kLoopNotifications = 32'768;
-  /// If checking a command's rights takes more steps (AclBudget), the check is made off the loop: this many take a few
-  /// milliseconds.
+  /// If checking a command's rights takes more steps (AclBudget) than this, the check is made off the loop: so many steps take a
+  /// few milliseconds.
   static constexpr std::uint64_t kLoopCheckSteps = 1 << 20;
 
   /// `env` must outlive the dispatcher. `seed` is the start of the random numbers that handlers get (Ctx::random).

@@ -182,8 +182,8 @@ void ExpiryWatch::found(DatabaseId database, const std::string& key, Millis expi
   if (on() && !stale_ && !touched_.contains(id)) add(id, expiry, horizon_);
 }
 
-// If the hash's own entry expires at the same time as its last field, the hash ends because its fields do: the event is that of the
-// fields.
+// A hash whose own entry expires at the same time as its last field is added as end_of_fields(): it ends because its fields do,
+// and gets the event for that.
 void ExpiryWatch::found(DatabaseId database, const std::vector<ExpiringKey>& keys) {
   std::map<Bytes, Millis> last;
   for (const ExpiringKey& key : keys) {

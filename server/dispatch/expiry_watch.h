@@ -45,7 +45,7 @@ class ExpiryWatch {
  public:
   static constexpr std::size_t kMaxKeys = 100'000;
   static constexpr std::size_t kMaxBytes = std::size_t{64}
-                                           << 20;  ///< bytes of the known keys; as many again for keys that a sweep must ignore
+                                           << 20;  ///< the most bytes of known keys, and of keys that a sweep must ignore
   static constexpr Millis kHorizon = 60'000;
 
   struct Key {

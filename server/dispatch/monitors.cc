@@ -7,8 +7,8 @@
 namespace ebbtide {
 namespace {
 
-/// The most bytes of a command's arguments in a line, so that lines do not keep the loop busy. Quoted bytes take up to four times
-/// as many.
+/// The most bytes of a command's arguments in a line, so that lines do not keep the loop busy. Quoting makes the bytes up to four
+/// times as long.
 constexpr std::size_t kShownBytes = 256 << 10;
 /// Monitors share one copy of a line that has at least this many bytes.
 constexpr std::size_t kSharedLineBytes = 4 << 10;

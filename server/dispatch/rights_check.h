@@ -20,7 +20,7 @@
 namespace ebbtide {
 
 struct RightsCheck final : OffloadWork {
-  /// A check that needs more steps (AclBudget) moves to kLongCheck: this many take about a quarter of a second.
+  /// A check that needs more steps (AclBudget) than this moves to kLongCheck: so many steps take about a quarter of a second.
   static constexpr std::uint64_t kShortSteps = 64 << 20;
 
   const Command* command = nullptr;

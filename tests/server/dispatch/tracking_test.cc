@@ -105,7 +105,7 @@ TEST_CASE("invalidations come during a long read: they follow the reply of the r
   CHECK(t.received() == invalidation("a"));
 }
 
-TEST_CASE("range delete covers thousands of keys that a client has read: the client gets one invalidation for all keys") {
+TEST_CASE("range delete covers thousands of keys that a client has read: one invalidation covers all keys") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   for (int i = 0; i < 10'000; ++i) t.read("k" + std::to_string(i));
@@ -137,7 +137,7 @@ TEST_CASE("client tracks with NOLOOP: it gets invalidations of keys that others 
   CHECK(t.received() == invalidation("theirs"));
 }
 
-TEST_CASE("tracked keys are many: they are charged to the memory budget, and take at most their part of it") {
+TEST_CASE("tracked keys are many: their memory is charged to the budget, and is limited to a part of it") {
   Fixture t;
   std::int64_t charged = 0;
   t.table.memory.charge = [&](std::size_t bytes) { charged += static_cast<std::int64_t>(bytes); };

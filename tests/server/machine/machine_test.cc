@@ -38,7 +38,7 @@ TEST_CASE("clients are many or few: the computed limit of open files gives a fil
   }
 }
 
-TEST_CASE("machine has one or two cores: the server has one event loop and one merge thread") {
+TEST_CASE("machine has one or two cores: the server runs one event loop and one merge thread") {
   for (const unsigned cores : {1u, 2u}) {
     CHECK(event_loops_for(cores) == 1);
     CHECK(merge_threads_for(cores) == 1);

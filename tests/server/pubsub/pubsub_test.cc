@@ -155,7 +155,7 @@ TEST_CASE("client disconnects while PUBSUB CHANNELS lists names for it: the list
   CHECK(pubsub.names(PubSub::Kind::kChannel, "*", [] { return true; }).size() < 100);
 }
 
-TEST_CASE("channel, pattern and text are long: all subscribers share one copy of each, and get them whole") {
+TEST_CASE("channel, pattern and text are long: subscribers get them whole, and share one copy of each") {
   PubSub pubsub;
   Loop here(1), there(2);
   const std::string pattern(50'000, '*'), channel(60'000, 'c'), text(70'000, 't');

@@ -426,7 +426,7 @@ TEST_CASE("commands succeed, fail or are refused: calls, failures, rejections, h
   CHECK(server.stats.commands()[server.table.find("get")->index].calls == 0);
 }
 
-TEST_CASE("command has waited: its time in the slow log includes the wait, and the entry names the kind of wait") {
+TEST_CASE("command has waited: its slow-log entry includes the time and the kind of the wait") {
   CommandHarness server(families());
   server.observers.slow_log.configure(10'000, 100, true);
   const auto latest = [&server] {

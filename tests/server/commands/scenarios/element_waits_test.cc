@@ -177,7 +177,7 @@ TEST_CASE("RENAME, COPY, MOVE, SWAPDB or EXEC creates a list: the client that wa
   CHECK(serves({"SELECT 0", "MULTI", "RPUSH q x", "RPUSH q2 x", "EXEC"}));
 }
 
-TEST_CASE("EXEC stores a list and deletes it again: the client continues to wait") {
+TEST_CASE("client waits for a list that one EXEC stores and deletes: the client continues to wait") {
   Server server;
   const auto pop = server.block(1, "BLPOP q 0");
   for (const char* line : {"MULTI", "RPUSH q x", "DEL q"}) server(line, 99);

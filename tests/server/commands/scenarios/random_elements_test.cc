@@ -95,7 +95,7 @@ TEST_CASE("several random elements are chosen without repeats: each combination 
   }
 }
 
-TEST_CASE("SPOP pops from a small or large set: each member is equally often the first one") {
+TEST_CASE("SPOP pops from a small or large set: each member is equally likely to be popped first") {
   for (const std::size_t size : {std::size_t{60}, std::size_t{300}}) {
     INFO(size);
     CommandHarness server(command_families());
