@@ -9,6 +9,7 @@
 #include "import/key_walk.h"
 #include "import/rdb_writer.h"
 #include "import/report.h"
+#include "store/dump.h"
 
 namespace {
 
@@ -20,7 +21,8 @@ constexpr const char* kExamples =
     "  ebbtide-export dump.rdb                     all databases of the server at 127.0.0.1:6379\n"
     "  ebbtide-export -p 7000 --database 0 dump.rdb\n"
     "\n"
-    "The file has the RDB version of Redis 4.0. To load it, stop Redis, put the file into its `dir` under its `dbfilename`, "
+    "The file has the RDB version of Redis 4.0. With hashes whose fields expire, Redis loads it only from version 7.4 on.\n"
+    "To load it, stop Redis, put the file into its `dir` under its `dbfilename`, "
     "with\n"
     "`appendonly no`, and start Redis. The keys are read one after another with SCAN and DUMP, so the file is no snapshot: what "
     "is\n"
@@ -43,7 +45,7 @@ Status run(const Options& options) {
   TRY_ASSIGN(databases, databases_of(*source));
   TransferReport report;
   ProgressLine progress;
-  std::uint64_t expected = 0;
+  std::uint64_t expected = 0, with_expiring_fields = 0;
   std::erase_if(databases, [&](const DatabaseSize& each) { return !is_wanted(options.databases, each.database); });
   if (databases.empty() && !options.databases.empty()) return Status::not_found("none of these databases has a key");
   for (const DatabaseSize& each : databases) expected += each.keys;
@@ -51,6 +53,7 @@ Status run(const Options& options) {
   for (const DatabaseSize& each : databases) {
     TRY(walk_keys(*source, each.database, [&](DumpedKey&& key) {
       TRY(writer->add(key.entry, key.version));
+      if (key.version == kFieldExpiryRdbVersion) ++with_expiring_fields;
       report.add(each.database, rdb_type_name(key.entry.type), Fate::kTaken);
       const auto done = static_cast<double>(report.keys());
       progress.show("exporting", report.keys(), std::min(done / static_cast<double>(std::max<std::uint64_t>(expected, 1)), 1.0));
@@ -60,6 +63,12 @@ Status run(const Options& options) {
   TRY(writer->finish());
   progress.end();
   std::printf("%s%s: %s bytes\n", report.text("exported").c_str(), options.path.c_str(), with_commas(writer->bytes()).c_str());
+  if (with_expiring_fields != 0) {
+    std::fflush(stdout);
+    const std::string hashes = with_expiring_fields == 1 ? "1 hash has" : with_commas(with_expiring_fields) + " hashes have";
+    std::fprintf(stderr, "%s: warning: %s fields that expire. Redis loads the file from version 7.4 on, and not before.\n", kTool,
+                 hashes.c_str());
+  }
   return Status::ok();
 }
 

@@ -288,6 +288,14 @@ def test_exported_file_is_loaded_by_redis_and_imported_by_ebbtide(fresh, ours, r
     assert contents(ours) == before
 
 
+def test_export_of_hashes_with_expiring_fields_says_which_redis_loads_the_file(ours, tmp_path):
+    ours.hset("hash", mapping={"stays": "1", "expires": "2"})
+    assert "Redis" not in run("ebbtide-export", "-p", ours.port, tmp_path / "plain.rdb")
+    ours.execute_command("HEXPIRE", "hash", 1000, "FIELDS", 1, "expires")
+    warning = "1 hash has fields that expire. Redis loads the file from version 7.4 on"
+    assert warning in run("ebbtide-export", "-p", ours.port, tmp_path / "dump.rdb")
+
+
 def test_export_from_redis_is_refused_and_leaves_no_file(redis_client, tmp_path):
     file = tmp_path / "dump.rdb"
     assert "is no Ebbtide server" in run("ebbtide-export", "-p", redis_client.port, file, status=1)
