@@ -7,7 +7,7 @@ namespace TEST_FILE {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-TEST_CASE("work fails again and again: each wait is twice the last, up to 4 s; after a success there is no wait") {
+TEST_CASE("work fails again and again: each wait is twice the last, up to 4 s, until a success") {
   const Status full = Status::no_space("");
   Backoff backoff;
   CHECK_FALSE(backoff.rests(0));

@@ -71,7 +71,7 @@ std::string random_bytes(Random& random) {
   return bytes;
 }
 
-TEST_CASE("key_word() turns keys without their common prefix into numbers: these sort like the keys", "[property]") {
+TEST_CASE("common prefix of keys is removed: the numbers that key_word() makes of them sort like the keys", "[property]") {
   Random random(3);
   for (int i = 0; i < 20'000; ++i) {
     const std::string a = random_bytes(random), b = random_bytes(random);

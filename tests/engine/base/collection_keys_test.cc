@@ -7,7 +7,7 @@ namespace TEST_FILE {
 
 using namespace ebbtide;
 
-TEST_CASE("header names a generation: header_generation() returns it; for generation 0 or a short header it returns nullopt") {
+TEST_CASE("header names a generation other than 0: header_generation() returns it") {
   for (const Generation generation : {Generation{1}, Generation{255}, Generation{256}, ~Generation{0} - 1}) {
     CHECK(header_generation(header_start(3, 7, generation) + "rest") == generation);
   }

@@ -130,7 +130,7 @@ TEST_CASE("list is partitioned: partition_point() returns the same as std::parti
   CHECK(empty.partition_point([](int) { return true; }) == empty.end());
 }
 
-TEST_CASE("chunks of a list are added to another list: the other list has the items, and changes of it leave the first list") {
+TEST_CASE("chunks of a list are added to a second list: the second has the items, and its changes leave the first") {
   List from(numbers(600));
   from.seal();
   List to;

@@ -54,7 +54,7 @@ TEST_CASE("entries are added: table stats count them") {
   }
 }
 
-TEST_CASE("table stats count collections: decoded stats of the older format, without a collection count, have 0") {
+TEST_CASE("table stats of the older format have no count of collections: decoding sets the count to 0") {
   TableStats s;
   s.add_entry(value("a", 1));
   CHECK(s.collections == 0);

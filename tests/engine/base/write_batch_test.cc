@@ -80,7 +80,7 @@ TEST_CASE("write batch refers to values instead of copying them: it reads back a
   CHECK(count == 16);
 }
 
-TEST_CASE("range delete of an empty range: it adds no operation to the batch") {
+TEST_CASE("empty range is deleted: the batch gets no operation") {
   WriteBatch batch;
   batch.delete_range(0, "b", "b");
   batch.delete_range(0, "c", "b");

@@ -40,7 +40,7 @@ TEST_CASE("blocks are inserted: they are found, and other blocks are not") {
   CHECK(cache.lookup({4, 0})->size == 0);
 }
 
-TEST_CASE("block is read and used: the read is a miss, the first use counts as nothing, and each later use is a hit") {
+TEST_CASE("block is read and used several times: a miss is counted, and a hit for each use but the first") {
   Epoch epoch;
   BlockCache cache(8 << 20, epoch);
   EpochGuard guard(epoch);

@@ -284,7 +284,7 @@ TEST_CASE("partitioning is by global ranges: files of different runs end at the 
   global.check();
 }
 
-TEST_CASE("file has the common key prefix in its bounds: the version stores the prefix; no file has it: no prefix is stored") {
+TEST_CASE("common key prefix is in the bounds of a file: the version stores the prefix, otherwise not") {
   TreeFixture tree(4);
   tree.context.settings.partitioning = Partitioning::kGlobalRange;
   flush_numbers(tree, "name:", 20);
@@ -643,7 +643,7 @@ TEST_CASE(
   CHECK(tree.version->runs[1].files.empty());
 }
 
-TEST_CASE("part of a merge cuts a range tombstone: what is left gets the birth of the pending delete of the key at the cut") {
+TEST_CASE("merge cuts a range tombstone at a key: the remaining part gets the birth of that key's pending delete") {
   TreeFixture tree(5);
   flush_letters(tree, 'e', 'z', false);
   flush_letters(tree, 'k', 'k', true);  // deleted at 1000

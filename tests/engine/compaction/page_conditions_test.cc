@@ -194,8 +194,7 @@ TEST_CASE("stamps of older entries are unknown: deletes by stamp do not count as
   CHECK_FALSE(may_go_whole(conditions_of(page, {false, std::nullopt}, judge)));
 }
 
-TEST_CASE("page is kept: pages of its tile that may have newer versions of its keys are kept, too, and so on from these",
-          "[drops]") {
+TEST_CASE("page is kept: so are, directly or indirectly, the tile's pages with possibly newer versions of its keys", "[drops]") {
   const auto page = [](SeqNum min_seq, SeqNum max_seq, bool goes, std::uint32_t flags = 0) {
     TilePage page;
     page.fence.min_seq = min_seq, page.fence.max_seq = max_seq;

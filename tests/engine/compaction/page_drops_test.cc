@@ -190,7 +190,7 @@ TEST_CASE("page has entries other than plain values: the page is not dropped unr
   }
 }
 
-TEST_CASE("run is bottommost for a page of dead entries: the page is dropped, whatever newer runs have", "[drops]") {
+TEST_CASE("run is bottommost for a page of dead entries: the page is dropped, whatever newer runs contain", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 2000}, {"e", 12, 5, 2000}});
   bed.run({{"a", 1, 5, 900}, {"c", 2, 5, 900}, {"e", 3, 5, 900}, {"g", 4, 5, 900}});
@@ -199,8 +199,7 @@ TEST_CASE("run is bottommost for a page of dead entries: the page is dropped, wh
   CHECK(bed.pages() == "2: 2 3");
 }
 
-TEST_CASE("page has only versions flagged `first`: it is dropped in any run; otherwise only without older files below it",
-          "[drops]") {
+TEST_CASE("page has only versions flagged `first` (no older ones): it is dropped in any run", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 900, EntryKind::kValue, true}, {"b", 12, 5, 900}, {"c", 13, 5, 900, EntryKind::kValue, true}});
   bed.run({{"a", 1, 5}, {"d", 2, 5}});
@@ -226,7 +225,7 @@ TEST_CASE("running job reads a table: none of its pages are dropped, and a time 
   CHECK(bed.pages() == "1: 0");
 }
 
-TEST_CASE("page with an older version of a key is kept: the page of the tile with the newer version is kept, too", "[drops]") {
+TEST_CASE("tile has two versions of a key: if the page of the older one is kept, so is that of the newer one", "[drops]") {
   for (const Millis older_expiry : {Millis{0}, Millis{2000}, Millis{900}}) {
     INFO("expiry of the older version " << older_expiry);
     Bed bed;
@@ -273,10 +272,7 @@ TEST_CASE("some reader cannot see a delete by stamp yet: the delete drops no pag
   CHECK(bed.pages() == "1: 0 1");
 }
 
-TEST_CASE(
-    "stamps grow with seqs, and a delete covers a page and all older versions: the page is dropped although an older run has "
-    "some",
-    "[drops]") {
+TEST_CASE("delete by stamp covers a page and all older versions, as stamps grow with seqs: the page is dropped", "[drops]") {
   const auto with = [](auto change) {
     Bed bed;
     bed.version->stamp = StampMode::kWriteTime;
@@ -509,8 +505,7 @@ TEST_CASE("delete by stamp covers a page that is kept: applied_seq stays below t
   CHECK(done.redescribed[0].stats.applied_seq == (covers_header ? 0 : 50));
 }
 
-TEST_CASE("table has dead bytes and lingering names: drops keep the oldest birth of each, and a renewal of names ends the latter",
-          "[drops]") {
+TEST_CASE("table has dead bytes and lingering names: a drop keeps the oldest birth of each", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 6}, {"b", 2, 9}, {"c", 3, 5}});
   bed.erase(5, 6, 50, 500);
@@ -538,8 +533,7 @@ TEST_CASE("table has dead bytes and lingering names: drops keep the oldest birth
   CHECK(done.redescribed[0].lingering_birth == 0);
 }
 
-TEST_CASE("deletes of dropped entries are overdue: the drop also removes lingering names from the metadata, older ones too",
-          "[drops]") {
+TEST_CASE("deletes of dropped entries are overdue: the drop also removes lingering names from the metadata", "[drops]") {
   const Millis purge_before = GENERATE(0, 499, 500);
   Bed bed;
   std::vector<E> entries;

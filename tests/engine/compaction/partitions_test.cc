@@ -64,7 +64,7 @@ TEST_CASE("positions of keys are computed: they keep the keys' order, and differ
   }
 }
 
-TEST_CASE("first key at a position is computed: keys before it have smaller positions, and all later keys do not") {
+TEST_CASE("first key at a position is computed: exactly the keys before it have smaller positions") {
   Random random(3);
   int none = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -182,7 +182,7 @@ TEST_CASE("histogram has no point, or few different points: its estimates are ex
 
 // --- partitions
 
-TEST_CASE("key space is halved, from its root or the smallest node with all keys: both give the same parts") {
+TEST_CASE("key space is halved from its root, or from the smallest node with all keys: the parts are the same") {
   Random random(5);
   for (int i = 0; i < 200; ++i) {
     std::vector<KeyPosition> points;

@@ -9,7 +9,7 @@ namespace TEST_FILE {
 
 InputFile input(const FileMetaPtr& file, std::size_t run = 0) { return {run, run + 1, file, range_of(file->stats)}; }
 
-TEST_CASE("file starts past the ends of all earlier files: it begins a new group; file starts past some of them: it does not") {
+TEST_CASE("file starts past the ends of all earlier files: it begins a new group, otherwise not") {
   const auto groups =
       overlapping_groups({input(make_file(1, "a", "m")), input(make_file(2, "b", "c"), 1), input(make_file(3, "k", "p"), 1),
                           input(make_file(4, "q", "r")), input(make_file(5, "r", "s"), 1), input(make_file(6, "t", "t"))});

@@ -206,7 +206,7 @@ TEST_CASE("key has any short history: survivors keep what every reader sees, and
   REQUIRE(cases == 7776u * 4 * (kFirstSeq + kSlots - kBelowSeq + 1));
 }
 
-TEST_CASE("several versions have no view between them: only the newest survives, and not if a delete by stamp covers it") {
+TEST_CASE("no view lies between versions of a key: only the newest survives, unless a delete by stamp covers it") {
   constexpr int kUsed = 4, kHistories = kAllSlotKinds * kAllSlotKinds * kAllSlotKinds * kAllSlotKinds;
   for (int history = 0; history < kHistories; ++history) {
     int slots[kSlots] = {};

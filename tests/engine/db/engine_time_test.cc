@@ -181,8 +181,7 @@ TEST_CASE("deadline passes while the manifest cannot be written: it counts as mi
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE(
-    "process is killed: engine time continues; machine was booted, or its boot clock is implausible: it begins at the mark") {
+TEST_CASE("process is killed: engine time continues, or begins at the mark if the machine was booted meanwhile") {
   SimulatedClock clock;
   EngineTime time(clock, 7);
   time.start(0);

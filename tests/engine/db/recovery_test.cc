@@ -739,7 +739,7 @@ TEST_CASE("database heals: it flushes one memtable after another, the oldest fir
   CHECK(flushed.back() == "oldernewer");
 }
 
-TEST_CASE("new database is made: the parent of its directory is synced once; it is reopened: the parent is not synced") {
+TEST_CASE("new database is made: the parent of its directory is synced once, and not when it is reopened") {
   Harness h;
   int synced = 0;
   h.watch->on_call = [&](const FileCall& call) { synced += call.op == FileOp::kSyncDir && call.path != "data" ? 1 : 0; };

@@ -48,7 +48,7 @@ TEST_CASE("deadline changes: earlier births are due at min(birth + old deadline,
   }
 }
 
-TEST_CASE("no delete born before a change of deadline is left: forget() drops the change; later births keep their due times") {
+TEST_CASE("no delete born before a change of deadline is left: forget() drops the change") {
   DeadlineRule rule(100);
   rule.change(1000, 10);
   rule.change(2000, 500);

@@ -34,7 +34,7 @@ TEST_CASE("no delete by stamp was counted, or tables are empty: the tile size do
   CHECK(size.pages() == 8);
 }
 
-TEST_CASE("tree has only deletes by stamp: tiles have the most pages; tree has few pages: tiles have one page") {
+TEST_CASE("tree has only deletes by stamp: tiles have the most pages, or one page if the tree has few") {
   TileSize size;
   size.follow({0, 0, 1}, 1, 1);
   CHECK(size.pages() == TileSize::kMost);

@@ -98,7 +98,7 @@ TEST_CASE("filter memory is allocated: rates are proportional to entries / (page
   CHECK(spent == Approx(a.bits));
 }
 
-TEST_CASE("tree is full: rates and lookup costs match the paper's Eqs. 5 to 8 and 14 to 20", "[monkey]") {
+TEST_CASE("tree is full: rates and lookup costs match Monkey's Eqs. 5 to 8 and 14 to 20", "[monkey]") {
   for (const bool tiering : {false, true}) {
     for (const double t : {2.0, 4.0, 10.0}) {
       for (const double mix : {0.0, 0.5, 3.0}) {
@@ -136,7 +136,7 @@ TEST_CASE("tree is full: rates and lookup costs match the paper's Eqs. 5 to 8 an
   CHECK(lookup_cost({2, 16, 1e9, true, 0}, 5e9) == Approx(lookup_cost(two, 5e9)));
 }
 
-TEST_CASE("runs have any sizes: the allocation costs as much as that of the paper's Algorithm 2", "[monkey]") {
+TEST_CASE("runs have any sizes: the allocation costs as much as that of Monkey's Algorithm 2", "[monkey]") {
   Random random(11);
   for (int round = 0; round < 20; ++round) {
     std::vector<FilterRun> runs(2 + random.uniform(5));
@@ -256,9 +256,8 @@ double entries_of(const std::vector<FilterRun>& runs) {
   return sum;
 }
 
-TEST_CASE(
-    "table's filter is cut into slices: the first has as many bits as the largest run needs, all together those for its run",
-    "[monkey][slices]") {
+TEST_CASE("filter is cut into slices: the first is a filter for the largest run, all together are one for the table's run",
+          "[monkey][slices]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   const FilterBits a = allocate_filters_per_key(runs, 10);
   for (std::size_t r = 0; r < runs.size(); ++r) {
@@ -332,8 +331,7 @@ TEST_CASE("tree grows by a level: other filter slices are kept in memory, and no
   CHECK(moved.bits(chosen) <= 10 * entries_of(large) * (1 + 1.0 / 32));
 }
 
-TEST_CASE("filter slices are chosen again: loaded ones stay unless others are clearly better; a budget of 0 keeps none",
-          "[monkey][slices]") {
+TEST_CASE("filter slices are chosen again: loaded ones stay unless others are clearly better", "[monkey][slices]") {
   const std::vector<FilterRun> runs = {{2'000, 1, 1}};
   const std::vector<SliceWorth> one = {{8'000, 0.02}}, other = {{8'000, 0.022}}, better = {{4'000, 0.02}};
   const auto chosen = [&](const std::vector<SliceWorth>& second, double budget) {

@@ -89,7 +89,7 @@ TEST_CASE("value or record key is too long for an index entry: index_entry_key()
   CHECK_FALSE(index_entry_key("v", std::string(kMaxKeyBytes - 2, 'k')));
 }
 
-TEST_CASE("build position is stored: its key differs from every entry of a value, and returns the record's key") {
+TEST_CASE("build position is stored: its key differs from the key of every entry, and contains the record's key") {
   Random random(first_seed() + 3);
   std::string value;
   Bytes split;

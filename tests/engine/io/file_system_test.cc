@@ -104,7 +104,8 @@ TEMPLATE_TEST_CASE("file is read at any offset: the read returns exactly its byt
   }
 }
 
-TEMPLATE_TEST_CASE("new file has the name of a file: kExists; missing file is opened: kNotFound", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("new file gets the name of an existing one: the error is kExists, and for a missing file kNotFound", "",
+                   PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   write_file(fs, room.path("f"), "x");
@@ -185,8 +186,8 @@ TEMPLATE_TEST_CASE("directories are created and removed: list() shows those that
   REQUIRE(sorted(value_of(fs.list(room.dir()))) == std::vector<std::string>{"f", "g"});
 }
 
-TEMPLATE_TEST_CASE("file is truncated to fewer bytes: its end is cut off; it is truncated to more bytes: zeros follow", "",
-                   PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file is truncated to fewer or more bytes: its end is cut off, or zeros follow it", "", PosixRoom,
+                   MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   const std::string content = noise(3, 5000);
@@ -272,7 +273,7 @@ TEMPLATE_TEST_CASE("file is written atomically: the new content replaces the old
   REQUIRE(write_file_atomically(fs, room.path("no"), "CURRENT", "x").is_not_found());
 }
 
-TEMPLATE_TEST_CASE("part of a file is copied: the copy has these bytes; part exceeds the file: no file is left", "", PosixRoom,
+TEMPLATE_TEST_CASE("part of a file is copied: the copy has these bytes, and a part beyond the file leaves no copy", "", PosixRoom,
                    MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
@@ -291,7 +292,7 @@ TEMPLATE_TEST_CASE("part of a file is copied: the copy has these bytes; part exc
   REQUIRE(value_of(read_file(fs, room.path("all"))) == content);
 }
 
-TEMPLATE_TEST_CASE("disk space is asked for: the result has the bytes that this user may use, and all bytes", "", PosixRoom,
+TEMPLATE_TEST_CASE("space of a disk is requested: the result has the bytes that this user may use, and all bytes", "", PosixRoom,
                    MemoryRoom) {
   TestType room;
   const DiskSpace space = value_of(room.fs().disk_space(room.dir()));

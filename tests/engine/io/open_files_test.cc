@@ -94,7 +94,7 @@ TEST_CASE("file is read again and again: it stays open while others are closed")
   REQUIRE(bed.open->counts().reopened - before <= kFiles - 1);  // no reopened file was file 0
 }
 
-TEST_CASE("limit of open files is lowered: files are closed at once; limit is raised: they stay open") {
+TEST_CASE("limit of open files is lowered: files beyond it are closed at once") {
   Files<PosixRoom> bed(0);
   bed.open->set_limit(2);
   REQUIRE(descriptors_in(bed.room.dir()) == 2);

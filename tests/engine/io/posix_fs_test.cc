@@ -110,7 +110,9 @@ TEST_CASE("file of a held lock is removed or replaced: renew() locks a new file,
   CHECK(value_of(lock->renew()).empty());
 }
 
-TEST_CASE("file of a held lock is replaced and locked by another process: renew() fails; the directory still counts as locked") {
+TEST_CASE(
+    "file of a held lock is replaced and locked by another process: renew() fails, and the directory still counts as "
+    "locked") {
   PosixRoom room;
   const std::string path = room.path("LOCK");
   const auto lock = value_of(room.fs().lock(path));
@@ -174,7 +176,7 @@ TEST_CASE("loop of links, or a socket, has the name of a file: open returns kCor
   CHECK(room.fs().open(room.path("000005.data")).status().is_not_found());
 }
 
-TEST_CASE("error is EIO or EACCES: it counts as an error of the file; EMFILE, ENOMEM or ENOSPC does not") {
+TEST_CASE("error is EIO or EACCES: it counts as an error of the file, unlike EMFILE, ENOMEM and ENOSPC") {
   for (const int error : {EIO, EUCLEAN, EBADMSG, ENODATA, EACCES, EPERM}) {
     INFO(error);
     CHECK(is_file_error(errno_status("read", "db/1.data", error)));
@@ -355,7 +357,7 @@ TEST_CASE("locked directory is replaced: read_side_file() and write_side_file() 
   CHECK(Replaced::contents(at.dir) == foreign);
 }
 
-TEST_CASE("locked directory is moved, replaced or removed: the error says where it is; directory is moved back: no error") {
+TEST_CASE("locked directory is moved, replaced or removed: the error says where it is, until it is moved back") {
   PosixRoom room;
   const std::string dir = room.path("data"), away = room.path("away");
   require_ok(room.fs().create_dir(dir));
@@ -444,7 +446,7 @@ TEST_CASE("any number of reads is queued: the read queue returns the same bytes 
   }
 }
 
-TEST_CASE("queued read is past the end of its file: it fails; file is of another file system: add() refuses it") {
+TEST_CASE("queued read is past the end of its file: it fails") {
   PosixRoom room;
   const auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {

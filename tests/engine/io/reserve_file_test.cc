@@ -77,7 +77,7 @@ TEST_CASE("directory has the name of the reserve file: create() fails before it 
   REQUIRE(reserve.bytes() == kBytes);
 }
 
-TEST_CASE("disk is full: create() fails and leaves no file; release() frees space for others") {
+TEST_CASE("disk is full: create() of the reserve file fails and leaves no file") {
   MemoryRoom room;
   room.fs().set_capacity(2 * kBytes);
   ReserveFile reserve(room.fs(), room.dir());

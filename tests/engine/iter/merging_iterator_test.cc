@@ -74,7 +74,7 @@ TEST_CASE("several iterators are merged: the result is the sorted union, forward
   }
 }
 
-TEST_CASE("source of a merging iterator has an error: the iterator ends with it; the next seek reads from the beginning") {
+TEST_CASE("source of a merging iterator has an error: the iterator ends with the error") {
   std::vector<Owned> a = {{.key = "a", .seq = 1}, {.key = "c", .seq = 2}}, b = {{.key = "b", .seq = 3}, {.key = "d", .seq = 4}};
   auto failing = std::make_unique<VectorIterator>(&b);
   failing->fail_after(2);

@@ -100,7 +100,7 @@ TEST_CASE("memtable is empty: lookups and iterators find nothing") {
   CHECK(table.memory_bytes() < (1 << 20) / 4);
 }
 
-TEST_CASE("memtable is empty: it takes under 5 KiB; it has one key: under 16 KiB, whatever its final size may be") {
+TEST_CASE("memtable has no key or one key: it takes under 5 or 16 KiB, whatever its final size may be") {
   for (const std::size_t expected : {std::size_t{0}, std::size_t{1} << 20, std::size_t{64} << 20, std::size_t{1} << 30}) {
     CAPTURE(expected);
     MemTable table(expected);
@@ -317,7 +317,7 @@ TEST_CASE("memtable has only range tombstones: empty() is false") {
   CHECK(table.entries() == 0);
 }
 
-TEST_CASE("value is over 64 KiB: the memtable shares its memory; value is smaller: the memtable copies it") {
+TEST_CASE("value is over 64 KiB: the memtable shares its memory instead of copying it") {
   auto large = std::make_shared<const std::string>(kLargeValueBytes + 1, 'L');
   auto small = std::make_shared<const std::string>(kLargeValueBytes, 'S');
   {

@@ -67,7 +67,7 @@ TEST_CASE("field of a question is wrong: the error names it") {
   CHECK(error_of(question).find("memory is 0") != std::string::npos);
 }
 
-TEST_CASE("history of a workload is given: it sets the question's workload and rho; a short one changes nothing") {
+TEST_CASE("history of a workload is given: the question gets its workload and rho") {
   TunerQuestion question = question_of({1, 0, 0, 0});
   const OperationFigures windows[] = {{4000, 4000, 1000, 1000}, {1000, 1000, 4000, 4000}};
   REQUIRE(set_uncertainty(windows, &question).is_ok());

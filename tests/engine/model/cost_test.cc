@@ -288,7 +288,7 @@ TEST_CASE("deletes have a deadline: their cost is rewrites of the last level, un
   CHECK(costs_of(s, t, kEven).delete_work == 0);
 }
 
-TEST_CASE("last level has one run: the longest merge rewrites the whole level; it has several runs: a part of the level") {
+TEST_CASE("last level has one run: the longest merge rewrites the whole level, otherwise a part of it") {
   const System s = endure_system();
   const double data = s.entries * s.entry_bytes;
   Tuning one = klsm({1}, 47, 5, s);

@@ -80,7 +80,7 @@ TEST_CASE("Algorithm 1 designs a tree: no design on a grid of T, memory and poli
   }
 }
 
-TEST_CASE("share of reads rises: filters get more memory; share of writes rises: the design is tiering") {
+TEST_CASE("share of reads rises: filters get more memory") {
   const System s = monkey_system(10);
   const auto reads = monkey_design(s, {.9, .05, .01, .04}), writes = monkey_design(s, {.02, .02, 0, .96});
   REQUIRE((reads.is_ok() && writes.is_ok()));
@@ -164,7 +164,7 @@ TEST_CASE("navigation has bounds on costs and a range of T: the design keeps wit
         std::string::npos);
 }
 
-TEST_CASE("costs have bounds: the design keeps within them at a higher cost; no design keeps within them: an error is returned") {
+TEST_CASE("costs have bounds: the design keeps within them, or an error is returned") {
   const System s = monkey_system(10);
   const PerOperation mix = {.2, .1, .1, .6};
   const auto free = monkey_design(s, mix);

@@ -81,7 +81,7 @@ TEST_CASE("workload is steady and today's tuning is poor: a change is worthwhile
   CHECK(config.back().first == "databases.3.filters.bits_per_key");
 }
 
-TEST_CASE("mix changes between windows: the robust tuning is advised; its worst cost is the lowest for the measured rho") {
+TEST_CASE("mix changes between windows: the tuning with the lowest worst cost for the measured rho is advised") {
   Workload workload = write_heavy();
   for (std::uint64_t minute = 11; minute <= 20; ++minute)
     workload.windows.push_back(window_of(minute, {.empty_reads = 4'500'000, .reads = 400'000, .writes = 100'000}));

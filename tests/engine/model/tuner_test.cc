@@ -222,7 +222,7 @@ TEST_CASE("memory grows: the best tuning is never dearer") {
   }
 }
 
-TEST_CASE("request has limits: the tunings keep within them; no tuning keeps within them: an error is returned") {
+TEST_CASE("request has limits: the tunings keep within them, or an error is returned") {
   TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kKlsm, Layout::kLeveling});
   r.equations = Equations::kEngine;
   r.size_ratio_max = 32;

@@ -45,7 +45,7 @@ TEST_CASE("rho is computed from a history: it is the largest divergence of a win
   CHECK(found->rho == Approx(kl_divergence({0.4, 0.4, 0.1, 0.1}, kEven)));
 }
 
-TEST_CASE("history has small windows: they are merged; history has under 1,000 operations: an error is returned") {
+TEST_CASE("windows of a history are small: they are merged until each has 1,000 operations") {
   const std::vector<PerOperation> halves = {{400, 0, 0, 0}, {0, 600, 0, 0}, {400, 600, 0, 0}, {1, 0, 0, 0}};
   const auto found = uncertainty_from_history(halves);
   REQUIRE(found.is_ok());

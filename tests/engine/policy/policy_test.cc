@@ -315,7 +315,7 @@ TEST_CASE("parameters are listed in policies.md: the table equals the registry",
   }
 }
 
-TEST_CASE("parameter is at an end of its range: it is accepted; parameter is beyond its range: it is refused", "[policy]") {
+TEST_CASE("parameter of a policy is at an end of its range: it is accepted, and beyond the end refused", "[policy]") {
   for (const PolicyInfo& policy : all_policies()) {
     for (const PolicyParameter& p : policy.parameters) {
       for (const double good : {p.min, p.max}) CHECK(make_policy({policy.name, {{p.name, good}}}).is_ok());

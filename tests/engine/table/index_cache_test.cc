@@ -202,7 +202,7 @@ TEST_CASE("pinned index exceeds the capacity: it is unloaded when its pin ends")
   CHECK(table->memory_bytes() < table->resident_bytes() + 1);
 }
 
-TEST_CASE("over 128 tables have pinned indexes beyond the capacity: until pins end, a missed page does not pin its index") {
+TEST_CASE("more than 128 pinned indexes exceed the capacity: a missed page does not pin its index") {
   ColdBench bench;
   constexpr std::size_t kTables = IndexCache::kMostPinned + 1;
   const std::vector<Owned> entries = bench.plain_entries(20);
@@ -395,7 +395,7 @@ TEST_CASE("table is abandoned and its file is missing: loading its index returns
 
 // 10 TB in files of 64 MiB are 160,000 tables. With 2 GB of memory each table may take 12.5 KB. The test has a thousandth of
 // both: 160 tables and 2 MB.
-TEST_CASE("160 tables, a thousandth of 10 TB, have no index in memory: they take less than 320 KiB") {
+TEST_CASE("160 tables, enough for 10 GB, are open without their indexes: they take less than 320 KiB") {
   ColdBench bench;
   std::uint64_t resident = 0, all = 0;
   std::vector<std::shared_ptr<TableReader>> tables;

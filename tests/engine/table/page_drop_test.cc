@@ -501,7 +501,7 @@ TEST_CASE("all entries are dropped: no file is written, unless range tombstones 
   }
 }
 
-TEST_CASE("drop request is invalid: the drop is refused; write of a drop fails: no file is left", "[table][drops]") {
+TEST_CASE("drop request is invalid, or a write of the drop fails: the drop fails and leaves no file", "[table][drops]") {
   Bench bench;
   Random random(5);
   Recipe recipe;

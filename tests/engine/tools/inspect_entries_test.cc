@@ -275,7 +275,7 @@ TEST_CASE("large value of an entry is damaged: inspect still prints the entry an
   CHECK(printed.json.find("\"value_bytes\":600000},") != std::string::npos);
 }
 
-TEST_CASE("key argument is quoted: it is read as printed, with escapes; it is not quoted: it is taken verbatim", "[tools]") {
+TEST_CASE("key argument is quoted: it is read like a printed key, otherwise verbatim", "[tools]") {
   CHECK(parse_key_argument("")->empty());
   CHECK(*parse_key_argument("a b\\x00") == "a b\\x00");
   CHECK(parse_key_argument("\"\"")->empty());

@@ -154,7 +154,7 @@ TEST_CASE("undamaged database is salvaged: the copy equals it, with deletes of a
   CHECK(contents(h, kOut, 2).empty());
 }
 
-TEST_CASE("batch is in pieces: all of it is salvaged; a piece is damaged: older values are saved as possibly deleted") {
+TEST_CASE("batch is in pieces: all of it is salvaged, unless a piece is damaged") {
   const bool damaged = GENERATE(false, true);
   Harness h(no_merges());
   h.open();
@@ -212,7 +212,7 @@ TEST_CASE("page is damaged: older versions of its keys are saved as possibly del
   }
 }
 
-TEST_CASE("table is lost: values that it may have deleted are saved as possibly deleted; keys with newer versions as certain") {
+TEST_CASE("table is lost: values that it may have deleted are saved as possibly deleted") {
   for (const char* suffix : {".data", ".meta"}) {
     for (const bool gone : {true, false}) {
       INFO(suffix << gone);

@@ -298,7 +298,7 @@ TEST_CASE("page drops left lingering names and holes to punch: inspect lists the
   CHECK(found.text.find("record") == std::string::npos);
 }
 
-TEST_CASE("duration is printed as text like 2d 7h: the text of one unit, like 24h, can be parsed", "[tools]") {
+TEST_CASE("duration of one unit is printed, such as 24h: its text can be parsed", "[tools]") {
   CHECK(duration_text(250) == "250ms");
   CHECK(duration_text(65'000) == "1m 5s");
   CHECK(duration_text(86'400'000) == "24h");
@@ -423,8 +423,7 @@ TEST_CASE("directory is undamaged: repair finds nothing to repair", "[tools][rep
   CHECK(contents(*fs) == before);
 }
 
-TEST_CASE("page of a table is damaged: repair finds nothing, and names the command that reads pages; verify reports it",
-          "[tools][repair]") {
+TEST_CASE("page of a table is damaged: repair finds nothing, and names the command that reads pages", "[tools][repair]") {
   const auto fs = sample();
   const std::string table = files_of(*fs, FileKind::kData).front();
   flip_in_the_middle(*fs, table);

@@ -106,7 +106,7 @@ TEST_CASE("rho is given, and also bounds or a workload for computing it: parsing
   CHECK(check_mix(ranges->request.mix).is_ok());
 }
 
-TEST_CASE("input file has values, lists and a map of shares: they are read; an unknown key is refused") {
+TEST_CASE("input file has values, lists and a map of shares: all are read") {
   const auto values = parse_tune_file(
       "entries: 100M\nentry_size: 200\nmemory: 512MiB\nruns: [4, 2]\n"
       "workload: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n");
@@ -134,7 +134,7 @@ TEST_CASE("memory is given in bits per entry: it is multiplied by the number of 
   CHECK(parse_tune_inputs(values).status().to_string().find("cannot be given together") != std::string::npos);
 }
 
-TEST_CASE("what-if question has the form key=value: its change is parsed; other texts are refused") {
+TEST_CASE("what-if question has the form key=value: its change is parsed") {
   CHECK(parse_change("memory=2GiB")->memory_bits == 0x1p34);
   CHECK(parse_change("entries=1G")->entries == 1e9);
   CHECK((*parse_change("workload=0,0,0,1")->mix)[kWrite] == 1);

@@ -300,9 +300,7 @@ TEST_CASE("delete by stamp covers no entry any more: it is removed; newer delete
   CHECK(tidied({{15, 20, 99, 3}, used}) == std::vector<Record>{used});
 }
 
-TEST_CASE(
-    "last bound with the common key prefix is removed: the prefix is removed; edit has another prefix: their common part stays",
-    "[version]") {
+TEST_CASE("last bound with the common key prefix is removed: the version has no common prefix any more", "[version]") {
   Version base;
   base.tree = 1;
   base.next_run = 2;

@@ -664,7 +664,7 @@ TEST_CASE("manifest has records without seals: open reads the file once, not onc
   CHECK(fs.reads < 100);
 }
 
-TEST_CASE("file name has a number past the maximum: the file is ignored; file name has the maximum: open() fails", "[version]") {
+TEST_CASE("file name has a number past the maximum: the file is ignored, and at the maximum open() fails", "[version]") {
   MemoryFileSystem fs;
   {
     auto set = create(fs);

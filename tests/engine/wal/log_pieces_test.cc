@@ -157,8 +157,7 @@ TEST_CASE("log begins after a batch's first piece: its commit is reported to on_
   CHECK(log.damages.size() == 1);
 }
 
-TEST_CASE("piece of a committed batch is damaged: the batch counts as damaged; its commit record says if the piece was durable",
-          "[pieces]") {
+TEST_CASE("piece of a committed batch is damaged: the batch is reported as damaged", "[pieces]") {
   const std::uint32_t durable = GENERATE(0, 1, 2, 5);
   const bool followed = GENERATE(true, false);
   Segments log;

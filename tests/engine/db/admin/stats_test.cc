@@ -49,7 +49,7 @@ TEST_CASE("compactions and flushes are counted: the list by reason has the compa
   for (const ReasonInfo& reason : s.merges_by_reason) CHECK(reason.reason != reason_name(Reason::kFlush));
 }
 
-TEST_CASE("memtables have charged values: memtable_bytes counts these values, and the memtables' other bytes, once each") {
+TEST_CASE("memtables have charged values: memtable_bytes includes each value once") {
   MemoryAccount account;
   account.charge(MemoryAccount::Kind::kMemTables, 500);
   account.charge(MemoryAccount::Kind::kCommands, 70);

@@ -37,7 +37,7 @@ TEST_CASE("window has no operations: it is not stored") {
   CHECK(history.windows(2).size() == 1);
 }
 
-TEST_CASE("windows are older than a day: the windows of an hour are merged; windows are older than a week: they are dropped") {
+TEST_CASE("windows are older than a day: those of an hour are merged, and after a week they are dropped") {
   WorkloadHistory history;
   history.add(0, {kNow - kWeek - 2 * kHour, kHour, {1000, 0, 0, 0, 0}});
   const Millis old = kNow - 30 * kHour;
@@ -102,7 +102,7 @@ TEST_CASE("any bit of the history file is wrong, or its end is missing: reading 
     REQUIRE(WorkloadHistory::decode(file.substr(0, length)).status().code() == Code::kCorruption);
 }
 
-TEST_CASE("history file has a correct checksum and malformed content: decoding does not crash; a surplus byte is an error") {
+TEST_CASE("history file has malformed content with a correct checksum: decoding does not crash") {
   const std::string file = sample().encode();
   for (std::size_t at = 8; at + 8 < file.size(); ++at) {
     for (int change = 1; change < 256; ++change) {

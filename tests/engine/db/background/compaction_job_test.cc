@@ -137,7 +137,7 @@ TEST_CASE("target run of a merge is removed while the job writes: its result is 
   CHECK(bed.events == std::vector<std::string>{"unlinked"});
 }
 
-TEST_CASE("file is quarantined while its job writes: a move is aborted; a merge, which has read the file, replaces it") {
+TEST_CASE("file is quarantined while its job writes: a move is aborted, and a merge still replaces the file") {
   for (const bool moves : {true, false}) {
     CAPTURE(moves);
     Bed bed;
@@ -160,7 +160,7 @@ TEST_CASE("file is quarantined while its job writes: a move is aborted; a merge,
   }
 }
 
-TEST_CASE("files overlap a quarantined file's range: the policy does not count their bytes, so that it adds no level for them") {
+TEST_CASE("files overlap a quarantined file's range: the policy adds no level for their bytes") {
   for (const bool quarantined : {false, true}) {
     CAPTURE(quarantined);
     Bed bed;
@@ -195,7 +195,7 @@ TEST_CASE("rewrite has a size limit for its output files: the file is split") {
   }
 }
 
-TEST_CASE("merge takes all files of a run; another job adds one meanwhile: the run is kept") {
+TEST_CASE("another job adds a file to a run while a merge takes the run's other files: the run is kept") {
   Bed bed;
   const RunId newest = bed.files.version->runs.front().id;
   bed.meanwhile = [&] {
@@ -233,7 +233,7 @@ TEST_CASE("merge is refused disk space: the job returns the error, and reports i
   CHECK((bed.events == std::vector<std::string>{"write failed"} && bed.totals.jobs == 0));
 }
 
-TEST_CASE("merge for a deadline, or a page drop: it may use the disk space that is reserved for deadlines") {
+TEST_CASE("job is a merge for a deadline or a page drop: it may use the disk space reserved for deadlines") {
   const auto uses = [](Reason reason) {
     Bed bed;
     REQUIRE(bed.run(bed.merge(reason)).is_ok());

@@ -46,7 +46,7 @@ struct Disk {
   std::unique_ptr<WritableFile> ballast;
 };
 
-TEST_CASE("disk becomes full and has room again: the reserve file is removed, and then made again") {
+TEST_CASE("disk becomes full: the reserve file is removed, and made again once there is room") {
   Disk disk;
   CHECK(disk.watch.wants_reserve());
   disk.settle();
@@ -85,7 +85,7 @@ TEST_CASE("disk fills between two ticks: free space is measured again after enou
   CHECK(disk.watch.full(1000 + kMiB));
 }
 
-TEST_CASE("merge would use the last free bytes: it is refused; a write finds the disk full: the reserve file is removed") {
+TEST_CASE("disk is nearly full: merges are refused, and a write that finds it full frees the reserve") {
   Disk disk;
   disk.settle();
   CHECK(disk.watch.may_compact(kMiB, DiskUse::kMerge).is_ok());
@@ -192,7 +192,7 @@ TEST_CASE("merge for a deadline needs the space of the reserve file: the disk wa
   CHECK(disk.fs.disk_space("data")->free_bytes == 6 * kMiB + kReserve);
 }
 
-TEST_CASE("disk and size limit are used to different degrees: used_ratio() is the higher degree") {
+TEST_CASE("disk and size limit are used to different degrees: used_ratio() returns the higher one") {
   Disk disk(10 * kMiB);
   disk.leave(48 * kMiB);
   CHECK(disk.watch.used_ratio() == Approx(0.25));

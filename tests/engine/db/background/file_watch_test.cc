@@ -176,7 +176,7 @@ TEST_CASE("directory is lost: this is reported, and its files are not checked") 
   CHECK((bed.log_lost.empty() && !bed.watch.check_now()));
 }
 
-TEST_CASE("LOCK was removed and made again: this is logged; another process holds LOCK: this is logged once") {
+TEST_CASE("LOCK was removed and made again, or another process holds it: this is logged once") {
   Bed bed;
   bed.renewed = std::string("LOCK was removed");
   bed.tick();
@@ -254,7 +254,7 @@ TEST_CASE("merge replaces a table while the directory is listed: the table's fil
   CHECK(bed.log.empty());
 }
 
-TEST_CASE("scrub of log and manifest is pending: no second one is submitted; closing the database stops it without a report") {
+TEST_CASE("scrub of log and manifest is pending: no second one is submitted") {
   Bed bed;
   bed.watch.set_scrub_interval(30 * kSecond);
   bed.tick();

@@ -112,7 +112,7 @@ TEST_CASE("write of a flush fails: the job returns the error and leaves nothing 
   CHECK((bed.built.of.empty() && bed.built.relies_on == 0));
 }
 
-TEST_CASE("memtables are below, just above or far above the memtable size: they count as a part of one, one or several") {
+TEST_CASE("memtable is below, just above or far above the memtable size: it counts as a part of one, one or several") {
   const std::uint64_t empty = MemTable(kMemTableBytes).memory_bytes(), room = kMemTableBytes - empty;
   Bed bed;
   const auto full = [&](std::size_t keys) {

@@ -203,7 +203,7 @@ TEST_CASE("another tree's flush has included a tree: the tree's own queued flush
   CHECK(bed.flushed == std::vector<std::string>{"12"});
 }
 
-TEST_CASE("flush fails: the failure is reported, and the flush is not queued again; closing the database is no failure") {
+TEST_CASE("flush fails: the failure is reported, and the flush is not queued again") {
   Bed bed;
   const TreePtr tree = bed.tree();
   bed.flush_status = Status::no_space("full");

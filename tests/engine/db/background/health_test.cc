@@ -198,7 +198,7 @@ TEST_CASE("database was healed after a recovery attempt was queued: the attempt 
   CHECK((bed.tries == 1 && bed.health.is_ok()));
 }
 
-TEST_CASE("disk has no space for a write: disk_refused_at() returns the time of the refusal; other errors do not count") {
+TEST_CASE("disk has no space for a write: disk_refused_at() returns the time of the refusal") {
   Bed bed;
   bed.pass(5000);
   bed.health.note_refusal(Status::corruption("bad"));

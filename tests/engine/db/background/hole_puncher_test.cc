@@ -109,7 +109,7 @@ TEST_CASE("reader has the file's older metadata: the dead bytes are punched only
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("database is closing: no punch is submitted; manifest cannot be written: nothing is punched") {
+TEST_CASE("database is closing, or its manifest cannot be written: no hole is punched") {
   Bed bed;
   bed.closing = true;
   bed.puncher.schedule(kTree);
@@ -173,7 +173,7 @@ TEST_CASE("sync of holes fails: the sync is not retried, and the file is listed 
   CHECK(bed.puncher.not_punched(*bed.tree.version).size() == 1);
 }
 
-TEST_CASE("edit after a punch fails: the failure is reported, and the holes are punched again; dropping the tree is no failure") {
+TEST_CASE("edit after a punch fails: the failure is reported, and the holes are punched again") {
   Bed bed;
   bed.commit_status = Status::io_error("refused");
   bed.turn();

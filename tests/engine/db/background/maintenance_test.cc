@@ -106,7 +106,7 @@ TEST_CASE("wall clock jumps: the log says once that engine time does not follow,
   CHECK((bed.lines.size() == 2 && bed.lines[1] == "the wall clock is followed again"));
 }
 
-TEST_CASE("disk becomes full: this is logged once; disk has room again: this is logged once") {
+TEST_CASE("disk becomes full, or has room again: each change is logged once") {
   Bed bed;
   auto ballast = std::move(bed.fs.create("ballast")).value();
   REQUIRE(ballast->append(std::string(63 * kMiB, 'x')).is_ok());

@@ -248,7 +248,7 @@ TEST_CASE("manifest is rolled: the purge ledger lists no more deleted keys of ol
   CHECK(bed.ledger.superseded().empty());
 }
 
-TEST_CASE("deadline changes: the manifest gets the change; if that fails, it gets the change later") {
+TEST_CASE("deadline changes: the manifest gets the change, later if a write fails") {
   Bed bed;
   const TreePtr tree = bed.make();
   {
@@ -317,7 +317,7 @@ TEST_CASE("change of tables has no tree: no edit is written, and nothing is inst
   CHECK((!called && bed.installed.empty() && bed.versions->manifest_bytes() == bytes));
 }
 
-TEST_CASE("edit of a change of tables fails: readers keep the old tables; database closes: the change is aborted") {
+TEST_CASE("edit of a change of tables fails, or the database closes: readers keep the old tables") {
   Bed bed;
   const TreePtr tree = bed.committed();
   bed.closing = true;
@@ -328,8 +328,7 @@ TEST_CASE("edit of a change of tables fails: readers keep the old tables; databa
   CHECK((bed.versions->tree(tree->id)->flushes == 0 && bed.installed.empty()));
 }
 
-TEST_CASE(
-    "edit is under way: a mark of engine time is not written; its write fails: this is reported unless the database closes") {
+TEST_CASE("another edit is being written: no mark of engine time is written") {
   Bed bed;
   CHECK(bed.editor.try_time_mark(7000));
   CHECK(bed.versions->time_mark() == 7000);
@@ -357,7 +356,7 @@ TEST_CASE("mark of engine time is written: its edit names newest log segment and
   CHECK((bed.versions->newest_log() == 503 && bed.versions->last_seq() == 25));
 }
 
-TEST_CASE("filter update of a tree is scheduled twice: it runs once; tree is dropped before the update starts: it does not run") {
+TEST_CASE("filter update of a tree is scheduled twice: it runs once, and not at all for a dropped tree") {
   Bed bed;
   const TreePtr tree = bed.committed();
   bed.editor.schedule_filter_fit(tree);

@@ -66,7 +66,7 @@ TEST_CASE("last reader of old views has ended: remove_queued() first collects th
   CHECK(bed.files() == 2);
 }
 
-TEST_CASE("files are queued at a tick: one task for their removal is submitted; no file is queued: no task is submitted") {
+TEST_CASE("files are queued at a tick: one task for their removal is submitted") {
   Bed bed;
   bed.remover.tick();
   CHECK(bed.submitted.empty());
@@ -112,7 +112,7 @@ TEST_CASE("unlink is refused for another reason, or again after a success: the r
   CHECK(bed.warnings.size() == 3);
 }
 
-TEST_CASE("unlinks of 1,000 files are refused: eight refusals are logged, and then the number whenever it doubles") {
+TEST_CASE("unlinks of 1,000 files are refused: the log names eight, and then their number each time it doubles") {
   Bed bed;
   bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .sticky = true});
   for (int round = 0; round < 2; ++round) {

@@ -66,7 +66,7 @@ TEST_CASE("page drop lacks indexes of tables that it may not read: it searches a
   CHECK_FALSE(planner::page_drop(all.input, &all.notes).empty());
 }
 
-TEST_CASE("delete by stamp covers pages: they are dropped; punching is impossible: only whole files are dropped") {
+TEST_CASE("delete by stamp covers pages: they are dropped if holes can be punched, otherwise only whole files are") {
   Tables all;
   Source stamped;
   for (int i = 0; i < 16; ++i)

@@ -46,7 +46,7 @@ FileMeta output(FileNum num, Millis birth) {
   return file;
 }
 
-TEST_CASE("merge fails: merges of its kind (for deadlines, or others) are delayed; merges_fail() until one succeeds") {
+TEST_CASE("merge fails: merges of its kind (for deadlines, or others) are delayed") {
   Bed bed;
   CHECK_FALSE((bed.recall().paused || bed.recall().deadlines_rest || bed.memory.merges_fail(kTree)));
   bed.memory.note_ended(kTree, false, Status::no_space("full"));

@@ -73,8 +73,7 @@ TEST_CASE("merges for deadlines have failed and are delayed: only planners for o
   CHECK(order({.paused = true, .deadlines_rest = true}).empty());
 }
 
-TEST_CASE(
-    "job blocks a plan for a deadline: its files are reserved and the policy is called; most other plans: the search ends") {
+TEST_CASE("running job blocks a plan for a deadline: the plan's files are reserved, and the policy is called") {
   const auto blocked = [](Millis planner) { return Millis{1} << planner; };
   CHECK(attempts({}, kAll, blocked(0)) == "quarantine, file drop");
   for (const Millis planner : {1, 2, 3, 6, 7}) {  // the end of the job starts all planners again
@@ -98,8 +97,7 @@ TEST_CASE("plan of a planner is outdated: no other planner is called") {
   CHECK_FALSE(notes.broken_bounds);  // the policy was not called
 }
 
-TEST_CASE(
-    "file reaches out of a quarantined file's range: it is cut at the range's ends, if the planner has the quarantined files") {
+TEST_CASE("file reaches out of a quarantined file's range: the file is cut at the ends of the range") {
   Metadata tree;
   tree.add(1, 0, 7, "a", "z");
   tree.add(2, 1, 8, "d", "f")->damage = "damaged";

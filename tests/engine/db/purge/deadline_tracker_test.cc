@@ -60,8 +60,7 @@ struct Fixture {
   void measure(std::uint64_t bytes_per_ms) { tracker.note_merge(bytes_per_ms * 1000, 1'000'000'000); }
 };
 
-TEST_CASE(
-    "margin is computed: a tenth of the deadline plus 1.5 times the work's time; half of the deadline on a nearly full disk") {
+TEST_CASE("margin is computed: it is a tenth of the deadline plus 1.5 times the time that the work takes") {
   Fixture f;
   f.tick(kBirth);
   CHECK(f.margin == kDeadline / 10);
@@ -85,7 +84,7 @@ TEST_CASE("I/O budget is lower than the measured rate: the margin grows, so that
   CHECK(f.margin == kDeadline / 10 + 30'000);
 }
 
-TEST_CASE("tree has a deadline: its shape is computed on each change of tables and every 200 ms; it has no deadline: never") {
+TEST_CASE("tree has a deadline: its shape is computed on each change of tables and every 200 ms, otherwise never") {
   Fixture f;
   f.tick(kBirth);
   f.tick(kBirth + DeadlineTracker::kLookEvery - 1);
@@ -124,7 +123,7 @@ TEST_CASE("frozen memtable has a due delete: it is reported for a flush only if 
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("needed_permille() is computed: bytes by time left over the measured rate, at most 1000, and 0 before a measurement") {
+TEST_CASE("deadlines need a part of the merge rate: needed_permille() returns it in thousandths, at most 1000") {
   Fixture f;
   f.table_bytes = 10'000'000;  // within 100 s: 100 bytes per ms
   f.tick(kBirth);

@@ -22,7 +22,7 @@ PurgeHolder table_of(Millis floor, bool damage = false) {
   return {.place = PurgePlace::kTable, .tree = 1, .floor = floor, .damage = damage};
 }
 
-TEST_CASE("deadline is missed: the reason is a start, clock step or full disk after half of the delete's time, otherwise load") {
+TEST_CASE("server start, clock step or full disk in the second half of a delete's time: a miss has this reason") {
   struct Row {
     MissCauses causes;
     MissReason reason;
@@ -60,7 +60,7 @@ TEST_CASE("deadline is shortened and missed, long after the start: the reason is
   }
 }
 
-TEST_CASE("delete is late: its birth is counted once per tree; a newer birth that is late, too, is counted again") {
+TEST_CASE("delete is late: its birth is counted once per tree, and a newer late birth again") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(5999, {table_of(5000)}), {}).empty());
   CHECK(missed.note(survey_at(6010, {table_of(5000)}), {}) == std::vector<Miss>{{1, 10, MissReason::kLoad}});

@@ -44,7 +44,7 @@ const PurgeStatus::Left& left_in(const PurgeStatus& status, PurgePlace place) {
   return status.left[static_cast<std::size_t>(place)];
 }
 
-TEST_CASE("survey finds a delete of the ticket: the ticket is pending; a later survey finds none: the ticket is done") {
+TEST_CASE("survey finds a delete of the ticket: the ticket is pending until a later survey finds none") {
   Fixture f;
   f.tree(1, 10'000);
   f.holder(PurgePlace::kTable, 1, 900, 77);
@@ -80,7 +80,7 @@ TEST_CASE("ticket is done: it stays done when a survey finds a younger delete") 
   CHECK_FALSE(f.status({1150, {}}).done);
 }
 
-TEST_CASE("survey after the deadline finds a delete: its ticket is late; no survey before the purge: lateness is unknown") {
+TEST_CASE("survey after the deadline finds a delete: its ticket is late") {
   Fixture f;
   f.tree(1, 500);
   const PurgeTicket ticket{1000, {}};
@@ -109,8 +109,7 @@ TEST_CASE("log segment or manifest has deletes of two trees: the ticket's status
   CHECK(left_in(status, PurgePlace::kManifest).files == 1);
 }
 
-TEST_CASE(
-    "ticket is for all trees: it lists trees without a deadline, and does not wait for them; for one tree: it waits for this") {
+TEST_CASE("ticket is for all trees: it lists the trees without a deadline, and does not wait for them") {
   Fixture f;
   f.tree(1, 500);
   f.tree(2, 0);
@@ -124,7 +123,7 @@ TEST_CASE(
   CHECK(f.status({1000, 2}).promised == false);
 }
 
-TEST_CASE("trees are removed: each has its own purge time and deadline; beyond the limit, the oldest have one purge time") {
+TEST_CASE("trees are removed: each keeps its own purge time and deadline, up to a limit of trees") {
   Fixture f;
   const auto trees = static_cast<TreeId>(PurgeTracker::kMaxGoneTrees + 1);
   for (TreeId tree = 0; tree < trees; ++tree) {
@@ -167,7 +166,7 @@ TEST_CASE("ticket is of the future, of time 0 or of an unknown tree: its status 
   }
 }
 
-TEST_CASE("survey is recent and later than the ticket's time: the status uses it; otherwise a new survey is made") {
+TEST_CASE("recent survey is later than the ticket's time: the ticket's status uses it, otherwise a new one") {
   Fixture f;
   f.look_after(10);
   (void)f.status({1000, {}});
@@ -192,7 +191,7 @@ TEST_CASE("open tickets are listed: done and repeated ones are left out, and bey
   CHECK(f.tracker.open_tickets().front().born_by == 2000);
 }
 
-TEST_CASE("ticket is from after the start: `promised` is known; from before the start: `promised` is unknown") {
+TEST_CASE("ticket is issued after the start: `promised` is known, otherwise not") {
   Fixture f;
   f.opened_at = 1000;
   f.look_after(10);

@@ -26,7 +26,7 @@ std::string planned(const RetentionInput& input) {
   return text;
 }
 
-TEST_CASE("memtable or log segment has deleted data: it is due at 1/4 of the delete's time; old view: it is due at 7/8") {
+TEST_CASE("delete is pending: its memtable and log segment are due at 1/4 of its time, and views at 7/8") {
   struct Row {
     PurgeHolder holder;
     unsigned eighths;
@@ -48,8 +48,7 @@ TEST_CASE("memtable or log segment has deleted data: it is due at 1/4 of the del
   }
 }
 
-TEST_CASE(
-    "only pins keep a log segment: they are revoked at 7/8 of its oldest delete's time; pins of a needed segment are kept") {
+TEST_CASE("only pins keep a log segment: they are revoked at 7/8 of its oldest delete's time") {
   const PurgeSurvey late = survey_at(kBirth + 7'000, {holder(PurgePlace::kLog, 3), holder(PurgePlace::kLog, 4)});
   CHECK(planned({.survey = late, .log_begins = 4}) == "revoke pins of 3, retire up to 4, clean up");
   CHECK(planned({.survey = late, .log_begins = 3}) == "retire up to 4, clean up");
@@ -94,7 +93,7 @@ TEST_CASE("directory of an unlinked file is not synced: a clean-up is requested"
   CHECK(planned({.survey = survey_at(kBirth), .unsynced_removals = true}) == "clean up");
 }
 
-TEST_CASE("deadline is set: surveys run once a second, or 1/16 of a short deadline, and more rarely if a survey takes long") {
+TEST_CASE("deadline is set: surveys run once a second, or every 1/16 of a short deadline") {
   constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
   PurgeSurvey survey = survey_at(1);
   const auto deadline = [&](Millis ms) { survey.trees[1].deadlines = DeadlineRule(ms); };
@@ -231,7 +230,7 @@ TEST_CASE("PURGE.NOW applies to deletes: every tick surveys until the deletes ar
   CHECK(f.surveys == 5);
 }
 
-TEST_CASE("delete is late: memtable is flushed, segment retired, view and pin revoked, the miss logged, a clean-up submitted") {
+TEST_CASE("delete is late: its memtable is flushed, its segment retired, and views and pins are revoked") {
   Fixture f;
   f.holders = {holder(PurgePlace::kMemTable, kNoFile, true), holder(PurgePlace::kLog, 4), holder(PurgePlace::kLeaving)};
   const auto pin = f.pins.pin(4, 4);
@@ -256,7 +255,7 @@ TEST_CASE("file was unlinked: a clean-up syncs the directory, and at most one cl
   CHECK(f.run_submitted() == "roll ");
 }
 
-TEST_CASE("clean-up fails: the failure is reported, and nothing is synced; database closes: nothing is synced or reported") {
+TEST_CASE("clean-up fails: the failure is reported, and nothing is synced") {
   Fixture f;
   f.unlink_a_file();
   const bool fails = GENERATE(true, false);

@@ -146,7 +146,7 @@ TEST_CASE("memtables and tables have pending deletes: the survey lists each of t
   CHECK(bed.surveyor.floor_of(tree) == 600);
 }
 
-TEST_CASE("entry expires in the survey's millisecond: the survey lists its table; entry expires later: the survey does not") {
+TEST_CASE("entry expires in the survey's millisecond, not later: the survey lists its table") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow));
@@ -197,7 +197,7 @@ TEST_CASE("manifest and replaced files have deleted data: the survey lists them 
   CHECK(bed.holders() == Texts{"manifest 1 300"});
 }
 
-TEST_CASE("tree is dropped: its deadline stays; it was dropped before the start: due at once, late after the longest deadline") {
+TEST_CASE("tree was dropped before the start: its data is due at once, and late after the longest deadline") {
   Bed bed;
   const bool none = GENERATE(false, true);  // true: a database has no deadline
   if (!none) {

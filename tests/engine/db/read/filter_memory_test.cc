@@ -89,7 +89,7 @@ TEST_CASE("levels are merged into the next one: its filters leave memory for fil
   CHECK(full.front() < alone.front() - 0.1);
 }
 
-TEST_CASE("filter budget falls: the larger run drops more filter slices; budget grows: all slices are loaded") {
+TEST_CASE("filter budget falls and grows again: the larger run drops more slices, and then all are loaded") {
   TwoRuns f;
   CHECK(f.slices_of(0) == 2);
   CHECK(f.fit(6));
@@ -163,8 +163,7 @@ TEST_CASE("settings give no tile size or kind of lookups: filters are computed f
   CHECK(filter_needs(tree).arrivals[0] == 1);
 }
 
-TEST_CASE(
-    "filters are sized: lookups of the tree's view are measured first; the tree has no view: the last measurement is used") {
+TEST_CASE("filters are sized: lookups of the tree's view are measured first") {
   TwoRuns f;
   Tree tree(f.clock);
   tree.settings.filter_allocation = FilterAllocation::kMonkey;

@@ -46,7 +46,7 @@ TEST_CASE("two readers hold the same large value: memory has it once, charged un
   CHECK(f.account->charged(kKind) == 0);
 }
 
-TEST_CASE("part of a large value is read: its size is charged; a reader holds the whole value: the part shares that memory") {
+TEST_CASE("part of a large value is read: only the part is charged, or nothing if a reader holds the value") {
   LargeFixture f;
   auto part = f.values.read_part(f.reader(), f.ref, 300'000, 1000);
   REQUIRE(part.is_ok());

@@ -63,7 +63,7 @@ TEST_CASE("tombstone, expiry or covering delete hides a version: lookup finds no
   CHECK(value_of(view, "rangey") == "later");
 }
 
-TEST_CASE("lookup finds an entry: it returns seq, kind, stamp, expiry and length; a pin keeps the value of a leased view valid") {
+TEST_CASE("lookup finds an entry: it returns the entry's seq, kind, stamp, expiry and length") {
   ReadFixture f;
   f.put("k", "value", {.expiry = f.now + 5, .stamp = 9});
   f.flush();
@@ -124,7 +124,7 @@ TEST_CASE("lease is revoked: lookups of keys and of parts of values return kRevo
   CHECK(view.read_part(found, 0, 1, &part).code() == Code::kRevoked);
 }
 
-TEST_CASE("view has no tree: lookup finds nothing; stamp_mode() is the mode that the first write will set") {
+TEST_CASE("view has no tree: lookup finds nothing, and stamp_mode() is that of the tree to be made") {
   ReadFixture f;
   const auto view_of = [&](DatabaseId database) {
     return ViewParts::pass_view(f.env, database, nullptr, 0, f.now, ReadMode::kBlocking, nullptr);
@@ -136,7 +136,7 @@ TEST_CASE("view has no tree: lookup finds nothing; stamp_mode() is the mode that
   CHECK(f.leased_view().stamp_mode() == StampMode::kWriteTime);  // the stamp mode of the tree
 }
 
-TEST_CASE("lookup ends: the thread's counters have its hits, runs and levels; find_entry() counts into its argument only") {
+TEST_CASE("lookup ends: the thread's counters have its hits, runs and levels") {
   ReadFixture f;
   f.put("a", "1");
   f.put("z", "1");

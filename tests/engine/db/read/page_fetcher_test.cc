@@ -128,7 +128,7 @@ TEST_CASE("budget has no room for the pages of a fetch: the fetch is refused, an
   CHECK(f.account->charged() == 0);
 }
 
-TEST_CASE("table index is fetched: it is pinned; too many indexes are pinned: the fetch is refused, and reports the bytes") {
+TEST_CASE("too many table indexes are pinned: the next fetch is refused, and reports the bytes that it needs") {
   FetchFixture f;
   IndexCache indexes(f.bench.epoch);
   TableReaderOptions options = f.bench.reader_options();

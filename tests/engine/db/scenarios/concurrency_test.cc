@@ -776,7 +776,7 @@ TEST_CASE("deletes are late at open: the reason is `down`, also if a tick comes 
   CHECK(db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("staged batches commit beside small ones, readers and flushes: readers see each whole and in order; none is lost",
+TEST_CASE("staged batches commit beside small ones, readers and flushes: readers see each whole and in order",
           "[threads][staged]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;

@@ -1011,8 +1011,10 @@ ReasonInfo for_deadlines(const Witness& w) {
   return {};
 }
 
-TEST_CASE("deadline is shorter than filling the tree takes: no delete is late; merges write under two tree sizes per deadline",
-          "[deadlines]") {
+TEST_CASE(
+    "deadline is shorter than the time to fill the tree: no delete is late, and merges write under two trees per "
+    "deadline",
+    "[deadlines]") {
   constexpr int kMany = 16'000;
   const PolicySettings policies[] = {{"leveling", {{"size_ratio", 5}}},
                                      {"one_leveling", {{"size_ratio", 5}, {"level0_runs", 2}}},

@@ -21,8 +21,7 @@ LevelOne level_one(Db& db) {
 }
 
 // Regression: a range tombstone counted as one entry.
-TEST_CASE(
-    "file_choice is most_tombstones: a file whose range delete hides more entries than another's point deletes moves first") {
+TEST_CASE("range delete of a file hides more entries than point deletes of another: most_tombstones moves it first") {
   Harness h;
   h.settings.tree.file_choice = FileChoice::kMostTombstones;
   h.settings.tree.file_size = 64 << 10;

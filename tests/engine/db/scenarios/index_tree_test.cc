@@ -166,7 +166,7 @@ TEST_CASE("batch empties a database and its index tree: both are empty, also aft
   CHECK(h.table_bytes().find("secret") == std::string::npos);
 }
 
-TEST_CASE("databases are swapped: index trees keep their numbers; a new index tree has the stamp mode of its new database") {
+TEST_CASE("databases are swapped: index trees keep their numbers") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].stamp = StampMode::kExplicit;
@@ -201,7 +201,7 @@ TEST_CASE("databases are swapped: index trees keep their numbers; a new index tr
   expect();
 }
 
-TEST_CASE("entry of an index tree gets a stamp: the given number, else the time of the batch") {
+TEST_CASE("entry of an index tree is written: its stamp is the given number, else the time of the batch") {
   Harness h;
   h.open();
   const Millis first = h.db->now();

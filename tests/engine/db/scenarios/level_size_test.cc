@@ -141,8 +141,7 @@ TEST_CASE("schedule is static: a flush waits for the previous merge, unless more
   CHECK(after.compactions == before.compactions + (waiting > 4 ? 0 : 1));
 }
 
-TEST_CASE("schedule is static: small flushes join the newest run uncounted; a merge that leaves little data resets the count",
-          "[policies]") {
+TEST_CASE("schedule is static and flushes are small: their tables join the newest run and are not counted", "[policies]") {
   Harness h(with_schedule("min_latency"));
   h.open();
   for (std::uint64_t i = 1; i <= 7; ++i) flush_once(h, i);

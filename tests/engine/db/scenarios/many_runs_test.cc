@@ -85,8 +85,7 @@ TEST_CASE("tree gets over a hundred runs: crash, deadlines and another policy le
     CHECK(finding_of([] { live_with_many_runs({"klsm", {{"size_ratio", 1024}, {"runs", 1}, {"last_runs", 1023}}}); }) == "");
 }
 
-TEST_CASE(
-    "level has as many runs as its policy allows: no write is stopped; the next flush starts a merge of all runs into one") {
+TEST_CASE("level has as many runs as its policy allows: the next flush starts a merge of all, and no write stops") {
   const int ratio = every_nth() == 1 ? 1024 : 256;  // 1024 is the largest size ratio
   Harness h(settings_with({"tiering", {{"size_ratio", static_cast<double>(ratio)}}}));
   h.open();

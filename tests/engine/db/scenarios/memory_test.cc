@@ -90,7 +90,7 @@ TEST_CASE("large values exceed the room left in the budget: the get stays within
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("command fetches a page from the disk: this counts as a page read and a miss; the next command's use is a hit") {
+TEST_CASE("command fetches a page: it is counted as a page read and a miss, and its next use as a hit") {
   Harness h;
   h.open();
   h.put(0, key_of(0), "v");
@@ -111,8 +111,7 @@ TEST_CASE("command fetches a page from the disk: this counts as a page read and 
   CHECK(warm.cache_hits == cold.cache_hits + 1);
 }
 
-TEST_CASE(
-    "iterator reads a page from the disk: this counts at once as a page read and a miss; the next iterator's use is a hit") {
+TEST_CASE("iterator reads a page from the disk: it is counted as a page read and a miss, and its next use as a hit") {
   Harness h;
   h.open();
   h.put(0, key_of(0), "v");
@@ -236,7 +235,7 @@ TEST_CASE("budget has no room for a large value: iterators and leased views retu
   CHECK(h.db->lease(0).get({key_of(0), hash_key(key_of(0))}, &found).is_ok());
 }
 
-TEST_CASE("one command reads many pages: its pinned pages stay within the budget; budget is spent: it can still read a few") {
+TEST_CASE("one command reads many pages: its pinned pages stay within the budget") {
   Settings settings = Harness::small();
   settings.memory_budget = 8 << 20;
   settings.tree.page_size = 16 << 10;

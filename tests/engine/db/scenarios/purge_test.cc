@@ -538,7 +538,7 @@ TEST_CASE("log segment has failed: it is removed by the deadline like any other 
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("ticket was never issued: it is refused; ticket is old: it stays valid after restarts") {
+TEST_CASE("ticket was never issued: it is refused, and an old ticket stays valid after restarts") {
   Harness h(with_deadline());
   h.open();
   put_some(h);

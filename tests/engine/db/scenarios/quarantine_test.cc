@@ -486,7 +486,7 @@ TEST_CASE("good copy is restored after reads reported damage: the reports do not
   CHECK(read_all() == 0);
 }
 
-TEST_CASE("device fails once: the read is retried; device fails at each try: the table is quarantined") {
+TEST_CASE("device fails at each try of a read: the table is quarantined, and not after one failure") {
   for (const bool for_good : {false, true}) {
     INFO("for good: " << for_good);
     Harness h(plain());

@@ -205,7 +205,7 @@ TEST_CASE("one of several new settings is invalid: none of them applies") {
   CHECK(h.db->tree_info(6)->policy == "one_leveling");
 }
 
-TEST_CASE("tile size is automatic: it follows deletes by stamp and scans, and a restart takes it from the tables' tiles") {
+TEST_CASE("tile size is automatic: it follows deletes by stamp and scans, and is kept over a restart") {
   Settings settings = with_stamp(StampMode::kExplicit);
   settings.tree.pages_per_tile = 0;
   Harness h(settings);

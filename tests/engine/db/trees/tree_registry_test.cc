@@ -261,7 +261,7 @@ TEST_CASE("deadline is configured before the database is open: it takes effect o
   CHECK((tree->deadlines.deadline() == 20 && bed.trees.deadlines_changed()));
 }
 
-TEST_CASE("tree is dropped during replay: its deadline is the manifest's; only the log has the tree: its deadline is unknown") {
+TEST_CASE("tree is dropped during replay: its deadline is that in the manifest, or unknown if only the log has it") {
   Bed bed;
   const TreePtr known = bed.make(1, 0), unknown = bed.make(2, 1);
   auto version = std::make_shared<Version>();
@@ -373,8 +373,7 @@ TEST_CASE("index tree is made: it is mapped apart from its database's tree, and 
   CHECK(tree->settings.delete_deadline == 0);
 }
 
-TEST_CASE(
-    "settings of a database change: its index trees follow, except for settings of their own; the deadline always follows") {
+TEST_CASE("settings of a database change: its index trees follow, except for settings of their own") {
   Bed bed;
   const TreePtr follows = bed.make(7, index_tree(3, 1)), own = bed.make(8, index_tree(3, 2)),
                 other = bed.make(9, index_tree(0, 1));

@@ -148,7 +148,7 @@ TEST_CASE("key may be a collection: its newest version decides, in memtables and
   CHECK(view.may_have_headers());
 }
 
-TEST_CASE("two deletes by stamp cover an entry: readers from the first one's seq on do not see it; the oldest birth applies") {
+TEST_CASE("two deletes by stamp cover an entry: readers from the first one's seq on do not see the entry") {
   Bed bed;
   TreeView view = bed.view();
   Entry entry;

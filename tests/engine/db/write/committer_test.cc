@@ -66,7 +66,7 @@ TEST_CASE("batch is refused for several reasons: the first applies, in the order
   CHECK(bed.counters.mine().commits == 1);
 }
 
-TEST_CASE("writes are delayed: try_commit() does not commit and returns the time to wait; commit() waits") {
+TEST_CASE("writes are delayed: try_commit() returns the time to wait, and commit() waits") {
   CommitBed bed;
   press(bed, 110);
   std::uint32_t wait_ms = 0;

@@ -95,7 +95,7 @@ TEST_CASE("memtable left its tree: its memory counts as long as a reader has the
   CHECK(bed.meter.measure().memory.uncharged == empty);
 }
 
-TEST_CASE("tables, policy or file size change: pending bytes are computed again; none changes: the former number is used") {
+TEST_CASE("tables, policy or file size change: pending bytes are computed again, otherwise not") {
   Bed bed;
   const auto policy = std::make_shared<CountingPolicy>();
   bed.add(1, policy);

@@ -79,7 +79,7 @@ TEST_CASE("memtables have charged values: the division of the budget counts thes
   CHECK(f.cache == 100 * kMiB);
 }
 
-TEST_CASE("memory that nothing counts exceeds the budget's free part: the excess reduces the room of cache and charges") {
+TEST_CASE("uncounted memory exceeds the budget's free part: the excess reduces the room for cache and charges") {
   Fixture f;
   std::uint64_t resident = 0;
   const auto divide = [&](std::uint64_t now_resident) {

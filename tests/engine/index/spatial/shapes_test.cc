@@ -104,7 +104,7 @@ TEST_CASE("circle is small: its key ranges on the Hilbert and Z-order curves con
   CHECK(candidates[2] > matches * 5);  // a strip from pole to pole: the bounds of tiles must do the rest
 }
 
-TEST_CASE("circle is shrunk to a smaller or larger radius: a smaller radius applies, and a larger one changes nothing") {
+TEST_CASE("circle is shrunk: a smaller radius applies, and a larger one changes nothing") {
   PlaceShape shape = PlaceShape::around({0, 0});
   CHECK(has(shape, -180, 0));
   shape.shrink(1000);

@@ -39,7 +39,7 @@ std::vector<PerOperation> sampled(int count, std::uint64_t seed) {
 
 // Monkey, Eq. 8: below M_threshold the filter of the last level is not worth its memory. M_threshold is at most 1.44 bits an
 // entry.
-TEST_CASE("filters have less memory than M_threshold: the last level has no filter; with 1.45 bits per entry it has one") {
+TEST_CASE("filters have less memory than Monkey's M_threshold: the last level has no filter") {
   for (int t = 2; t <= 100; ++t) {
     const double threshold = std::log(t) / (t - 1) / std::pow(std::log(2), 2);
     CAPTURE(t);

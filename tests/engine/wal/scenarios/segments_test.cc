@@ -189,7 +189,7 @@ TEST_CASE("append or sync of a segment failed: every later append and sync fails
   REQUIRE(back.end.clean == (op == FileOp::kSync));
 }
 
-TEST_CASE("append failed: salvage() syncs the earlier appends; sync failed: salvage() fails and syncs nothing") {
+TEST_CASE("append failed: salvage() syncs the earlier appends, unless a sync has failed") {
   const FileOp op = GENERATE(FileOp::kWrite, FileOp::kSync);
   MemoryRoom room;
   FaultFileSystem fs(room.fs());
@@ -335,7 +335,7 @@ TEST_CASE("mark of durable bytes is far after the damage: the reader finds it, a
   }
 }
 
-TEST_CASE("zeros follow the last record: the log has a clean end; other bytes follow: its end is not clean") {
+TEST_CASE("only zeros follow the last record: the log has a clean end, otherwise not") {
   const std::string bytes = segment({"one", "two"}, {});
   for (const std::size_t zeros : {1u, 11u, 12u, 4096u, 300'000u}) {
     const ReadBack back = read_bytes(bytes + std::string(zeros, '\0'), kFile);
@@ -361,7 +361,7 @@ TEST_CASE("record is copied to another offset or segment: the reader does not re
   REQUIRE_FALSE(spliced.end.clean);
 }
 
-TEST_CASE("segment's version is newer: the error names both versions; header is bad: this is damage only if bytes follow") {
+TEST_CASE("segment has a newer version: the error names both versions") {
   const std::string records = segment({"one"}, {}).substr(kHeader);
   const Status newer = read_bytes(header_of(5, kFile) + records, kFile).status;
   REQUIRE(newer.code() == Code::kUnsupported);
