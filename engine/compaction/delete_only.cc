@@ -27,7 +27,7 @@ struct Covering {
   KeyRange rest;        // the part of the file's range that is not covered so far
   Millis youngest = 0;  // birth of the youngest range tombstone used so far
 
-  /// Removes from the front of `rest` what the fragments of `set` cover; returns false if they do not cover its beginning.
+  /// Moves the start of `rest` to the end of the fragments of `set` that cover it. Returns false if none covers the start.
   bool advance(const FragmentedRangeTombstones& set) {
     bool any = false;
     while (!is_empty(rest)) {

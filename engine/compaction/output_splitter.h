@@ -59,17 +59,17 @@ class OutputSplitter {
   [[nodiscard]] bool has_its_size(std::uint64_t bytes) const;
 
   const Limits limits_;
-  std::vector<RangeTombstone> tombstones_;  // tombstones from index next_ on begin past the current file
+  std::vector<RangeTombstone> tombstones_;  // from index next_ on: tombstones that begin past the current file
   std::size_t next_ = 0;
   std::vector<RangeTombstone> open_;  // right parts of tombstones that were cut
   std::vector<BelowFile> below_;
   std::size_t below_at_ = 0;
-  std::uint64_t below_met_ = 0;   // bytes of the files below that ended within the current file
-  std::uint64_t below_ends_ = 0;  // number of files below that ended within the current file
-  bool past_end_below_ = false;   // file below_at_ - 1 ends between the last two keys given to should_close()
+  std::uint64_t below_met_ = 0;   // bytes of the files of the run below whose ends the current file has passed
+  std::uint64_t below_ends_ = 0;  // number of these files
+  bool past_end_below_ = false;   // true if file below_at_ - 1 ends between the keys of the last two should_close() calls
   std::vector<std::string> partitions_;
-  std::size_t partition_ = 0;  // the first partition that begins past the last key given to should_close()
-  bool crossed_ = false;       // partition partition_ - 1 begins between the last two keys given to should_close()
+  std::size_t partition_ = 0;  // the first partition that begins past the key of the last should_close() call
+  bool crossed_ = false;       // true if partition partition_ - 1 begins between the keys of the last two calls
   const NameDebts* names_;
 };
 

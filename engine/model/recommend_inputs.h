@@ -7,8 +7,8 @@
 
 namespace ebbtide {
 
-/// Returns a Recommendation with only summary, question and settings, and, if no advice is possible, a verdict with the reason;
-/// else the verdict is "".
+/// Returns the inputs of an advice: a Recommendation with summary, question and settings. If no advice is possible, `verdict` has
+/// the reason; otherwise it is "".
 Recommendation inputs_of(const Workload& workload, const RecommendOptions& options);
 
 /// Returns the settings that an advice advises.

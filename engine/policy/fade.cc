@@ -144,8 +144,8 @@ class Fade {
         if (!is_inside && (straddler.file == nullptr || straddler.file->bytes < file.bytes)) straddler = {run.id, &file};
       }
     }
-    // A split of the target makes the next slice smaller by the files inside the target's range. A split of the straddler makes
-    // the next slice smaller by what the straddler has beyond the slice.
+    // After a split of the target, the next slice needs fewer of the files inside the target's range. After a split of the
+    // straddler, the next slice needs fewer of the straddler's bytes beyond the slice.
     if (inside < straddling) std::swap(target, straddler);
     if (!split(target, &plan)) split(straddler, &plan);
     return plan;

@@ -63,7 +63,7 @@ class alignas(64) LoadedFilter {
   [[nodiscard]] bool empty() const { return slices_ == 0; }
   /// Number of bits of slice i < slices(), including those for pages of tombstones.
   [[nodiscard]] std::uint64_t slice_bits(std::uint32_t i) const;
-  /// Returns the number of bits in whose multiples memory for slices is allocated.
+  /// Returns the size of a slice's allocation unit in bits: each slice's memory is a multiple of this.
   [[nodiscard]] std::uint64_t block_bits() const;
   /// Returns the false positive rate of slice i alone for one page, computed from its bits and keys.
   [[nodiscard]] double slice_rate(std::uint32_t i) const;

@@ -5,7 +5,7 @@
 //   3. Finished log segments are linked, and the bytes of the current segment are copied. Then tables are linked. If a link is
 //      not possible (another file system), the file is copied. Flushes and merges continue meanwhile. A pin that would make a
 //      delete miss its deadline is revoked, and then the checkpoint fails.
-//   4. The directory is synced, and only then gets a manifest and CURRENT: an unfinished checkpoint has none, and does not open.
+//   4. The directory is synced. Only then are a manifest and CURRENT written, so an unfinished checkpoint does not open.
 //
 // The files of a quarantined table are linked, too, if they exist. The table is also quarantined in the checkpoint, which returns
 // errors for the same reads. CheckpointReport::damaged counts such tables; a checkpoint with damage must not replace a backup

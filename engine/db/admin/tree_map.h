@@ -10,9 +10,9 @@
 
 namespace ebbtide {
 
-/// Adds memtables, runs and jobs to `map`, whose delete_deadline is set. The map gets about `max_cells` cells at most, but up to
-/// eight for each run in any case. `running` and `view` may be of different moments: a job whose input runs were replaced shows
-/// no bytes for them.
+/// Adds memtables, runs and jobs to `map`, whose delete_deadline is set. The map gets at most about `max_cells` cells. Each run
+/// may have eight cells even if that exceeds the limit. `running` and `view` may be of different moments: a job whose input runs
+/// were replaced shows no bytes for them.
 void draw_tree(const TreeView& view, const JobRegistry::Running& running, Millis now, std::size_t max_cells, TreeMap* map);
 
 }  // namespace ebbtide

@@ -78,12 +78,12 @@ class CompactionScheduler {
   [[nodiscard]] bool paused() const { return paused_ > 0; }
 
   [[nodiscard]] std::uint64_t running() const { return running_; }  ///< number of running jobs
-  /// Number of times that a tree exceeded a bound of its policy although no merge was due.
+  /// How often a tree exceeded a bound of its policy although no merge was due.
   [[nodiscard]] std::uint64_t bounds_broken() const { return bounds_broken_; }
 
  private:
   [[nodiscard]] bool may_start(const Tree& tree) const;
-  /// The background planning of one tree, in which planners may read one part of the tables at a time.
+  /// State of the background planning of one tree. Each planning may read the indexes of one part of the tables.
   struct Reading {
     bool queued = false;
     std::uint64_t part = 0;  ///< PlannerReads::part of the next planning

@@ -35,10 +35,10 @@ struct BuiltFlush {
   std::vector<Of> of;
 };
 
-/// Returns the number of full memtables to which `frozen` corresponds: the sum of their used parts. `empty_bytes`: size of an
-/// empty memtable, which does not count. A memtable slightly above `memtable_size` counts as one. Memory is allocated in blocks,
-/// so a small memtable can be a third too large, and K-LSM would count two flushes as three. A memtable far above that size has a
-/// staged batch and counts as the number of memtables that the batch would have filled.
+/// Returns how many full memtables the entries of `frozen` would fill. Each memtable adds its used part, at most 1: memory is
+/// allocated in blocks, so a small memtable can be a third too large, and K-LSM would count two flushes as three. A memtable of
+/// twice `memtable_size` or more has a staged batch; it adds its whole size. `empty_bytes`: size of an empty memtable, which is
+/// subtracted from both sizes.
 [[nodiscard]] double full_memtables(const std::vector<FrozenMemTable>& frozen, std::uint64_t memtable_size,
                                     std::uint64_t empty_bytes);
 

@@ -55,7 +55,7 @@ class Flusher {
 
   /// Flushes all frozen memtables of the trees, by one edit. The caller shares the gate, and no other flush of these trees runs.
   Status flush(const std::vector<TreePtr>& trees);
-  /// Flushes all frozen memtables of live trees that the manifest has, while the log is replayed. All their operations are
+  /// During log replay: flushes all frozen memtables of those live trees that the manifest names. All their operations are
   /// durable in the log. The edit does not contain the deadlines: the deadlines in the manifest hold until opening is done.
   Status flush_replayed(const std::vector<TreePtr>& trees);
   /// Recovers from read-only: writes a new manifest, then tables of all operations that the log has durably. If the log failed,

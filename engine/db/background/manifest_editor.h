@@ -113,7 +113,7 @@ class ManifestEditor {
   /// Calls `check` with the present manifest and its size while no edit changes them, and returns the result of `check`. Returns
   /// ok without calling `check` if the manifest is being written, has failed, or the database is closing.
   Status check_manifest(const std::function<Status(FileNum manifest, std::uint64_t bytes)>& check) EXCLUDES(mutex);
-  /// Submits one step of fitting the tree's filters to its settings, unless it is queued.
+  /// Submits one step that fits the tree's filters to its settings. No effect if such a step is queued.
   void schedule_filter_fit(const TreePtr& tree) EXCLUDES(mutex);
   /// Returns the oldest log segment that the durable manifest needs. Older segments exist only because of pins.
   [[nodiscard]] FileNum log_begins() const { return log_begins_.load(); }

@@ -82,15 +82,15 @@ struct PlannerInput {
 
 /// Further results of planners, besides a plan.
 struct PlannerNotes {
-  /// Engine time of the next search for pages to drop, if this search found none; 0 = after the next change of the tree. No
-  /// value: pages were found, or not searched.
+  /// If this search found no pages to drop: engine time of the next search, or 0 if the next search waits for a change of the
+  /// tree. No value: pages were found, or no search was made.
   std::optional<Millis> next_page_look;
   bool wants_to_read = false;  ///< true if a planner needs a table whose index is not in memory
   /// The policy's bound that the tree exceeds although no merge is due; "" = none. No value: by_policy() was not called.
   std::optional<std::string> broken_bounds;
 };
 
-/// The kind of rest (PlannerMemory) during which a planner is skipped.
+/// After a failed merge, merges or only merges for deadlines rest (PlannerMemory). A planner is skipped while its kind rests.
 enum class RestsWith : std::uint8_t { kMerges, kDeadlines };
 
 /// The action of start_first() if a running job has a file of the plan. When that job ends, all planners are called again.

@@ -96,7 +96,7 @@ class Quarantine {
   Result<OpenedTables> open_tables(const Versions& trees, const std::vector<std::string>& names, VersionEdit* edit,
                                    BackgroundPool* pool = nullptr);
 
-  /// Limits for the tables that open() reads first: their number, and the bytes of their metadata. Reading them takes about 0.1 s
+  /// Limits of the tables that open_tables() reads: their number, and the bytes of their metadata. Reading them takes about 0.1 s
   /// if the system page cache has them, otherwise about 1 s.
   static constexpr std::size_t kReadAtOpen = 1024;
   static constexpr std::uint64_t kReadAtOpenBytes = std::uint64_t{64} << 20;

@@ -1,5 +1,5 @@
-// Counts deletes that missed their deadline, by reason. Only kLoad is a bug. For all other reasons except damage, the cause left
-// less than half of the deadline for the work.
+// Counts deletes that missed their deadline, by reason. Only kLoad is a bug. For every other reason except damage, the cause
+// ended when less than half of the deadline remained for the work.
 #pragma once
 
 #include <array>

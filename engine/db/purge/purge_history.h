@@ -10,8 +10,8 @@
 
 namespace ebbtide {
 
-/// Stores two times for any birth: when all deletes up to the birth were first known to be purged, and when they were last known
-/// to be pending. Memory is bounded: for old births the first time may be later than the true one, and the second time earlier.
+/// For any birth, stores when all deletes up to it were first known to be purged, and when one was last known to be pending.
+/// Memory is bounded: for old births the first time may be later than the true one, and the second time earlier.
 class PurgeHistory {
  public:
   static constexpr std::size_t kMaxSteps = 1024;

@@ -1,4 +1,5 @@
-// Lists what may have deleted bytes but belongs to no tree: files that are being removed, and keys of such files in the manifest.
+// Lists everything outside trees that may have deleted bytes: files that are being removed, and keys of such files in the
+// manifest.
 //
 // An entry has a floor for each tree whose deleted bytes it may have: every delete with bytes there was born at the floor or
 // later. The floor is the birth of the tree's oldest pending delete just before the file was replaced. This is a valid bound:

@@ -76,9 +76,9 @@ RetentionPlan plan_retention(const RetentionInput& input);
 inline constexpr unsigned kRevokeEighths = 7;
 
 /// Returns the ns from one survey to the next, if a survey took `took_ns`: a second, or a sixteenth of the shortest deadline. In
-/// the last eighth before a deadline it is a 64th of the deadline. So between the last merge and the deadline, one survey revokes
-/// views and a later one finds their files removed. The time is longer if surveys would take more than a twentieth of all time,
-/// but never so long that a deadline passes in between. Pure function.
+/// the last eighth before a deadline it is a 64th of the deadline. So after the last merge and before the deadline, one survey
+/// can revoke views, and a later one can find their files removed. The time is longer if surveys would take more than a twentieth
+/// of all time, but never so long that a deadline passes in between. Pure function.
 std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_ns);
 
 /// Keeps the deadlines of everything except tables. Thread-safe.

@@ -55,8 +55,8 @@ struct TiledKeys {
 std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const Plan& plan, const FilterNeeds& needs);
 std::map<RunId, std::vector<double>> filters_after_flush(const TablesView& view, std::uint64_t entries, const FilterNeeds& needs);
 
-/// Returns, by run and table, the number of filter slices that each table of the view should have in memory. A table that was
-/// never read gets the largest number among the other tables of its run, since the filters of one run mostly have the same
+/// Returns, by run and table, the number of filter slices that each table of the view should have in memory. A table whose index
+/// was never read gets the largest number of the other tables of its run, since the filters of one run mostly have the same
 /// slices. If no table of its run was read, it gets all slices.
 std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, const FilterNeeds& needs);
 
@@ -81,9 +81,9 @@ struct FilterFitEnv {
 /// false if the next call has slices to load. Lookups work without a slice that cannot be read; its load is tried again a minute
 /// later. The epoch keeps dropped slices for readers that still use them.
 ///
-/// slices_to_keep() visits all tables. So for a tree of many tables it is called again only when `needs` have changed, or the
-/// keys of the runs by a thirty-second of all keys. Until then, new tables keep the slices with which they were written. Each
-/// call of slices_to_keep() sets `view.fitted`.
+/// slices_to_keep() visits all tables. So for a tree of many tables it is called again only when `needs` have changed, or when
+/// the keys of the runs have changed by a thirty-second of all keys. Until then, new tables keep the slices with which they were
+/// written. Each call of slices_to_keep() sets `view.fitted`.
 bool fit_filters(TablesView& view, const FilterNeeds& needs, const FilterFitEnv& env);
 
 /// Updates the measurements that determine the tree's filters, and calls fit_filters() for the tables. `state_mutex` guards the

@@ -22,7 +22,7 @@
 
 namespace ebbtide {
 
-/// Files that have no reader any more and are to be unlinked. kNoFile stands for no file.
+/// Files to unlink, since no reader has them any more. kNoFile stands for no file.
 struct ObsoleteFiles {
   FileNum data_file = kNoFile, metadata_file = kNoFile;
 };

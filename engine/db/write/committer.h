@@ -92,7 +92,7 @@ class Committer {
     return parts_.writes.refuse(batch, env_.disk_full());
   }
   static Status must_wait() { return Status::busy("writes wait for flushes and compactions"); }
-  /// `may_wait`: true if the call may wait for the device while a large batch is written to the log.
+  /// `may_wait`: true if the call may wait for the device when it writes a large batch to the log.
   Status commit_admitted(WriteBatch& batch, bool may_wait) {
     const bool large_values =
         batch.payload_bytes() >= StagedBatch::kLeastBytes && batch.flushes() == 0;  // staging logs large values in pieces

@@ -57,7 +57,7 @@ struct Inserts {
   }
 };
 
-/// Inserts an operation into the memtable of its tree. Operations on the mapping of databases have no effect.
+/// Inserts an operation into the memtable of its tree. No effect for an operation on the mapping of databases.
 void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
 
 /// Returns the birth of the delete `op` in a batch with the commit time `time`.

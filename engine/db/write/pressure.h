@@ -1,9 +1,9 @@
 // Computes the write pressure: how far flushes and compactions are behind, as one number. Pure functions.
 //
 // Four sources cause pressure; the pressure is the largest of the four:
-//   memtables   Frozen memtables wait to be flushed. The slowdown begins when they use half of their share of memory; writes stop
-//               when they use all of it. Writes also slow down in the last eighth of the budget, and stop at its end, as long as
-//               a flush would make room.
+//   memtables   Frozen memtables wait to be flushed. Writes slow down when these use half of their share of memory, and stop when
+//               they use all of it. Writes also slow down when seven eighths of the budget are used, and stop when all of it is,
+//               as long as a flush would make room.
 //   runs        Level 0 has more runs than the policy's first limit. The second limit stops writes.
 //   pending     Compactions have more pending bytes than half of the data, than 64 full memtables, than two full levels 0,
 //               and than merges process in kDebtMs at the measured rate. This never stops writes: merging levels that a burst has
@@ -27,7 +27,7 @@ struct WriteLoad {
   struct Tree {
     int runs = 0;                          ///< runs of level 0
     int inherited_runs = 0;                ///< how many of `runs` an earlier policy left
-    int slowdown_runs = 0, stop_runs = 0;  ///< limits of `runs` above which writes slow down, and at which they stop
+    int slowdown_runs = 0, stop_runs = 0;  ///< writes slow down if `runs` is above the first, and stop once it reaches the second
     bool compactions_fail = false;         ///< true if the tree's last compaction failed
     std::uint64_t pending_bytes = 0;       ///< compaction debt
     std::uint64_t data_bytes = 0;          ///< bytes of the tree's tables

@@ -15,8 +15,8 @@
 // delays a FLUSHDB. The tree of an emptied database stays in the manifest until the manifest is synced: a FLUSHDB waits while
 // there are too many such trees.
 //
-// The stalled time is the sum of the delays by slowdowns and of the time for which writes are stopped. It is not the sum over all
-// waiting clients.
+// The stalled time is the sum of all delays by slowdowns plus the time for which writes are stopped. A stop is counted once,
+// however many clients wait.
 #pragma once
 
 #include <array>

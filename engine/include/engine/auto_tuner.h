@@ -12,8 +12,8 @@
 //
 //   4. the last change is at least kStayWindows windows ago;
 //   5. the change would have paid by now: since the settings became best, they would have saved what the change costs; and
-//   6. the ledger has room for the change, for the change back, and, between them, for one window of the kind of operation whose
-//      cost the change raises most. (A change back to the base needs no room.)
+//   6. the ledger has room for the worst case: the change, one window with only the kind of operation whose cost the change
+//      raises most, and the change back. (A change back to the base needs no room.)
 //
 // The *base* is the settings that the tuner found at its first window, or that an operator has set since. The ledger compares
 // two sums of page reads, by the cost model, over all operations since then. The first sum is for the settings in effect,
@@ -50,9 +50,9 @@ class AutoTuner {
  public:
   static constexpr int kStayWindows = 5;     ///< fewest windows from one change to the next
   static constexpr double kMostLoss = 0.05;  ///< the ledger's limit: a fraction of the base's page reads
-  /// In ms. For kMostLoss, a ledger shorter than this counts as this long.
+  /// In ms. While the ledger is shorter than this, kMostLoss is a fraction of the base's page reads in this time.
   static constexpr Millis kLedgerSpan = Millis{3600} * 1000;
-  /// Settings that cost at most 5 % more than the best ones count as the same advice.
+  /// Settings are nearly the best (rule 2) if they cost at most this fraction more than the best.
   static constexpr double kSameAdvice = 0.05;
 
   struct Decision {

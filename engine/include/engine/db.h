@@ -162,8 +162,8 @@ class Db {
   /// Returns an estimate of the number of keys with lo <= stamp < hi, from the delete fences, without I/O. It includes
   /// overwritten versions until a merge drops them, but no pages that a secondary range tombstone covers as a whole.
   [[nodiscard]] std::uint64_t estimate_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) const;
-  /// Returns an iterator over `view`, a leased view. If `view` is a pass view, the iterator leases a new view, whose seq may be
-  /// later; with IteratorOptions::resident and ReadMode::kResident it reads the pass view itself.
+  /// Returns an iterator over `view`. If `view` is a pass view, the iterator leases a new view, whose seq may be later.
+  /// Exception: with IteratorOptions::resident and ReadMode::kResident it reads the pass view itself.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
   /// Reads the pages and values of `misses` into memory and pins them in the set. Returns true if the system page cache had
   /// them all: run the command again at once; `done` is not called. Otherwise returns false, and `done` is called once when the
@@ -195,15 +195,15 @@ class Db {
   /// Estimates the number of keys in a range without I/O. The time grows with the number of tables and the size of the memtables.
   [[nodiscard]] std::uint64_t estimate_keys(DatabaseId database, const KeyRange& range) const;
   /// Estimates the number of keys in the database from a sample of its tiles, which the call reads; `seed` chooses the tiles.
-  /// The result is exact if no entry in the tables was overwritten, was deleted or has expired. Otherwise the sample grows
-  /// until the standard error is half a percent, or until the sample has a million entries. With a million entries the error is
-  /// larger only if less than one entry in twenty is a key. The call iterates over the memtables, reads some thousand pages and
-  /// makes at most a million lookups. Errors: kRevoked, kCorruption, kIoError.
+  /// The result is exact if no entry in the tables was overwritten or deleted or has expired. Otherwise the sample grows until
+  /// the standard error is half a percent, or until the sample has a million entries. With a million entries the error is larger
+  /// only if less than one entry in twenty is a key. The call iterates over the memtables, reads some thousand pages and makes at
+  /// most a million lookups. Errors: kRevoked, kCorruption, kIoError.
   [[nodiscard]] Result<std::uint64_t> sample_keys(DatabaseId database, std::uint64_t seed) const;
   /// Appends to `out` the keys with after < expiry <= until, at most the `limit` earliest of them. Keys of elements of
-  /// collections are included. Returns the engine time up to which `out` is complete: `until`, or less if there are more keys.
-  /// If more than `limit` keys expire at the same earliest time, the surplus is left out. Reads the pages that have such
-  /// expiries, and iterates over the memtables. After kRevoked, kCorruption or kIoError the contents of `out` are undefined.
+  /// collections are included. Returns the engine time up to which `out` is complete: `until`, or an earlier time if there are
+  /// more keys. If more than `limit` keys expire at the same earliest time, the surplus is left out. Reads the pages that have
+  /// such expiries, and iterates over the memtables. After kRevoked, kCorruption or kIoError the contents of `out` are undefined.
   Result<Millis> expiring_keys(DatabaseId database, Millis after, Millis until, std::size_t limit,
                                std::vector<ExpiringKey>* out) const;
   /// Changes the settings of a database number. Background jobs that start later use the new settings. SWAPDB exchanges the
@@ -225,8 +225,8 @@ class Db {
   /// Returns a ticket for every delete that was committed before the call. Sets `*up_to`: send the ticket to a client only when
   /// the log is synced up to that seq.
   PurgeTicket purge_ticket(SeqNum* up_to);
-  /// Returns whether the ticket's deletes are purged, and how much is left if not. A ticket that is done stays done, also after a
-  /// restart. The call may read all tables' metadata and check whether files exist, so do not call it on an event loop.
+  /// Returns whether the ticket's deletes are purged, and how much is pending if not. A ticket that is done stays done, also
+  /// after a restart. The call may read all tables' metadata and check whether files exist, so do not call it on an event loop.
   /// kInvalidArgument: no such ticket was issued.
   Result<PurgeStatus> purge_status(const PurgeTicket& ticket);
   /// Stores the ticket so that open_tickets() lists it; has no other effect. The engine keeps a bounded number of the latest

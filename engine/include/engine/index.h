@@ -109,15 +109,16 @@ KeyRange index_range(const std::optional<IndexBound>& low, const std::optional<I
 /// Splits the key of an entry into the value and the record's key. Returns false if `entry_key` is not the key of an entry.
 bool split_index_entry(Bytes entry_key, std::string* value, Bytes* record_key);
 
-/// Returns the key of the entry that stores that a build has reached this record; nullopt if the key is too long.
+/// Returns the key of the entry that stores a build's position, the record with `record_key`; nullopt if the key is too long.
 std::optional<std::string> build_position_key(Bytes record_key);
 /// Returns the range that contains every build_position_key().
 KeyRange build_positions();
-/// Returns the record's key in `key`, which build_position_key() has made.
+/// Returns the record's key from `key`, a result of build_position_key().
 Bytes build_position_of(Bytes key);
 
-/// Adds the operations that turn a record's entry `before` into `after`. Both may be absent. A batch that adds no data still adds
-/// none afterwards, since an HDEL must succeed on a full disk. `grows`: the entry is new data, which a full disk refuses.
+/// Adds the operations that turn a record's entry `before` into `after`. Both may be absent. `grows`: true if the new entry
+/// counts as added data, which a full disk refuses. If false, a batch that adds no data stays so, since an HDEL must succeed on a
+/// full disk.
 void change_index_entry(WriteBatch* batch, DatabaseId tree, const std::optional<IndexEntry>& before,
                         const std::optional<IndexEntry>& after, bool grows = false);
 

@@ -13,8 +13,8 @@ struct IteratorOptions {
   KeyRange bounds;  ///< the iterator reads no file, tile or page outside the bounds
   /// Number of versions and tombstones that one move (a seek, next() or prev()) may skip before it pauses. 0: no limit.
   std::uint64_t max_steps = 0;
-  /// True to show the elements of large collections, too. Otherwise the iterator shows only the header of a collection, and
-  /// skips all its elements in one step.
+  /// True: the iterator also shows the elements of large collections. False: it shows only a collection's header, and skips all
+  /// elements in one step.
   bool elements = false;
   /// True: the iterator never waits for the disk, if its view is a pass view of ReadMode::kResident. It adds a missing page to
   /// the view's MissSet, and becomes invalid with status kNotResident. Its results are valid while the PassGuard is held.

@@ -76,8 +76,8 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
   /// For the engine only. Returns the largest refused charge since the last call, or 0 if none was refused, and resets it to 0.
   [[nodiscard]] std::uint64_t take_refused() { return refused_.exchange(0, std::memory_order_relaxed); }
 
-  /// For the engine only. `limit`: bytes that all kinds together may have. `floor`: bytes that each kind may have even above the
-  /// limit, so that reads work when the budget is spent.
+  /// For the engine only. `limit`: bytes that all kinds together may have. `floor`: each kind may have this many bytes even if
+  /// the limit is exceeded, so that reads work when the budget is spent.
   void set_limit(std::uint64_t limit, std::uint64_t floor) {
     limit_.store(limit, std::memory_order_relaxed);
     floor_.store(floor, std::memory_order_relaxed);

@@ -60,8 +60,8 @@ struct TreeSettings {
   /// filter_bits_per_key decides.
   std::uint64_t filter_memory = 0;
   FilterLookups filter_lookups = FilterLookups::kMeasured;
-  /// Milliseconds from a delete until its data is purged from all files, 1 s to 10 years; 0 = no promise. A change may make
-  /// earlier deletes due earlier, but never later (deletes/deadline.h).
+  /// Longest time from a delete until its data is purged from all files, in ms: 1 s to 10 years; 0 = no promise. A change may
+  /// make earlier deletes due earlier, but never later (deletes/deadline.h).
   Millis delete_deadline = 24ull * 3600 * 1000;
   /// Bytes per second that merges for delete deadlines may read and write, 16 KiB to 64 GiB; 0 = no limit. The engine exceeds the
   /// budget rather than miss a deadline (DeadlineBudget in db/trees/deadline_budget.h).

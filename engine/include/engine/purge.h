@@ -1,7 +1,7 @@
 // Purge tickets: users can ask whether deleted data has left all files.
 //
 // A ticket stands for every delete born up to a moment. A ticket is a value: the engine stores no state for it, and it has the
-// same meaning after any number of restarts. Its status is computed from all places that may have pending deletes: memtables,
+// same meaning after any number of restarts. Its status is computed from everything that may have pending deletes: memtables,
 // tables, files to be removed, log segments, the manifest.
 #pragma once
 
@@ -20,7 +20,7 @@ struct PurgeTicket {
   bool operator==(const PurgeTicket&) const = default;
 };
 
-/// Places that may still have bytes of deleted data.
+/// What may still have bytes of deleted data.
 enum class PurgePlace : std::uint8_t {
   kMemTable,  ///< a memtable, whose deletes are not yet in a table
   kTable,     ///< a table with pending deletes, passed expiries included
@@ -49,14 +49,14 @@ struct PurgeStatus {
   std::optional<bool> in_time;
   struct Left {
     std::uint64_t files = 0, bytes = 0;  ///< files (or memtables) that have some of the ticket's deletes, and their bytes
-    Millis oldest_birth = 0;             ///< birth of the oldest delete that is left; 0 = none is left
+    Millis oldest_birth = 0;             ///< birth of the oldest pending delete; 0 = none is pending
   };
   Left left[kPurgePlaces];  ///< by PurgePlace
   Left damage;              ///< the part of `left` that no merge can purge, since quarantined files have it
   /// Set only for a ticket for all trees: the databases without a deadline, which the ticket leaves out.
   std::vector<DatabaseId> not_promised;
 
-  /// Return the sums of `left` over all places but memtables, which are no files.
+  /// Return the sums of `left` over everything but memtables, which are no files.
   [[nodiscard]] std::uint64_t files() const;
   [[nodiscard]] std::uint64_t bytes() const;
 };

@@ -111,7 +111,7 @@ enum class ReadMode : std::uint8_t {
   kBlocking,  ///< read missing pages on the calling thread
 };
 
-/// States where a large value is whose bytes were not read. The fields are private to the engine.
+/// The location of a large value that was not read. The fields are private to the engine.
 struct LargePlace {
   const void* table = nullptr;  ///< the open table that has the value; null: the value is in memory
   std::uint64_t offset = 0;

@@ -87,7 +87,7 @@ struct Stats {
   std::uint64_t wal_syncs = 0, wal_writes = 0;
   std::uint64_t cache_hits = 0, cache_misses = 0, pages_read = 0, filter_negatives = 0, filter_false_positives = 0;
   std::uint64_t fetches = 0;
-  /// Number of runs whose tables a completed get searched. A run whose filter denied the key is included.
+  /// Number of runs whose tables a completed get searched, including runs whose filter denied the key.
   HistogramInfo runs_probed;
   // Write stalls by cause, in µs since open: time in which writes were stopped, and delays of writes by a slowdown. This is wall
   // time: two clients that wait at the same time count once.

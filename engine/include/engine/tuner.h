@@ -98,14 +98,14 @@ struct TunerSettings {
 
   bool operator==(const TunerSettings&) const = default;
 };
-/// Returns what operations cost under given settings, instead of under the best ones; TunerQuestion::memory_bytes and the limits
-/// have no effect. kUnsupported: the model has no formula for the policy (bigtable, constant, exploring, concurrent, min_latency,
-/// binomial). kInvalidArgument: a field is out of range.
+/// Returns what operations cost under the given settings. TunerQuestion::memory_bytes and the limits have no effect.
+/// kUnsupported: the model has no formula for the policy (bigtable, constant, exploring, concurrent, min_latency, binomial).
+/// kInvalidArgument: a field is out of range.
 Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettings& settings);
 
 /// Returns the page reads of the merges that a change of settings causes: the merges that bring a full tree into its new shape.
-/// If `to` has larger filters or other tiles, at least the page reads of rewriting all data, since both come only with new files.
-/// kUnsupported and kInvalidArgument: as costs_under().
+/// If `to` has larger filters or another tile size, the result is at least the page reads of rewriting all data, since existing
+/// files keep their filters and tiles. kUnsupported and kInvalidArgument: as costs_under().
 Result<double> change_cost(const TunerQuestion& question, const TunerSettings& from, const TunerSettings& to);
 
 // --- advice from a database's own history
@@ -179,7 +179,7 @@ inline constexpr double kMostTransientSpace = 1.5;  ///< the value of TunerQuest
 /// If a smaller fraction of the page reads misses the block cache, recommend() advises no change: the model's costs are reads
 /// from the disk.
 inline constexpr double kLeastMissRatio = 0.05;
-/// The least fraction by which a change must lower the cost of an operation to be worthwhile: a smaller gain is within the
+/// A change is worthwhile only if it lowers the cost of an operation by this fraction or more: a smaller gain is within the
 /// model's error.
 inline constexpr double kLeastGain = 0.1;
 

@@ -272,7 +272,7 @@ TEST_CASE("some reader cannot see a delete by stamp yet: the delete drops no pag
   CHECK(bed.pages() == "1: 0 1");
 }
 
-TEST_CASE("delete by stamp covers a page and all older versions, as stamps grow with seqs: the page is dropped", "[drops]") {
+TEST_CASE("delete by stamp covers a page and all its older versions: the page is dropped", "[drops]") {
   const auto with = [](auto change) {
     Bed bed;
     bed.version->stamp = StampMode::kWriteTime;
