@@ -28,7 +28,8 @@ class BackgroundPool {
   virtual bool run_one() = 0;
 };
 
-/// Owns its threads. `nice` is added to the nice value of the calling thread: a greater value is a lower priority. The destructor calls stop().
+/// Owns its threads. `nice` is added to the nice value of the calling thread; a greater value is a lower priority. The destructor
+/// calls stop().
 class ThreadPool final : public BackgroundPool {
  public:
   ThreadPool(unsigned threads, std::string name, int nice);

@@ -47,7 +47,7 @@ class BlockCache {
   [[nodiscard]] const void* start(BlockKey key) const;
   [[nodiscard]] const CachedBlock* guess(BlockKey key, const void* started) const;
   [[nodiscard]] const CachedBlock* confirm(BlockKey key, const CachedBlock* guess) const;
-  /// Sets the mark of a block that a reader uses, and counts a hit. The first use of a block is no hit: the block was read for it.
+  /// Sets the mark of a block that a reader uses, and counts a hit. The first use of a block is no hit, since it caused the read.
   void use(const CachedBlock* found) const;
   /// Returns the block, or null if the cache does not have it. The pointer keeps the block alive. Any thread may call this; no
   /// guard is needed. A reader that uses the block calls use(), too.

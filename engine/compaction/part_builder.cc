@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// An output file is closed when it overlaps this many full files' bytes of the next older run.
+// An output file is closed when it overlaps as many bytes of the next older run as this many full files have.
 constexpr std::uint64_t kBelowFactor = 25;
 
 /// Returns the number of bytes that all keys of the range have in common at their beginning.

@@ -96,7 +96,8 @@ FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurv
     if (run.entries > 0) most = std::max(most, weight(run) / static_cast<double>(run.entries));
   }
   if (most == 0 || !(budget_bits > 0)) return finish(runs, std::vector<double>(runs.size(), 0), curve);
-  double low = std::log(most) - 80, high = std::log(most);  // bounds of ln mu: exceeds the budget; uses no bits
+  double low = std::log(most) - 80,
+         high = std::log(most);  // bounds of ln mu: at `low` the budget is exceeded, at `high` no bits are used
   if (spend(std::exp(low)) > budget_bits) {
     for (int i = 0; i < 100; ++i) {
       const double middle = (low + high) / 2;

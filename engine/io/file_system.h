@@ -111,7 +111,7 @@ class FileSystem {
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) = 0;
   /// Opens a file for reading. Returns kNotFound if there is no such file.
   virtual Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {}) = 0;
-  /// Returns null if this file system has no read queue.
+  /// Returns a new read queue; null if this file system has none.
   virtual std::unique_ptr<ReadQueue> new_read_queue() { return nullptr; }
   /// Renames a file. If `to` exists, it is replaced.
   virtual Status rename(const std::string& from, const std::string& to) = 0;

@@ -33,7 +33,7 @@ class alignas(64) LoadedFilter {
       *tombstones = true;
       return ~std::uint64_t{0};
     }
-    // A table has slices for each kind of page that it has.
+    // For each kind of page that a table has, it also has slices.
     std::uint64_t mask = has_pages_ ? ~std::uint64_t{0} : 0;
     for (std::uint32_t i = 0; has_pages_ && i < slices_ && mask != 0; ++i) mask &= pages_[i].candidates(hash);
     *tombstones = has_tombstones_;

@@ -118,7 +118,7 @@ Result<SectionReader> SectionReader::open(Bytes file, std::uint64_t first, std::
     get_u64(&directory, &sum);
     section.type = static_cast<SectionType>(type);
     if (section.offset != next || length > directory_at - next)
-      return reader.place(section.offset).corruption("section is out of place");
+      return reader.place(section.offset).corruption("section does not follow the previous section, or is too long");
     section.content = file.substr(section.offset, length);
     next += length;
     if (block_checksum(section.content, number, section.offset) != sum) return reader.corruption(section, "checksum mismatch");
@@ -613,7 +613,7 @@ Status check_whole(const SectionReader& sections, const TableMetadata& m) {
     for (std::uint32_t p = 0; p < tile.pages; ++p) {
       const bool tombstones = (m.pages[tile.first_page + p].flags & kPageTombstones) != 0;
       if (tombstones ? (p + 1 != tile.pages || m.pages_per_tile == 1) : p >= m.pages_per_tile) {
-        return sections.place(0).corruption("a tile has too many pages, or a page of tombstones in the wrong place");
+        return sections.place(0).corruption("a tile has too many pages, or a page of tombstones where none is allowed");
       }
     }
   }

@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-// Reads the data file, and more bytes than requested (readahead). With `eager`, for compactions, each read has `most` bytes.
+// Reads the data file in larger units than requested (readahead). With `eager`, for compactions, each read has `most` bytes.
 // Otherwise, for scans that fill the block cache, the first read has a single page; while the scan is sequential, each further
 // read has twice as many bytes, up to `most`. Not thread-safe.
 class Readahead {

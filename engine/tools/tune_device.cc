@@ -81,7 +81,7 @@ class Measurement {
     std::string buffer(std::end(kDevicePageSizes)[-1], '\0');
     figures_.random_read_us.assign(std::size(kDevicePageSizes), 0);
     for (int i = 0; i < test_.random_reads; ++i) {
-      TRY(go_on("reading at random places", static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(test_.random_reads)));
+      TRY(go_on("reading at random offsets", static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(test_.random_reads)));
       for (std::size_t size = 0; size < std::size(kDevicePageSizes); ++size) {
         const std::uint64_t page = kDevicePageSizes[size], begin = clock_.mono_ns();
         TRY(file.read(random.uniform(bytes() / page) * page, page, buffer.data()));

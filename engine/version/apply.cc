@@ -160,9 +160,9 @@ void move_cursors(Version* version) {
   while (!version->cursors.empty() && version->cursors.back().empty()) version->cursors.pop_back();
 }
 
-// Version::key_space is a common prefix of keys, found by merges. If two merges find different prefixes, the version keeps what both
-// begin with. The prefix may be a part of a deleted key, so it must be purged like one: it is removed with the last file whose bounds
-// begin with it, and so within that file's deadline.
+// Version::key_space is a common prefix of keys, found by merges. If two merges find different prefixes, the version keeps their
+// common part. The prefix may be a part of a deleted key, so it must be purged by the key's deadline: it is removed with the last
+// file whose bounds begin with it.
 void change_key_space(Version* version, const TreeEdit& edit) {
   std::optional<std::string>& mine = version->key_space;
   if (edit.key_space && mine) {

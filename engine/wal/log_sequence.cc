@@ -161,7 +161,7 @@ Result<bool> LogSequence::leave(const LogEnd& end) {
   if (end.clean) return false;
   const std::string what = join_path(dir_, end.what);
   if (end.valid_after) {
-    open_gap(file_, end.valid_bytes, what + "; a later record shows that this place was durable");
+    open_gap(file_, end.valid_bytes, what + "; a later record shows that these bytes were durable");
   } else if (const std::string named = named_by(file_); end.valid_bytes == 0 && !named.empty()) {
     open_gap(file_, 0, what + "; " + named);
   } else if (expected_ != 0 && expected_ <= needs_.last_seq) {

@@ -16,8 +16,8 @@ namespace {
 constexpr std::uint64_t kCheckNs = 1'000'000'000;    // ns between two checks; a check makes a few system calls for each file
 constexpr std::uint64_t kTablesNs = 60'000'000'000;  // ns between two listings of the directory, to find missing tables
 constexpr std::uint64_t kNotedBytes = 64;  // last bytes to compare: more than a record's header, which is never all zeros
-// Log and manifest are small beside the tables, and the next start needs every byte of them: with the default interval of the
-// scrub they are read once a day.
+// Log and manifest are small compared with the tables, and the next start needs every byte of them. With the default interval of
+// the scrub they are read once a day.
 constexpr std::uint64_t kContentsPerScrub = 30;
 
 Status lost(const std::string& path, const std::string& what) {

@@ -193,7 +193,7 @@ class DbIterator final : public Iterator {
     if (!status_.is_ok()) status_ = Status::ok();
     step();
     stops_ += walk_.valid() ? 1 : 0;
-    // Not only at the end: a walk may take minutes.
+    // Adds the counts after each move, not only at the end, since a walk may take minutes.
     if (reads_.pages_read != 0 && tally_.counters != nullptr) [[unlikely]]
       tally_.counters->mine().add(std::exchange(reads_, {}));
   }

@@ -81,8 +81,8 @@ struct FilterFitEnv {
 /// false if the next call has slices to load. Lookups work without a slice that cannot be read; its load is tried again a minute
 /// later. The epoch keeps dropped slices for readers that still use them.
 ///
-/// slices_to_keep() visits all tables. So for a tree of many tables it is called again only when `needs` have changed, or when
-/// the keys of the runs have changed by a thirty-second of all keys. Until then, new tables keep the slices with which they were
+/// slices_to_keep() visits all tables. So for a tree of many tables it is called again only in two cases: `needs` have changed,
+/// or the runs' keys have changed by a thirty-second of all keys. Until then, new tables keep the slices with which they were
 /// written. Each call of slices_to_keep() sets `view.fitted`.
 bool fit_filters(TablesView& view, const FilterNeeds& needs, const FilterFitEnv& env);
 

@@ -32,11 +32,11 @@ Status stuck_error() { return Status::no_space("too many sorted runs, and compac
 Status check_long_batch(const WriteBatch& batch, std::uint32_t databases) {
   TRY(batch.check_length());
   if (batch.longest_key() > kMaxKeyBytes) {  // a replay of the log would refuse the key
-    return Status::invalid_argument("a key of " + std::to_string(batch.longest_key()) + " bytes; at most " +
+    return Status::invalid_argument("a key has " + std::to_string(batch.longest_key()) + " bytes; at most " +
                                     std::to_string(kMaxKeyBytes) + " are allowed");
   }
   if (const std::uint32_t most = std::max(kMaxFlushes, databases * (1 + kMaxIndexTrees)); batch.flushes() > most) {
-    return Status::invalid_argument("a batch that empties databases " + std::to_string(batch.flushes()) + " times; at most " +
+    return Status::invalid_argument("a batch empties databases " + std::to_string(batch.flushes()) + " times; at most " +
                                     std::to_string(most) + " are allowed");
   }
   return Status::ok();
@@ -75,7 +75,7 @@ void WriteController::wake() {
 
 Status WriteController::refuse_data(const WriteBatch& batch, bool disk_full, bool memory_full) const {
   if (!batch.adds_data()) return Status::ok();
-  if (disk_full) return Status::no_space("the disk, or storage.max_disk_bytes, is full");
+  if (disk_full) return Status::no_space("the disk is full, or storage.max_disk_bytes is used up");
   if (memory_full) return Status::out_of_memory("storage.memory_budget is spent");
   return stuck_error();
 }

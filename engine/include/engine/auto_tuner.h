@@ -52,7 +52,7 @@ class AutoTuner {
   static constexpr double kMostLoss = 0.05;  ///< the ledger's limit: a fraction of the base's page reads
   /// In ms. While the ledger is shorter than this, kMostLoss is a fraction of the base's page reads in this time.
   static constexpr Millis kLedgerSpan = Millis{3600} * 1000;
-  /// Settings are nearly the best (rule 2) if they cost at most this fraction more than the best.
+  /// Settings count as nearly the best if they cost at most this fraction more than the best.
   static constexpr double kSameAdvice = 0.05;
 
   struct Decision {

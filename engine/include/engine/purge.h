@@ -20,7 +20,7 @@ struct PurgeTicket {
   bool operator==(const PurgeTicket&) const = default;
 };
 
-/// What may still have bytes of deleted data.
+/// The kinds of holders that may still have bytes of deleted data.
 enum class PurgePlace : std::uint8_t {
   kMemTable,  ///< a memtable, whose deletes are not yet in a table
   kTable,     ///< a table with pending deletes, passed expiries included

@@ -66,7 +66,7 @@ TEST_CASE("table stats of the older format have no count of collections: decodin
     s.add_entry(e);
   }
   CHECK(s.collections == 2);
-  // The number of collections was added as the last byte, counted by the length at the front.
+  // The number of collections is the last byte. The length at the front includes this byte.
   REQUIRE(before.back() == 0);
   before.pop_back();
   --before[0];

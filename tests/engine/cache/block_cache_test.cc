@@ -155,7 +155,7 @@ TEST_CASE("evicted block is pinned or under a guard: it stays readable") {
       CHECK(cache.lookup({1, 0}) == nullptr);
       CHECK(guarded->bytes() == page_of({1, 1}));
       CHECK(pin->bytes() == page_of({1, 0}));
-      CHECK(cache.usage() > 2 * 4096);  // neither block is freed yet, and both count
+      CHECK(cache.usage() > 2 * 4096);  // neither block is freed yet, and usage includes both
     }
     epoch.collect();
     CHECK(cache.usage() > 4096);
@@ -195,7 +195,7 @@ TEST_CASE("some blocks of a file were evicted: erase_file() removes the file's r
   }
 }
 
-TEST_CASE("file is erased: its blocks are removed, and those of other files stay") {
+TEST_CASE("erase_file() is called: the file's blocks are removed, and blocks of other files stay") {
   Epoch epoch;
   BlockCache cache(8 << 20, epoch);
   for (std::uint64_t i = 0; i < 300; i++) cache.insert({1 + i % 3, i}, page_of({1 + i % 3, i}, 100));
@@ -204,7 +204,7 @@ TEST_CASE("file is erased: its blocks are removed, and those of other files stay
   for (std::uint64_t i = 0; i < 300; i++) CHECK((cache.lookup({1 + i % 3, i}) != nullptr) == (i % 3 != 1));
 }
 
-TEST_CASE("capacity of the cache is raised or lowered: the change takes effect at once") {
+TEST_CASE("capacity of the cache changes: lowering it evicts blocks at once, and raising it lets blocks in again") {
   Epoch epoch;
   BlockCache cache(16 << 20, epoch);
   for (std::uint64_t i = 0; i < 3000; i++) cache.insert({1, i}, page_of({1, i}));
@@ -213,7 +213,7 @@ TEST_CASE("capacity of the cache is raised or lowered: the change takes effect a
   CHECK(cache.capacity() == 2 << 20);
   CHECK(cache.usage() <= 2 << 20);
   cache.set_capacity(0);
-  CHECK(cache.usage() < 128 << 10);  // what is left are the hash tables, about 20 bytes for each block that there was
+  CHECK(cache.usage() < 128 << 10);  // only the hash tables remain, about 20 bytes for each former block
   const auto pin = cache.insert({1, 1}, "kept by the pin alone");
   CHECK(pin->bytes() == "kept by the pin alone");
   CHECK(cache.pin({1, 1}) == nullptr);

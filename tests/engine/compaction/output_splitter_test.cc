@@ -49,7 +49,7 @@ TEST_CASE("output reaches its size limit, or overlaps too much below: the file i
   REQUIRE_FALSE(splitter.should_close("f", 400));
 }
 
-TEST_CASE("outputs are aligned: an output ends where a file of the next older run ends, probably nearest to the size limit") {
+TEST_CASE("outputs are aligned: each ends at the end of a file of the next older run, near the size limit") {
   const OutputSplitter::Limits limits{.file_bytes = 1000, .aligned = true};
   const std::vector<BelowFile> below{{"c", 1}, {"e", 1}, {"g", 1}, {"m", 1}, {"", 1}};
   OutputSplitter splitter(limits, {}, below);

@@ -29,7 +29,7 @@ std::string random_string(Random& random) {
 /// Returns a position as a fraction of the whole line, 0 to 1.
 double share(KeyPosition position) { return static_cast<double>(position) / static_cast<double>(kLastPosition); }
 
-TEST_CASE("position of a key is computed: it equals lambda of the thesis, exactly to the key's fifteenth byte") {
+TEST_CASE("position of a key is computed: it equals lambda of Mao's thesis, exact up to the key's fifteenth byte") {
   const KeySpace space;
   CHECK(space.position("") == 0);
   for (const std::string& key : {std::string(1, '\0'), std::string("a"), std::string("zz\xff"), std::string(15, '\xff')}) {
@@ -176,7 +176,7 @@ TEST_CASE("histogram has no point, or few different points: its estimates are ex
     histogram.add(1000, 1);
   }
   CHECK(histogram.sum(6) == 0);
-  CHECK(histogram.sum(500) == Approx(1846.1).epsilon(0.001));  // half of 2100, and the part between here and 100
+  CHECK(histogram.sum(500) == Approx(1846.1).epsilon(0.001));  // half of the bin at 7, and a part of the weight between the bins
   CHECK(histogram.sum(1000) == 2200);
 }
 
@@ -367,7 +367,7 @@ std::string node(const test::DataCase& data) {
   return std::to_string(first) + ".." + std::to_string(last);
 }
 
-TEST_CASE("the thesis' examples are partitioned: the partitions equal those in the thesis' figures") {
+TEST_CASE("examples of Mao's thesis are partitioned: the partitions equal those in the thesis' figures") {
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
       [](const test::DataCase& data) -> std::string {

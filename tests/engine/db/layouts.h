@@ -28,8 +28,8 @@ inline const std::vector<PolicySettings>& small_policies() {
   return all;
 }
 
-/// A policy, a partitioning and a tile size. Policies take turns; in the next cycle each policy has another partitioning and tile
-/// size. Six cycles have all combinations.
+/// A policy, a partitioning and a tile size. Consecutive turns have different policies. In the next cycle each policy has another
+/// partitioning and tile size. Six cycles have all combinations.
 struct Layout {
   PolicySettings policy;
   Partitioning partitioning = Partitioning::kSize;

@@ -185,7 +185,7 @@ TEST_CASE("log has a FLUSHDB: after the replay, its segment has a pending delete
   CHECK(birth_in(*replayed, bed.tree(0)->id) == 0);
 }
 
-TEST_CASE("log has pieces of a batch without its commit: the segment has the earliest expiry of the pieces' values") {
+TEST_CASE("log has pieces of a batch without its commit: the segment's note has the earliest expiry of the pieces' values") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   const TreeId tree = bed.tree(0)->id;

@@ -1,5 +1,5 @@
-// A run of a database with one option set: random operations, flushes, compactions, clock steps, new settings, open views, clean
-// restarts and kills. Every result is compared with a model.
+// The life of a database with one option set: random operations, flushes, compactions, clock steps, new settings, open views,
+// clean restarts and kills. Every result is compared with a model.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace ebbtide {
 
-// The states that runs of an option set reach. At least 66 of 80 runs reach each state, so that seven runs with any seeds all
-// miss a given state once in a hundred thousand times. Range tombstones across files occur in at most half of the runs of any
+// The states that lives of an option set reach. At least 66 of 80 lives reach each state. So seven lives with any seeds all miss
+// a given state only once in a hundred thousand times. Range tombstones across files occur in at most half of the lives of any
 // set, and three levels in none of the sets with few or large levels.
 constexpr States kShallow =
     kAllStates & ~states(State::kRangeTombstoneAcross, State::kWholeDrop, State::kThreeLevels, State::kFileChosen);
@@ -24,8 +24,8 @@ struct OptionSet {
   const char* name;
   void (*change)(Settings&);
   States reaches = kShallow;
-  bool changes_policy = false;  ///< while the tree is in use
-  bool disturbs = false;        ///< the disk is slow, and the clock is changed
+  bool changes_policy = false;  ///< true: the policy changes while the tree is in use
+  bool disturbs = false;        ///< true: the disk is slow, and the clock is changed
 };
 
 inline const OptionSet kOptionSets[] = {
@@ -191,7 +191,7 @@ inline void slow_down(Harness& h) {
 }
 
 /// Runs while `goes_on` returns true, then checks everything, also after a restart. `seed` is for choices that are not made step
-/// by step. `second`: of BasicModelDriver.
+/// by step. `second`: as for BasicModelDriver.
 template <typename Choices, typename Source>
 void live(const OptionSet& set, std::uint64_t seed, Source source, const std::function<bool()>& goes_on, Reached* reached,
           DatabaseId second = 1) {

@@ -1,5 +1,5 @@
-// Records the engine states that a run of the model test reached, since a test proves nothing about states that it never reaches.
-// The observation uses no random numbers of the run and changes nothing in the database.
+// Records the engine states that a life in the model test reached, since a test proves nothing about states that it never
+// reaches. The observation uses no random numbers of the life and changes nothing in the database.
 #pragma once
 
 #include <array>
@@ -69,9 +69,9 @@ inline constexpr const char* kStateNames[] = {
 };
 static_assert(std::size(kStateNames) == static_cast<std::size_t>(State::kStates));
 
-/// Counts the runs of an option set that reached each state.
+/// Counts the lives of an option set that reached each state.
 struct Reached {
-  std::array<std::uint64_t, static_cast<std::size_t>(State::kStates)> lives{};  ///< number of runs that reached each state
+  std::array<std::uint64_t, static_cast<std::size_t>(State::kStates)> lives{};  ///< number of lives that reached each state
   std::uint64_t count = 0, operations = 0;
 
   [[nodiscard]] States any() const {
@@ -100,7 +100,7 @@ inline std::string states_text(States some) {
   return text;
 }
 
-/// Returns one line: for each state that some runs did not reach, the number of runs that did.
+/// Returns one line: for each state that some lives did not reach, the number of lives that did.
 inline std::string states_report(const std::string& name, const Reached& reached) {
   std::string text;
   for (std::size_t i = 0; i < std::size(kStateNames); ++i) {
@@ -141,7 +141,7 @@ inline bool has_range_tombstone_across_files(FileSystem& fs, const std::string& 
   return false;
 }
 
-/// Observes one run from outside.
+/// Observes one life from outside.
 class StatesOfLife {
  public:
   void note(State state) { found_ |= states(state); }

@@ -89,7 +89,7 @@ TEST_CASE("fsync is everysec: a write is durable at the first tick after a secon
   h.open();
   h.put(0, "first", "1");
   h.clock.advance(1001);
-  h.put(0, "second", "2");  // a second begins with this write's sync
+  h.put(0, "second", "2");  // the next sync is due a second after this write's sync
   const SeqNum last = h.put(0, "third", "3");
   h.clock.advance(999);
   h.db->write_log();
@@ -559,7 +559,7 @@ void write_kept_deletes(Harness& h) {
     }
     demand_ok(h.db->compact(d, {}), "compact");
   }
-  // Pages that are punched and replaced ...
+  // First: pages that are punched and replaced.
   erase(0, 200);
   demand_ok(h.db->flush(0), "flush");
   for (int i = 0; i < 20; ++i) {
@@ -568,7 +568,7 @@ void write_kept_deletes(Harness& h) {
   }
   demand(h.db->stats().pages_dropped_full > 0 && h.db->stats().pages_dropped_partial > 0, "no pages are dropped");
   demand(h.db->stats().reclaimed_bytes_punched > 0, "no page is punched");
-  // ... a record whose pages still exist, tombstones above hidden versions, and debts of rewritten keys ...
+  // Then: a record whose pages still exist, tombstones above hidden versions, and debts of rewritten keys.
   h.advance(10 * kMinute);
   erase(600, 700);
   for (const DatabaseId d : {0u, 1u}) {
@@ -579,7 +579,7 @@ void write_kept_deletes(Harness& h) {
     for (int i = 100; i < 110; ++i) h.put(d, key_of(i), marker(d, i, "again"));
     demand_ok(h.db->flush(d), "flush");
   }
-  // ... and some only in the log.
+  // Last: deletes that only the log has.
   h.advance(10 * kMinute);
   erase(800, 810);
   h.del(1, key_of(0));
@@ -654,7 +654,7 @@ void put_set(Harness& h, int i, const char* version, bool debt) {
   h.write(batch);
 }
 
-/// Small collections that lose an item: some in a table above the old ones, some only in the log.
+/// Writes small collections that lose an item. The smaller versions are in a newer table, or only in the log.
 void write_kept_collections(Harness& h) {
   for (int i = 0; i < kKeptSets; ++i) put_set(h, i, "whole", false);
   demand_ok(h.db->compact(0, {}), "compact");

@@ -52,7 +52,7 @@ TEST_CASE("no fault is injected: all calls pass and are counted by kind") {
   REQUIRE(memory.tree().empty());
 }
 
-TEST_CASE("n-th call has a fault: exactly this call fails, once, for any n") {
+TEST_CASE("call number n has a fault: only this call fails, and only once") {
   const char* const expected[] = {"create_dir ", "create ",    "write ",    "sync ",   "link ",   "rename ",    "truncate ",
                                   "punch_hole ", "sync_file ", "sync_dir ", "unlink ", "unlink ", "remove_dir "};
   for (std::uint64_t n = 1; n <= 13; ++n) {

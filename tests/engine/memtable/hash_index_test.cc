@@ -163,7 +163,7 @@ TEST_CASE("node was added to an already moved part of the old table: once a writ
   CHECK(g.has(key));
 }
 
-TEST_CASE("writer stops in find_to_write(), then finds an old node: every later lookup finds it") {
+TEST_CASE("writer stops in find_to_write(), then finds an old node: every later lookup finds the node") {
   const std::uint64_t until_found = steps_until_found();
   bool stopped = true;
   std::uint64_t steps = 0, found = 0;

@@ -52,7 +52,7 @@ TEST_CASE("question names layouts and limits: the advice keeps within them") {
   CHECK(bound->front().transient_space <= 1.3 * (1 + 1e-9));
 }
 
-TEST_CASE("field of a question is wrong: the error names it") {
+TEST_CASE("field of a question is wrong: the error names the field") {
   CHECK(error_of(question_of({0.5, 0.5, 0.5, 0.5})).find("the shares sum to 2") != std::string::npos);
   CHECK(error_of(question_of({1, 0, 0, 0}, -1)).find("rho is -1") != std::string::npos);
   CHECK(error_of(question_of({1, 0, 0, 0}, std::nan(""))).find("rho is") != std::string::npos);

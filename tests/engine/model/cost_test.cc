@@ -65,7 +65,7 @@ TEST_CASE("layouts of Endure's Table 3 have the runs of a K-LSM: their costs equ
 }
 
 // Endure, Eqs. 3 to 9, computed by hand for T = 4 and m_filt = 5 bits: N E / m_buf = 1638.4, so there are 6 levels.
-TEST_CASE("paper's equations are evaluated: the costs equal values calculated by hand") {
+TEST_CASE("Endure's equations are evaluated: the costs equal values calculated by hand") {
   System s = endure_system();
   s.range_selectivity = 1e-9;
   s.write_asymmetry = 3;

@@ -90,7 +90,7 @@ TEST_CASE("share of reads rises: filters get more memory") {
 }
 
 // Section 4.2: at T = 2 tiering and leveling are the same.
-TEST_CASE("T is 2: tiering and leveling cost the same") {
+TEST_CASE("size ratio T is 2: tiering and leveling cost the same") {
   const System s = monkey_system(10);
   const PerOperation mix = {.5, 0, .1, .4};
   for (const double share : {0.0, 0.1, 0.5, 0.9})

@@ -98,7 +98,7 @@ TEST_CASE("rho is 2, for each workload of Endure: the robust tuning is leveling"
 
 // Section 8.3: for mixes with one, two or three kinds of operation, tunings for rho >= 0.5 win by 95 % on average over all
 // observed mixes. For the uniform mix nominal tunings win by 5 %.
-TEST_CASE("observed mixes are drawn uniformly: robust tunings beat nominal ones, except those for the uniform mix") {
+TEST_CASE("expected mix is not uniform: over uniformly drawn mixes, robust tunings beat nominal ones") {
   Random random(5);
   std::vector<PerOperation> observed;
   for (int i = 0; i < 1000; ++i) {

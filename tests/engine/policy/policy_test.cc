@@ -159,7 +159,7 @@ class Drive {
 ///   * ttl [deadline=] [margin=]. TTLs of the memtable and each level above the final one, and the age up to which a file stays.
 ///   * shares arriving=. The share of its time after which a delete must have left the memtable, and each level above the final
 ///     one.
-///   * work now=. The work that is left.
+///   * work now=. The merges that the deadlines still need.
 ///   * drive flushes=... [files] [choice=]. Flushes into an empty tree. After each of the flushes listed (as in 16,20) the output
 ///     has the sizes of the runs in memtables, newest first, with "|" between levels. Each flush spans all keys evenly. `files`:
 ///     outputs are cut into files of a memtable each, and the output also has the plans of the listed flushes.

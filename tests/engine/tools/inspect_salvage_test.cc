@@ -395,7 +395,7 @@ TEST_CASE("manifest is older than a merge whose inputs are gone: keys of its out
   CHECK(lists(saved, "it may be older than the tables"));
 }
 
-TEST_CASE("end of the log is lost, as another tree's tables show: no key of a tree whose tables lack it is certain") {
+TEST_CASE("tables of one tree show that the log's end is lost: keys of trees whose tables lack that end are uncertain") {
   Harness h(no_merges());
   h.open();
   h.put(0, "flushed", "1");

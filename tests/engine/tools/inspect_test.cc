@@ -389,7 +389,8 @@ std::map<std::string, std::string> contents(MemoryFileSystem& fs) {
 constexpr const char* kNothingToRepair =
     "There is nothing to repair.\nThe pages of the tables were not read: ebbtide-inspect verify db reads them.\n";
 
-/// Runs a repair first without writing and then with, and checks that it announced exactly what it did.
+/// Runs the repair twice: first without writing, which must change nothing, then with writing. Both must report the same errors.
+/// If there are errors, neither may change anything.
 Inspection repaired(MemoryFileSystem& fs) {
   const auto before = contents(fs);
   const Inspection would = inspect_repair(fs, kDir, false);

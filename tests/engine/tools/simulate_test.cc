@@ -204,7 +204,7 @@ TEST_CASE("K-LSM is simulated: it writes as many bytes as Endure's equation 9 sa
   }
 }
 
-TEST_CASE("leveling is simulated: its lower levels equal those of LEVELED in the thesis (table 4.1)", "[simulate]") {
+TEST_CASE("leveling is simulated: its lower levels equal those of LEVELED in Mao's thesis (table 4.1)", "[simulate]") {
   // In the thesis every file is one memtable. Here files are cut at cells, so a full level may have up to two files less.
   const std::pair<std::uint64_t, std::vector<double>> rows[] = {
       {20, {4, 14}}, {40, {4, 16, 18}}, {60, {4, 16, 38}}, {80, {4, 16, 58}}, {100, {4, 16, 64, 14}}, {120, {4, 16, 64, 34}}};

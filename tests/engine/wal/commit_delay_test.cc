@@ -9,7 +9,9 @@ using namespace ebbtide;
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-TEST_CASE("sync has ended: the next waits for as many operations as were synced or queued, at most a quarter of its time") {
+TEST_CASE(
+    "sync has ended: the next one waits for as many operations as were synced or queued, up to a quarter of a sync's "
+    "time") {
   CommitDelay delay;
   CHECK(delay.wanted() == 0);  // nothing is known yet
   delay.synced(25, 25, 4 * kMs);

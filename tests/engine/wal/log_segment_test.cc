@@ -40,7 +40,7 @@ TEST_CASE("segments have pieces of a batch: all are needed as long as the batch'
   CHECK(segments.oldest_needed(31, [](FileNum file) { return file <= 3; }) == 3);
 }
 
-TEST_CASE("segments are taken from the list: the current one always stays") {
+TEST_CASE("segments are removed from the list: the current one always stays") {
   LogSegments segments = three();
   CHECK(files_of(segments.below(5)) == std::vector<FileNum>{3});
   CHECK(files_of(segments.below(100)) == std::vector<FileNum>{3, 5});
@@ -50,7 +50,7 @@ TEST_CASE("segments are taken from the list: the current one always stays") {
   CHECK(files_of(segments.all()) == std::vector<FileNum>{9});
 }
 
-TEST_CASE("some segments have no batch: the log's oldest batch is in the first segment that has one") {
+TEST_CASE("some segments have no batch: the log's oldest batch is that of the first segment that has one") {
   LogSegments segments = three();
   CHECK(segments.oldest_batch() == 7);
   (void)segments.take_below(9);

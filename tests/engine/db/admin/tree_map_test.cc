@@ -62,7 +62,7 @@ TEST_CASE("run has no files: the map does not show the run") {
   CHECK(map.runs[0].id == 1);
 }
 
-TEST_CASE("job is running: its inputs and levels are shown, and its files are marked as busy") {
+TEST_CASE("job is running: the map shows its inputs and levels, and marks its files as busy") {
   const TreeView view = view_of({run_of(2, 0, 1), run_of(1, 1, 2)});
   Merge merge;
   merge.inputs = {{2, {2000}}, {1, {1000}}, {77, {9}}};  // run 77 does not exist

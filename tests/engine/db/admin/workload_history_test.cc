@@ -69,7 +69,7 @@ TEST_CASE("databases have many windows: the oldest beyond the limit are dropped,
   }
 }
 
-TEST_CASE("history is encoded: decoding it returns the same history") {
+TEST_CASE("workload history is encoded: decoding it returns the same history") {
   for (const WorkloadHistory& history : {sample(), WorkloadHistory()}) {
     const auto back = WorkloadHistory::decode(history.encode());
     REQUIRE(back.is_ok());

@@ -1,4 +1,4 @@
-// Tests with a small simulated disk, which other programs fill and empty: which writes may use the rest of it.
+// Tests of which writes may use the free space of a small simulated disk that other programs fill and empty.
 #include "db/background/disk_watch.h"
 
 #include <catch2/catch.hpp>
@@ -166,8 +166,8 @@ TEST_CASE("there is no reserve file: merges that are not for deadlines leave roo
   disk.watch.release(kMiB + (200 << 10));
   CHECK(disk.watch.room(DiskUse::kMerge) == deadlines - kMiB);
 
-  // Other merges may use half of the rest of a full disk. The disk counts as full below 3.2 MiB plus the size of the reserve
-  // file.
+  // Other merges may use half of the free space of a full disk. The disk counts as full below 3.2 MiB plus the size of the
+  // reserve file.
   disk.leave(7 * kMiB);
   disk.watch.look({.deadline_bytes = 64 * kMiB});
   CHECK(disk.watch.room(DiskUse::kMerge) == 7 * kMiB - floor - (kDisk / 20 + kReserve) / 2);

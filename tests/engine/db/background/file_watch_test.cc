@@ -36,7 +36,7 @@ struct Bed {
   Result<std::string> renewed = std::string();
   Status directory;
   std::set<std::string> tables;
-  std::optional<std::set<std::string>> tables_later;  // as table_files() has them from the second call on
+  std::optional<std::set<std::string>> tables_later;  // the result of table_files() from the second call on
   Lost log_lost, manifest_damaged;
   std::vector<std::string> manifest_lost, directory_lost, log;
   std::vector<std::function<void()>> submitted;
@@ -129,7 +129,7 @@ TEST_CASE("database appends to its segment: only bytes from before the last chec
     bed.tick();
   }
   CHECK(bed.is_quiet());
-  // Truncated and grown again since: the file has its size, but other bytes at the noted offset.
+  // The file was truncated and has grown again: it has its old size, but other bytes at the noted offset.
   std::string bytes = read_file(bed.fs, path_of(kCurrent)).value();
   Bed::append(*bed.current, 500);
   for (std::size_t i = 0; i < 10; ++i) bytes[bytes.size() - 1 - i] = '\0';
@@ -260,7 +260,7 @@ TEST_CASE("scrub of log and manifest is pending: no second one is submitted") {
   bed.tick();
   REQUIRE(bed.submitted.size() == 1);
   for (int second = 0; second < 5; ++second) bed.tick();
-  CHECK(bed.submitted.size() == 1);  // five more times were due
+  CHECK(bed.submitted.size() == 1);  // a scrub was due at each of the five ticks
   flip(bed.fs, path_of(kOld), 500);
   bed.closing = true;
   bed.run();

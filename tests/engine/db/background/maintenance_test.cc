@@ -62,7 +62,7 @@ struct Bed {
   }
 };
 
-TEST_CASE("tick comes: it measures the loads of all trees, and then performs the steps in order") {
+TEST_CASE("database ticks: the tick measures the loads of all trees, and then performs its steps in order") {
   Bed bed;
   TreeLoad load;
   auto view = std::make_shared<TreeView>();
@@ -166,7 +166,7 @@ TEST_CASE("memtables have data: disk space is reserved for the tables that their
   CHECK(before - bed.disk.room(DiskUse::kMerge) == load.memtable_bytes());
 }
 
-TEST_CASE("tables have as many files as may be kept open: this is logged once") {
+TEST_CASE("tables have as many files as may be open at once: this is logged once") {
   Bed bed;
   std::vector<std::unique_ptr<RandomAccessFile>> files;
   for (int i = 0; i < 3; ++i) {

@@ -1,4 +1,4 @@
-// Tests of the planners for what deletes leave in files: dead pages, names of purged keys, and dead bytes.
+// Tests of the planners that remove traces of deletes from files: dead pages, names of purged keys, and dead bytes.
 #include <catch2/catch.hpp>
 
 #include <string>

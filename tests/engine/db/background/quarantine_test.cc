@@ -221,7 +221,7 @@ TEST_CASE("operator restores an older copy of a table: it is rewritten without t
   CHECK(bed.tree.memory.link_count(path).value() == 1);
 }
 
-TEST_CASE("device returns an error: the file is quarantined only if all further attempts fail") {
+TEST_CASE("device returns an error: the file is quarantined only if all four further reads fail") {
   Bed bed;
   const Status device = errno_status("read", "db/1.data", EIO);
   bed.findings = {device};
@@ -232,7 +232,7 @@ TEST_CASE("device returns an error: the file is quarantined only if all further 
   CHECK(bed.quarantined());
 }
 
-TEST_CASE("device fails once, and a further read succeeds: no table is quarantined") {
+TEST_CASE("device fails once, and the second read succeeds: no table is quarantined") {
   Bed bed;
   bed.quarantine.report(bed.file(), {errno_status("read", "db/1.data", EIO)});
   CHECK(bed.reads_within(10) == 1);

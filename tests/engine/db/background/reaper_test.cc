@@ -229,7 +229,7 @@ TEST_CASE("database closes during a search: the search ends before the next tomb
 }
 
 TEST_CASE("tree is dropped before the reaper searches it: the reaper writes nothing for it") {
-  const bool mapped = GENERATE(false, true);  // true: between the look at the mapping and the lease
+  const bool mapped = GENERATE(false, true);  // true: the tree is retired, but the database still maps to it
   Bed bed;
   bed.put_header("c", 11, bed.now - 500);
   bed.tick();

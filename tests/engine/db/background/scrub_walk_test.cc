@@ -29,7 +29,7 @@ TEST_CASE("scrub walks the tables: it visits each table once per interval, and p
   CHECK(walk(&scrub, tables, &now, 10 * 60'000, kDay) == std::vector<std::uint64_t>{9});
   CHECK(walk(&scrub, tables, &now, kDay / 2, kDay) == std::vector<std::uint64_t>{12});
   CHECK(walk(&scrub, tables, &now, kDay / 2 - kHour, kDay) == std::vector<std::uint64_t>{30, 4});
-  // From then on each day has all tables. A new table is read when the walk reaches its number; a removed table is skipped.
+  // From then on every table is read each day. A new table is read when the walk reaches its number; a removed table is skipped.
   for (int day = 0; day < 3; ++day) {
     const auto taken = walk(&scrub, tables, &now, kDay + 10 * 60'000, kDay);
     CHECK(std::set(taken.begin(), taken.end()) == std::set<std::uint64_t>{4, 9, 12, 30});

@@ -202,7 +202,7 @@ TEST_CASE("job reads tables that are open already: it uses these readers, and it
   const CompactionEnv env = bed.installer.compaction_env(view, inputs, &abort, &opened);
   const FileMeta meta = *newest.files.front(), other = *bed.files.version->runs.back().files.front();
   CHECK(env.open_table(meta).value() == table(*view, 0).reader);
-  CHECK(env.open_table(other).value() == table(*view, 1).reader);  // the job did not announce it
+  CHECK(env.open_table(other).value() == table(*view, 1).reader);  // it is not among the inputs that the job announced
   CHECK(opened.empty());
   bed.flush();
   const FileMeta fresh = *bed.files.version->runs.front().files.front();

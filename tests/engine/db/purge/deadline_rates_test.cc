@@ -37,7 +37,7 @@ TEST_CASE("work is outstanding and a rate was measured: the margin grows by 1.5 
   CHECK(deadline_margin(100'000, 20'000, 0) == 10'000);
 }
 
-TEST_CASE("work would take longer than the deadline: the margin is at most half of it") {
+TEST_CASE("work would take longer than the deadline: the margin is at most half of the deadline") {
   CHECK(deadline_margin(100'000, 1'000'000'000, 10) == 50'000);
   CHECK(deadline_margin(1'000, 0, 10) == 500);
 }

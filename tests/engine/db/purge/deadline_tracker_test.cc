@@ -125,7 +125,7 @@ TEST_CASE("frozen memtable has a due delete: it is reported for a flush only if 
 
 TEST_CASE("deadlines need a part of the merge rate: needed_permille() returns it in thousandths, at most 1000") {
   Fixture f;
-  f.table_bytes = 10'000'000;  // within 100 s: 100 bytes per ms
+  f.table_bytes = 10'000'000;  // due within 100 s, so 100 bytes per ms
   f.tick(kBirth);
   CHECK(f.tracker.needed_permille() == 0);
   f.measure(400);

@@ -21,7 +21,7 @@ TEST_CASE("segments are pinned: oldest() is the first segment of the oldest pin,
   CHECK(pins.oldest() == std::numeric_limits<FileNum>::max());
 }
 
-TEST_CASE("segments have to be removed: pins that contain one of them, at an end or inside, are revoked") {
+TEST_CASE("segments must be removed: pins that contain one of them, at an end or inside, are revoked") {
   LogPins pins;
   const auto pin = pins.pin(4, 6);
   const auto other = pins.pin(8, 9);
@@ -32,7 +32,7 @@ TEST_CASE("segments have to be removed: pins that contain one of them, at an end
   CHECK((pin->revoked() && !other->revoked()));
 }
 
-TEST_CASE("pin is revoked: oldest() still counts its segments, until the holder removes the pin") {
+TEST_CASE("pin is revoked: oldest() still includes its segments, until the holder removes the pin") {
   LogPins pins;
   const auto pin = pins.pin(4, 6);
   pins.revoke(std::vector<FileNum>{5});

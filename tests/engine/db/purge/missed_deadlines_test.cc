@@ -78,7 +78,7 @@ TEST_CASE("delete in a damaged table is late: it is counted once with the reason
   CHECK(missed.note(survey_at(6100, {table_of(5050)}), {}).size() == 1);  // this is another delete
 }
 
-TEST_CASE("birth of a delete is unknown: it is never counted") {
+TEST_CASE("birth of a late delete is unknown: the delete is not counted as a miss") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(6010, {table_of(kUnknownBirth)}), {}).empty());
 }

@@ -10,7 +10,7 @@ using namespace ebbtide;
 
 /// A tracker of surveys that the test composes.
 struct Fixture {
-  PurgeSurvey next;  ///< what the following survey finds; its times are the clock's
+  PurgeSurvey next;  ///< the result of the next survey; its times are those of the clock
   SimulatedClock clock{1000};
   Millis opened_at = 0;
   TreeId tree_limit = 1000;
@@ -157,7 +157,7 @@ TEST_CASE("survey finds a tree for the first time: no delete of it is older than
   CHECK_FALSE(f.status({1015, 3}).done);
 }
 
-TEST_CASE("ticket is of the future, of time 0 or of an unknown tree: its status is kInvalidArgument") {
+TEST_CASE("ticket has a future time, time 0 or an unknown tree: its status is kInvalidArgument") {
   Fixture f;
   f.tree_limit = 8;
   f.look_after(10);

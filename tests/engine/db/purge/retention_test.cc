@@ -121,7 +121,7 @@ TEST_CASE("last eighth before a deadline has begun: surveys are more frequent, b
   CHECK(interval_at(2 * kDeadline, true) == 500 * kMs);
 }
 
-TEST_CASE("log segments are given to revoke(): pins that contain one of them are revoked") {
+TEST_CASE("revoke() gets log segments: pins that contain one of them are revoked") {
   LogPins pins;
   CHECK(pins.oldest() > 1'000'000);
   const auto old = pins.pin(3, 5), young = pins.pin(7, 9);
@@ -204,7 +204,7 @@ struct Fixture {
   }
 };
 
-TEST_CASE("ticks come: a survey runs once per interval, or at the next tick on request") {
+TEST_CASE("ticks are frequent: a survey runs once per interval, or at the next tick on request") {
   Fixture f;
   CHECK(f.surveys == 1);
   f.tick(499);

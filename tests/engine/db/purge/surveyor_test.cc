@@ -118,7 +118,7 @@ FileMeta table(FileNum file, Millis oldest_tombstone, Millis min_expiry = 0) {
 
 using Texts = std::vector<std::string>;
 
-TEST_CASE("surveyor begins a survey: it waits until earlier operations are visible, and later deletes are born after its time") {
+TEST_CASE("survey begins: earlier operations are visible to it, and later deletes are born after its time") {
   Bed bed;
   SeqNum up_to = 0;
   CHECK(bed.surveyor.fence(&up_to) == kNow);
@@ -126,7 +126,7 @@ TEST_CASE("surveyor begins a survey: it waits until earlier operations are visib
   CHECK(bed.awaited == std::vector<SeqNum>{7});
 }
 
-TEST_CASE("tree has no deletes: the survey lists no holder of the tree, and any later delete is born at its time or after") {
+TEST_CASE("tree has no deletes: the survey lists no holder of the tree") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow + 1));

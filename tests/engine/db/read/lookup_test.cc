@@ -124,7 +124,7 @@ TEST_CASE("lease is revoked: lookups of keys and of parts of values return kRevo
   CHECK(view.read_part(found, 0, 1, &part).code() == Code::kRevoked);
 }
 
-TEST_CASE("view has no tree: lookup finds nothing, and stamp_mode() is that of the tree to be made") {
+TEST_CASE("database has no tree: lookup finds nothing, and stamp_mode() is that of the tree to be made") {
   ReadFixture f;
   const auto view_of = [&](DatabaseId database) {
     return ViewParts::pass_view(f.env, database, nullptr, 0, f.now, ReadMode::kBlocking, nullptr);

@@ -606,7 +606,7 @@ TEST_CASE("merge policy changes repeatedly during reads and writes: no write is 
   auto opened = Db::open(settings, {});
   REQUIRE(opened.is_ok());
   auto db = std::move(opened).value();
-  // Each fourth write of a key deletes it. All policies take turns twice.
+  // Every fourth write of a key deletes the key. Each policy is used twice.
   constexpr std::uint64_t kKeys = 400, kWriters = 2, kRounds = 12'000, kDeletes = 4;
   const std::uint64_t turn = kRounds / (2 * small_policies().size());
   std::vector<std::atomic<std::uint64_t>> committed(kKeys);

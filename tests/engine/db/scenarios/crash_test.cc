@@ -22,7 +22,7 @@ Settings crash_settings(FsyncMode fsync) {
   return s;
 }
 
-/// Returns settings of a crash test. Layouts take turns.
+/// Returns settings of a crash test. `turn` chooses the layout.
 Settings crash_settings(FsyncMode fsync, std::uint64_t turn) {
   Settings s = crash_settings(fsync);
   layout_of(turn).set(&s.tree);

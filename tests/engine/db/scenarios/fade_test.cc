@@ -21,7 +21,7 @@ namespace TEST_FILE {
 using namespace ebbtide;
 
 constexpr Millis kDeadline = 60'000;
-constexpr int kSteps = 50;  // the number of steps in which the time of one deadline passes
+constexpr int kSteps = 50;  // the time of one deadline is divided into this many steps
 constexpr DeleteKey kStamps = 1000;
 
 struct Case {
@@ -30,8 +30,8 @@ struct Case {
   Compression compression = Compression::kNone;
   Partitioning partitioning = Partitioning::kSize;
   Millis deadline = kDeadline;
-  bool view = false;   ///< a view keeps reading until it is revoked
-  bool index = false;  ///< the entries are in an index tree of database 0
+  bool view = false;   ///< true: a view keeps reading until it is revoked
+  bool index = false;  ///< true: the entries are in an index tree of database 0
 };
 
 Settings settings_of(const Case& c) {
@@ -53,9 +53,9 @@ std::size_t count_found(const std::vector<std::string>& needles, const std::stri
   return found_of(needles, haystack).size();
 }
 
-/// A database in which every value has a unique marker, and a record of the deletes and their times. Pages compress, and then
-/// show none of their markers; without compression they show all. The test finds each marker on disk before its delete: in the
-/// log right after the write, and in tables by check_sight().
+/// A database in which every value has a unique marker, and a list of the deletes and their times. Compressed pages show none of
+/// their markers; other pages show all of them. The test finds each marker on disk before its delete: in the log right after the
+/// write, and in tables by check_sight().
 ///
 /// The test finds a name by its end: the letters of its kind, and a number. Pages and fences may leave out the prefix that a name
 /// shares with its neighbour, but not letters of different kinds. Among keys of one kind a fence needs the whole name.
@@ -125,7 +125,7 @@ class Witness {
     live.erase(key);
     named(key, birth);
   }
-  /// Notes that a delete has the name of a key; the key may be absent.
+  /// Notes that a delete contains the name of a key; the key may be absent.
   void named(const std::string& key, Millis birth) {
     Name& name = names_[key];
     name = {std::max(name.birth, birth)};
@@ -203,7 +203,7 @@ class Witness {
     h.db->write_log();  // the log thread does the same, which ends segments
     h.db->tick();
     h.settle();
-    if (std::getenv("EBBTIDE_FADE_LEFT") != nullptr) {  // prints the places with deleted data
+    if (std::getenv("EBBTIDE_FADE_LEFT") != nullptr) {  // prints which kinds of holders have deleted data
       SeqNum up_to = 0;
       const PurgeStatus left = *h.db->purge_status(h.db->purge_ticket(&up_to));
       std::string text;
@@ -367,7 +367,7 @@ class Witness {
   std::map<DatabaseId, std::map<std::string, std::string>> others_;  // markers of other databases, by key
   std::map<std::string, Name> names_;                                // names in deletes
   std::string log_;                                                  // the last segment of the log
-  std::uint64_t logged_ = 0;                                         // the number of its bytes that were searched
+  std::uint64_t logged_ = 0;                                         // how many bytes of that segment were searched
   Random random_;
   double worst_ = 0;
   mutable BlocksMet met_;
@@ -776,7 +776,7 @@ TEST_CASE("database is under load and is restarted: every delete is purged on ti
         } else if (w.random().one_in(4) && w.live.count(key) != 0) {
           w.put_with_debt(key);
         } else {
-          // A plain overwrite is no delete: a merge drops the old version, or the key's delete does.
+          // A plain overwrite is no delete: the old version is dropped by a merge, or deleted with the key.
           const Millis expiry = w.random().one_in(9) ? w.h.db->now() + 1 + w.random().uniform(kDeadline / 4) : 0;
           w.put(key, expiry);
           if (expiry != 0) w.deleted(key, expiry);

@@ -52,7 +52,7 @@ const LookupKey& big() {
   return key;
 }
 
-/// Takes the rest of the memory budget while the object lives.
+/// Charges all free memory of the budget while the object lives.
 struct SpentBudget {
   explicit SpentBudget(Harness& harness) : h(harness) {
     h.db->memory().charge(MemoryAccount::Kind::kConnections, h.settings.memory_budget);

@@ -85,7 +85,7 @@ TEST_CASE("flushes come faster than merges: static schedules still build the sta
     std::uint64_t flushes;
     const char* stack;
   };
-  // These rows are those of tests/engine/policy/testdata/stack.txt.
+  // These rows equal the rows in tests/engine/policy/testdata/stack.txt.
   const Row rows[] = {
       {"binomial", 4, "2 2"},         {"binomial", 9, "1 3 5"},       {"binomial", 16, "1 15"},
       {"binomial", 20, "1 4 15"},     {"min_latency", 4, "1 1 1 1"},  {"min_latency", 5, "5"},

@@ -209,7 +209,7 @@ TEST_CASE("segment is missing: open skips it if tables have all its operations, 
   CHECK(there == (all ? 0 : 3));
 }
 
-TEST_CASE("kept, flushed segment is damaged or missing: open skips it once all trees' operations in it are in tables") {
+TEST_CASE("flushed segment is damaged or missing: open skips it once tables have all operations in it") {
   for (const bool missing : {true, false}) {
     Harness h(tiny_segments());
     h.open();

@@ -108,8 +108,7 @@ TEST_CASE("writes come between a batch's pieces: they are logged and synced befo
   for (int n = 50; n <= writes; n += 50) CHECK(h.get(0, "small" + std::to_string(n)) == "1");
 }
 
-TEST_CASE("batch is logged in pieces: at most 4 KiB and a piece are unsynced, and pieces stay within their segment's size",
-          "[pieces]") {
+TEST_CASE("batch is logged in pieces: at most 4 KiB and one piece are unsynced, and no segment grows past its size", "[pieces]") {
   Harness h(pieces_settings(GENERATE(FsyncMode::kAlways, FsyncMode::kEverySecond)));
   h.open();
   h.put(0, "first", "1");

@@ -206,8 +206,7 @@ void look_up_absent(Harness& h, std::uint64_t n) {
   for (std::uint64_t i = 0; i < n; ++i) REQUIRE(h.get(0, nth_key(i) + "5") == "(absent)");
 }
 
-TEST_CASE("filter allocation is monkey: small levels get more bits, lookups read fewer false-positive pages, memory is the same",
-          "[db][filters]") {
+TEST_CASE("filter allocation is monkey: with the same memory, lookups read fewer false-positive pages", "[db][filters]") {
   constexpr std::uint64_t kKeys = 28'000;
   double uniform = 0;
   for (const FilterAllocation allocation : {FilterAllocation::kUniform, FilterAllocation::kMonkey}) {
@@ -321,7 +320,7 @@ TEST_CASE("filters have a budget in bytes: their size stays within it as the tre
 
 // A lookup without a result checks the filter of each of a tile's h pages. With h from the setting, both runs would have equally
 // many bits.
-TEST_CASE("files have other pages per tile than the setting: their filter memory is computed for the files' own",
+TEST_CASE("files have other pages per tile than the setting: filter memory is computed for the pages per tile of each file",
           "[db][filters]") {
   constexpr std::uint64_t kKeys = 40'000;
   Settings settings = with_filters(FilterAllocation::kMonkey, 10);

@@ -78,7 +78,7 @@ TEST_CASE("large values exceed the room left in the budget: the get stays within
   misses.clear();
   CHECK(h.db->stats().large_value_bytes == 0);
   CHECK(h.db->stats().pinned_page_bytes == 0);
-  // Values that fit are read, and count as long as the set or a pin holds them.
+  // Values that fit are read, and are charged as long as the set or a pin holds them.
   REQUIRE(get_all(h, 8, &misses, &found).is_ok());
   for (int i = 0; i < 8; ++i) CHECK(found[static_cast<std::size_t>(i)].value == std::string(kBig, static_cast<char>('a' + i)));
   CHECK(h.db->stats().large_value_bytes == 8 * kBig);
@@ -327,7 +327,7 @@ TEST_CASE("connections use up the budget: memtables are flushed early, the cache
   CHECK(now.cache_capacity < settings.memory_budget / 8);
   CHECK(now.flushes > before.flushes);
   h.put(0, "still", "accepted");
-  // Beyond that, data is refused and deletes still work.
+  // With even more charges, writes of data are refused, and deletes still work.
   account.charge(MemoryAccount::Kind::kConnections, 10 << 20);
   h.advance(100);
   WriteBatch batch;

@@ -20,7 +20,7 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
 }
 
 TEST_CASE("model: random operations under every option set return the results of a map", "[long]") {
-  constexpr std::uint64_t kShortForm = 7;  // runs of each set; fewer runs reach few states per set
+  constexpr std::uint64_t kShortForm = 7;  // lives of each set; fewer lives would reach too few states
   const std::uint64_t rounds = number_from_env("EBBTIDE_MODEL_ROUNDS", kShortForm), first = first_seed(1000);
   Reached any;
   for (const OptionSet& set : kOptionSets) {
@@ -61,7 +61,7 @@ TEST_CASE("model: random operations on a database and its index tree return the 
 
 // --- planted bugs (support/planted.h)
 
-/// Makes a short run under the option set of that name.
+/// Runs a short life under the option set of that name.
 void run_some(const char* name) {
   const auto* const set = std::find_if(std::begin(kOptionSets), std::end(kOptionSets),
                                        [name](const OptionSet& s) { return std::string(s.name) == name; });

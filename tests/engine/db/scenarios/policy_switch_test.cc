@@ -190,7 +190,7 @@ TEST_CASE("policy changes over a deep tree: reads stay correct, and the tree end
   CHECK(deep >= 4);  // at least twice for policies with small levels
 }
 
-TEST_CASE("tree has no writes: its runs are merged into the shape of a new policy", "[policies]") {
+TEST_CASE("policy of a tree without writes changes: its runs are merged into the shape of the new policy", "[policies]") {
   const Layout wide{{"concurrent", {{"k", 30}, {"min_merge", 8}}}, Partitioning::kSize};
   for (const PolicySettings& next : small_policies()) {
     INFO(next.name);

@@ -418,7 +418,7 @@ TEST_CASE("disk is full: writes of data are refused, deletes and FLUSHDB work, a
 // Regression: all memtables were flushed at once or not at all, so with more than the reserve the database stayed read-only.
 // Pages for punching begin at blocks of their own, so values of a little over half a page have one page each. A log segment stays
 // until tables have all of it.
-TEST_CASE("disk fills up at once: flushes still have room for tables twice as large as their memtables") {
+TEST_CASE("disk fills up suddenly: flushes still have room for tables twice as large as their memtables") {
   Harness h;
   h.settings.wal_segment_size = 16 << 20;
   h.settings.tree.pages_per_tile = 8;
@@ -437,7 +437,7 @@ TEST_CASE("disk fills up at once: flushes still have room for tables twice as la
   for (int i = 1; i < n; ++i) REQUIRE(h.get(0, key_of(i)) == value);
 }
 
-TEST_CASE("disk is full at once, and memtables exceed the reserved space: reads and deletes work") {
+TEST_CASE("disk is suddenly full, and memtables exceed the reserved space: reads and deletes work") {
   const bool log_fails = GENERATE(true, false);
   Harness h;
   h.settings.wal_segment_size = 64 << 10;

@@ -176,7 +176,7 @@ TEST_CASE("places are moved and deleted in every way, and power is lost: searche
         if (random.one_in(25)) fleet.check();
       }
       h.crash(turn % 3 == 0 ? CrashMode::kNothing : CrashMode::kRandom, turn * 10 + static_cast<std::uint64_t>(crash));
-      // Tables with and without bounds of points, in one tree.
+      // So the tree has tables with and tables without bounds of points.
       if (random.one_in(3)) h.settings.overrides[kIndex].points_at = random.one_in(2) ? kNoPoints : points_offset(order);
       h.open();
       fleet.check();
@@ -260,7 +260,7 @@ TEST_CASE("options of an index tree are set: its next tables have bounds of poin
   put_places();
   CHECK(has_bounds());
   CHECK(h.db->tree_info(kIndex)->policy.find("tiering") != std::string::npos);
-  // A change of the database's settings leaves the options.
+  // A change of the database's settings does not change the options.
   Settings changed = h.settings;
   changed.tree.page_size = 2048;
   demand_ok(h.db->reconfigure(changed), "reconfigure");
@@ -270,7 +270,7 @@ TEST_CASE("options of an index tree are set: its next tables have bounds of poin
   h.settle();
   put_places();
   CHECK(has_bounds());
-  // A merge after a restart, before the options are set again.
+  // A merge runs after a restart, before the options are set again.
   h.reopen();
   put_places();
   demand_ok(h.db->compact(kIndex, {}), "compact");

@@ -8,7 +8,7 @@ namespace TEST_FILE {
 
 using namespace ebbtide;
 
-TEST_CASE("lookups are counted: total() sums them by level, and tile_use() the counts that decide the tile size") {
+TEST_CASE("lookups are counted: total() returns sums by level, and tile_use() the counts that decide the tile size") {
   TreeLookups lookups;
   CHECK(lookups.total()[0].denied == 0);
   lookups.mine().levels[0].denied = 3;

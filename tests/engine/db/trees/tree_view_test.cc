@@ -124,7 +124,7 @@ TEST_CASE("two readers have a data file open: read_only_by() is true for one onc
   CHECK((data.readers().size() == 1 && data.read_only_by(first.get()) && !data.read_only_by(nullptr)));
 }
 
-TEST_CASE("key may be a collection: its newest version decides, in memtables and tables") {
+TEST_CASE("may_have_collection() is called: the key's newest version decides, in memtables and tables") {
   Bed bed;
   Source source;
   source.entries = {{.key = "compact", .seq = 1, .kind = EntryKind::kCompact, .value = "v", .first = true},

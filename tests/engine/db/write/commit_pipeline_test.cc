@@ -24,7 +24,7 @@ struct Room {
   Millis now = 1'000;
   Millis mark = ~Millis{0} >> 1;  ///< no later time may be written to the log
   std::map<TreeId, std::unique_ptr<MemTable>> memtables;
-  bool noted = true;                      ///< whether events are kept
+  bool noted = true;                      ///< true: events are kept
   std::atomic<std::uint8_t>* inserted{};  ///< by seq; for tests with threads
   SeqNum log_seq = 0;                     ///< seq of the last batch in the log; under the mutex
   std::atomic<bool> disorder{false};

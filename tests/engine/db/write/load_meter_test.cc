@@ -78,7 +78,7 @@ TEST_CASE("there are several trees: their memory is summed, and each is listed w
   CHECK(load.trees[0].level0_bytes == 77);
 }
 
-TEST_CASE("memtable left its tree: its memory counts as long as a reader has the memtable") {
+TEST_CASE("memtable has left its tree: its memory counts as long as a reader has the memtable") {
   Bed bed;
   bed.add(3, std::make_shared<CountingPolicy>());
   const std::uint64_t empty = MemTable(kMemTableBytes).memory_bytes();

@@ -89,10 +89,10 @@ TEST_CASE("uncounted memory exceeds the budget's free part: the excess reduces t
   };
   f.account->charge(kLarge, 10 * kMiB);
   f.budget.set_resident_source([&] { return resident; });
-  for (int i = 0; i < 3; ++i) divide(62 * kMiB);  // nothing counts 2 MiB of this
+  for (int i = 0; i < 3; ++i) divide(62 * kMiB);  // 2 MiB of this are counted nowhere else
   CHECK(f.budget.overhead() == 0);
   CHECK(f.account->room() == 92 * kMiB);
-  for (int i = 0; i < 3; ++i) divide(94 * kMiB);  // nothing counts 34 MiB of this, and 4 MiB are free
+  for (int i = 0; i < 3; ++i) divide(94 * kMiB);  // 34 MiB of this are counted nowhere else, of which 4 MiB are free
   CHECK(f.budget.overhead() == 30 * kMiB);
   CHECK(f.account->room() == 62 * kMiB);
   CHECK(f.cache == 70 * kMiB);
@@ -156,7 +156,7 @@ TEST_CASE("room for a charge is requested: the answer is that there is room now,
   CHECK(f.budget.room(42 * kMiB) == BudgetRoom::kNow);  // 10 MiB stay reserved
   CHECK(f.account->take_refused() == 0);
   CHECK(f.budget.room(43 * kMiB) == BudgetRoom::kAfterFlush);
-  CHECK(f.account->take_refused() == 53 * kMiB);  // the next relief flushes for this
+  CHECK(f.account->take_refused() == 53 * kMiB);  // the next relief() makes room for this
   CHECK(f.budget.room(132 * kMiB) == BudgetRoom::kAfterFlush);
   CHECK(f.budget.room(133 * kMiB) == BudgetRoom::kNone);  // 10 MiB stay in memtables, and 8 MiB are the floor
   f.flushes_fail = true;

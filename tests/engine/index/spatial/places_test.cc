@@ -69,7 +69,7 @@ TEST_CASE("key of a place is encoded: its bytes are the recorded ones, and split
   }
 }
 
-TEST_CASE("bounds of a point are decoded to a box: the box contains the place, and is at most 40 meters wide") {
+TEST_CASE("bounds of a point are decoded to a box: the box contains the point's place, and is at most 40 meters wide") {
   Random random(2);
   for (int i = 0; i < 20'000; ++i) {
     const Place place = random_place(random);

@@ -144,7 +144,7 @@ TEST_CASE("segment is created: its name and header are durable before the first 
   REQUIRE(read_back(room.fs(), room.dir(), kFile).payloads == std::vector<std::string>{"ab", "", "c", "ab", "", "c"});
 }
 
-TEST_CASE("segment exists already: creating it fails") {
+TEST_CASE("file of the segment exists already: creating the segment fails") {
   MemoryRoom room;
   const auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   REQUIRE(LogWriter::create(room.fs(), room.dir(), kFile).status().code() == Code::kExists);
