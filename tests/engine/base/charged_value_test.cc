@@ -59,7 +59,7 @@ TEST_CASE("charge is moved onto another: the target takes over its bytes, and th
   CHECK(account.charged() == 0);
 }
 
-TEST_CASE("charge exceeds the account's budget: the error names the bytes and the budget, and a remedy if they can never fit") {
+TEST_CASE("charge exceeds the account's budget: the error names the bytes, the budget and, if they can never fit, a remedy") {
   MemoryAccount account;
   account.set_limit(100, 0);
   account.set_budget(4096, 3000);
@@ -100,7 +100,7 @@ TEST_CASE("last owner of a charged value outlives the account's owner: the charg
   CHECK(watched.expired());
 }
 
-TEST_CASE("charged value is made of existing bytes: their address does not change, and their owner lives as long as the value") {
+TEST_CASE("charged value is made of existing bytes: it does not copy them, and keeps their owner alive") {
   const auto account = std::make_shared<MemoryAccount>();
   MemoryCharge charge = take(*account, 3);
   auto plain = std::make_shared<const std::string>("abc");

@@ -118,7 +118,7 @@ TEST_CASE("cache is full: blocks that are looked up repeatedly stay, and others 
   CHECK(cache.lookup({2, 4999}) != nullptr);  // the latest block would be evicted last
 }
 
-TEST_CASE("blocks are found by confirm() or pin(), and used by use(): they stay in the cache like blocks that are looked up") {
+TEST_CASE("blocks are found by confirm() or pin(), and used: they stay in the cache like blocks that are looked up") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   constexpr std::uint64_t kHot = 25;

@@ -623,8 +623,7 @@ TEST_CASE("range tombstone reaches out of a slice: no part of the tombstone ends
   CHECK(tree.version->runs[range_run + 3].files.size() == 2);
 }
 
-TEST_CASE(
-    "slice without output is inside a file with a range tombstone: the file is not split, and loses its entries in the slice") {
+TEST_CASE("slice without output lies inside a file with a range tombstone: the file is rewritten as one file without the slice") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);
@@ -702,7 +701,7 @@ TEST_CASE("part of a merge is written: its result has the births of pending dele
   CHECK(births_of(deleted, lives) == std::pair<Millis, Millis>{700, 0});
 }
 
-TEST_CASE("parts of a large merge cut range tombstones: the results get the births of pending deletes of the keys at the cuts") {
+TEST_CASE("parts of a large merge cut range tombstones: the parts get the births of pending deletes of the keys at the cuts") {
   TreeFixture tree(8);
   ThreadPool pool(2, "test", 0);
   tree.env.pool = &pool;

@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace TEST_FILE {
 
-TEST_CASE("files of the same and older runs have pending deletes: birth_at() returns the oldest birth in files with the key") {
+TEST_CASE("key is in files with pending deletes: birth_at() returns the oldest birth in the same and older runs") {
   Version version;
   const auto add_run = [&](const char* smallest, const char* largest) {
     auto file = std::make_shared<FileMeta>();

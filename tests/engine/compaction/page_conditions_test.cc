@@ -173,7 +173,7 @@ TEST_CASE("last expiry has not passed, or an entry has none: the page is not exp
   CHECK_FALSE(some_expired(page, 899));
 }
 
-TEST_CASE("deletes by stamp cover all stamps of a page: the page is covered only if readers see them and its entries are older",
+TEST_CASE("deletes by stamp cover all stamps of a page: the page is covered if readers see them and its entries are older",
           "[drops]") {
   PageFence page = stamped_page();
   CHECK(all_covered_by({{100, 121, 21, 5}}, page));

@@ -226,7 +226,7 @@ TEST_CASE("no view lies between versions of a key: only the newest survives, unl
   }
 }
 
-TEST_CASE("delete by stamp covers a collection's header: the header is kept, and applied_seq() stays below the delete's seq") {
+TEST_CASE("delete by stamp covers a collection's header: the merge keeps the header, and applied_seq() stays below the delete") {
   const RecordSet records(std::vector<Record>{{5, 10, 20, 300}});
   const Judgement judgement{.now = kNow};
   Survivors survivors(judgement, &records);
@@ -311,8 +311,7 @@ TEST_CASE("put has a delete debt: newer puts and deletes take over the debt, unt
   CHECK(out.versions[0].debt == 0);
 }
 
-TEST_CASE(
-    "range tombstone covers a value without pending deletes: a merge removes the value and keeps only the range tombstone") {
+TEST_CASE("range tombstone covers a value without pending deletes: a merge keeps only the range tombstone") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .value = "v5"}};

@@ -79,7 +79,7 @@ TEST_CASE("manifest cannot be written: a key with an expiry still expires in tim
   CHECK(h.db->purge_ticket(&up_to).born_by <= begin + EngineTime::kLead);
 }
 
-TEST_CASE("manifest is busy for a long time: reads use the current engine time, and new stamps do not pass the durable mark") {
+TEST_CASE("manifest is busy for a long time: reads use the current engine time, but new stamps stay below the durable mark") {
   Harness h;
   h.open();
   const Millis begin = h.db->now(), expiry = begin + kExpiry;

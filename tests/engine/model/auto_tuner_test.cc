@@ -86,7 +86,7 @@ TEST_CASE("settings are poor for a steady workload: the tuner changes them once,
   CHECK(s.excess() < 0);
 }
 
-TEST_CASE("workload changes three times: the tuner changes settings at most once for each, and costs less than the operator's") {
+TEST_CASE("workload changes three times: the tuner changes settings at most once per mix, and beats the operator's settings") {
   for (const double rho : {0.0, 0.25, 0.5}) {
     CAPTURE(rho);
     Simulation s({.rho = rho, .expected = {}});
@@ -233,7 +233,7 @@ TEST_CASE("operator changes the settings: costs are compared with the new settin
   CHECK(s.tuner.base_pages() == Approx(2 * ledger));
 }
 
-TEST_CASE("database has deletes by stamp: the tuner sets measured tiles once; tiles that then change are no operator's change") {
+TEST_CASE("database has deletes by stamp: the tuner sets measured tiles once, and their later changes are no operator's change") {
   Simulation s;
   s.workload.measured_pages_per_tile = 16;
   s.stamp_deletes = 40;

@@ -38,13 +38,13 @@ TEST_CASE("each layout of a tuning is converted to engine settings: the engine a
   }
 }
 
-TEST_CASE("tuning is converted to engine settings: its buffer becomes a memtable in whole KiB, its filter memory bits per key") {
+TEST_CASE("tuning is converted to engine settings: memtable_size is its buffer in whole KiB, and filters get bits per key") {
   const EngineSettings settings = settings_of(Layout::kLeveling);
   CHECK(settings.memtable_bytes == 1 << 20);
   CHECK(settings.filter_bits_per_key == 5);
 }
 
-TEST_CASE("costs are computed by the paper's equations: leveling and 1-leveling become K-LSM, which merges whole levels, too") {
+TEST_CASE("costs are computed by Endure's equations: leveling and 1-leveling become K-LSM, which also merges whole levels") {
   CHECK(settings_of(Layout::kLeveling).policy.name == "leveling");
   const EngineSettings leveling = settings_of(Layout::kLeveling, {}, Equations::kPaper);
   CHECK(leveling.policy.name == "klsm");

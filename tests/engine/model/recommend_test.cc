@@ -111,7 +111,7 @@ TEST_CASE("rho, workload and memory are given: the advice uses them instead of t
       "the shares sum to 2"));
 }
 
-TEST_CASE("workload lacks an operation: nominal costs are those of the given mix, worst costs those of the mixes within rho") {
+TEST_CASE("workload lacks an operation: nominal costs are those of this mix, worst costs those of the mixes within rho") {
   const RecommendOptions options{.rho = 0.5, .workload = OperationFigures{0.05, 0.05, 0, 0.9}, .memory_bytes = {}};
   const auto advice = recommend(write_heavy(), options);
   REQUIRE(advice.is_ok());
@@ -166,7 +166,7 @@ TEST_CASE("database has deletes by stamp: the advice is to use measured tiles, a
   CHECK((again->nominal->advice.pages_per_tile == 8 && !again->nominal->advice.measures_tiles));
 }
 
-TEST_CASE("database has deletes and a deadline: costs of today's settings and of the advice include merges for the deadline") {
+TEST_CASE("database has deletes and a deadline: present and advised costs include merges for the deadline") {
   Workload workload = write_heavy();
   for (WorkloadWindow& window : workload.windows) window.counts.deletes = window.counts.writes / 10;
   workload.settings.policy = {"tiering", {{"size_ratio", 20}}};

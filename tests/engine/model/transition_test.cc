@@ -33,7 +33,7 @@ TEST_CASE("tuning does not change: no entries move") {
   }
 }
 
-TEST_CASE("new tuning allows fewer runs per level: levels with too many are merged; otherwise no entries move") {
+TEST_CASE("new tuning allows fewer runs per level: only levels with too many runs are merged") {
   const System system = small_system();
   const Tuning one = klsm(4, {1}), three = klsm(4, {3}), three_below = klsm(4, {1, 3});
   CHECK(entries_moved(system, one, three) == 0);

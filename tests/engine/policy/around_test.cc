@@ -43,7 +43,7 @@ TEST_CASE("quarantined files overlap or touch: their joined range is one frozen 
   CHECK(frozen_at(frozen, {"o", "xx"}) == &frozen[1]);
 }
 
-TEST_CASE("file reaches into a quarantined file's range: it is cut at the range's ends; until then, plans leave it out") {
+TEST_CASE("file reaches into a quarantined file's range: it is cut at the range's ends before other plans take it") {
   TreeShape shape{
       .runs = {{1, 0, {file(1, "a", "z")}}, {2, 1, {file(2, "b", "c"), damaged(file(3, "f", "h")), file(4, "k", "p")}}}};
   const Plan plan = plan_around(shape);

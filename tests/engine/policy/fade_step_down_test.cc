@@ -59,7 +59,7 @@ TEST_CASE("level has several runs: a file may rest only in the oldest, and only 
   CHECK(with("l..m") == "merge r6{6} -> r4 L2");
 }
 
-TEST_CASE("file is just above the final run: files over the same targets with the same or an older due delete go down with it") {
+TEST_CASE("file is just above the final run: files over the same targets with the same or an older due delete go down, too") {
   CHECK(FadeBed("L1 r3: 3[a..c 1M 3t born=50 deadline=1000] 4[d..f 1M 3t born=10 deadline=990] 9[g..k 1M]\n"
                 "L2 r2: 5[a..b 1M] 6[c..e 1M] 7[f..h 1M] 8[i..z 1M]\n")
             .step(3) == "merge r3{3 4} r2{5 6 7} -> r2 L2");

@@ -232,7 +232,7 @@ TEST_CASE("more than 128 pinned indexes exceed the capacity: a missed page does 
   CHECK(tables[1]->pinned_if_loaded() != nullptr);
 }
 
-TEST_CASE("index is unloaded: the table's filter excludes no key; it is loaded again with the chosen slices") {
+TEST_CASE("index is unloaded: the table's filter excludes no key until the index is loaded again") {
   ColdBench bench;
   TableBuilderOptions options = bench.builder_options();
   options.filter_slices = {6, 4};

@@ -144,7 +144,7 @@ TEST_CASE("what-if question has the form key=value: its change is parsed") {
   CHECK_FALSE(parse_change("memory=").is_ok());
 }
 
-TEST_CASE("history has four counts a line: it is parsed; a line is wrong: the error has the number of the line") {
+TEST_CASE("history of operations has a wrong line: the error has the number of the line") {
   const auto windows = parse_history("empty,read,range,write\n# comment\n1000,2000,30,4\r\n\n5,6,7,8\n");
   REQUIRE(windows.is_ok());
   REQUIRE(windows->size() == 2);

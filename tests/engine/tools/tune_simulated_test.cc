@@ -56,7 +56,7 @@ TEST_CASE("stack may have more runs: simulated writes become cheaper, and range 
   }
 }
 
-TEST_CASE("cache serves half of the page reads, and writing a page costs 3, not 1: reads cost half, and writes twice as much") {
+TEST_CASE("cache serves half of the page reads, and a page write costs 3 times as much: reads cost half, writes twice as much") {
   System s = system_of(200);
   const PolicySettings exploring = policy("exploring", {{"k", 4}});
   const auto plain = simulated_costs(s, exploring, 5 * s.entries, kBuffer, kMix);

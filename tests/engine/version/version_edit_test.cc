@@ -260,8 +260,7 @@ TEST_CASE("edits add and remove deletes by stamp: the version has the remaining 
   CHECK(apply_error(edit) == "tree 1: record 99 is newer than the flushed seq 98");
 }
 
-TEST_CASE("delete by stamp covers no entry any more: it is removed; newer delete by stamp contains its range: they become one",
-          "[version]") {
+TEST_CASE("delete by stamp covers no entry any more, or a newer one contains its range: it is removed", "[version]") {
   const auto stamped = [](FileNum num, const char* a, const char* b, SeqNum lo, SeqNum hi, DeleteKey min, DeleteKey max) {
     FileMeta file = plain_file(num, a, b, lo, hi);
     file.stats.min_delete_key = min;

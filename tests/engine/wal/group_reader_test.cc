@@ -117,7 +117,7 @@ TEST_CASE("group of batches is longer than the reader's window: each operation i
   CHECK(wrong == 0);
 }
 
-TEST_CASE("group is truncated, or one of its lengths is changed: reading it returns kCorruption, without reading past its end",
+TEST_CASE("group is truncated, or one of its lengths is changed: reading returns kCorruption, and stays within the group",
           "[group_reader]") {
   Random random(4);
   std::vector<WriteBatch> batches;

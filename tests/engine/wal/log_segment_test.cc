@@ -32,7 +32,7 @@ TEST_CASE("oldest segment needed for a seq is searched: it is the one with that 
   CHECK(segments.oldest_needed(31, none) == 9);
 }
 
-TEST_CASE("segments have pieces of a batch: all are needed as long as the batch's operations are, and pinned segments always") {
+TEST_CASE("segments have pieces of a batch: they are needed as long as the batch's operations are") {
   LogSegments segments = three();
   segments.note_pieces(5, 9, 25);
   CHECK(segments.oldest_needed(25, none) == 5);

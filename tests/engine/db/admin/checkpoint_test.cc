@@ -92,7 +92,7 @@ struct Bed {
   }
 };
 
-TEST_CASE("checkpoint is made: it has the tables, finished segments, the written part of the current segment, and a manifest") {
+TEST_CASE("checkpoint is made: it has the tables, the log as far as it is written, and a manifest") {
   Bed bed;
   const auto report = make_checkpoint(bed.env, "copy");
   REQUIRE(report.is_ok());

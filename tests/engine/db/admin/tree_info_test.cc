@@ -72,8 +72,7 @@ TEST_CASE("lookups were measured: tree info lists those of a level beside the le
   CHECK((info.filters[0].denied == 3 && info.filters[0].in_vain == 2 && info.filters[0].found == 1));
 }
 
-TEST_CASE(
-    "deletes are pending: tree info has the oldest birth and its deadline, and estimates two keys less for each tombstone") {
+TEST_CASE("deletes are pending: tree info has the oldest birth and its deadline") {
   Bed bed;
   bed.view.memtables[0]->insert_range({"x", "y", 20, 3000});
   const std::string key = "k0";

@@ -87,8 +87,7 @@ TEST_CASE("job is running: the map shows its inputs and levels, and marks its fi
   CHECK_FALSE(map.runs[1].cells[1].busy);
 }
 
-TEST_CASE(
-    "tree has several memtables: the map shows the newest first, the others as frozen, each with its oldest delete's birth") {
+TEST_CASE("tree has several memtables: the map shows the newest first, each with the birth of its oldest delete") {
   TreeView view = view_of({});
   for (int i = 0; i < 2; ++i) view.memtables.push_back(std::make_shared<MemTable>(1 << 20));
   Entry entry;

@@ -126,7 +126,7 @@ TEST_CASE("tree is dropped while its job writes: the job unlinks its outputs") {
   CHECK((bed.events == std::vector<std::string>{"unlinked"} && bed.installs == 0));
 }
 
-TEST_CASE("target run of a merge is removed while the job writes: its result is not installed, and its outputs are unlinked") {
+TEST_CASE("target run of a merge is removed while the job writes: the merge's outputs are unlinked instead of installed") {
   Bed bed;
   bed.meanwhile = [&] {
     auto without = std::make_shared<Version>(*bed.files.version);

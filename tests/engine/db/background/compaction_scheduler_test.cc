@@ -206,7 +206,7 @@ TEST_CASE("job is aborted: the next plan is made at once, and the abort counts a
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("merge finds damage: damaged inputs are quarantined; writes stop if there are none") {
+TEST_CASE("merge finds damage: damaged inputs are quarantined, and writes stop if no input is damaged") {
   for (const bool in_input : {true, false}) {
     CAPTURE(in_input);
     Bed bed;

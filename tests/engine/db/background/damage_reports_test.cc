@@ -25,7 +25,7 @@ TEST_CASE("read errors of files are reported: take() returns the first error of 
   CHECK(reports.take().empty());
 }
 
-TEST_CASE("damage is reported after an error of the device: the damage replaces the error, and no error replaces the damage") {
+TEST_CASE("damage is reported after an error of the device: take() returns the damage, also after further errors") {
   DamageReports reports;
   reports.report(3, Status::io_error("device"));
   reports.report(3, Status::corruption("damage"));
@@ -62,7 +62,7 @@ TEST_CASE("several files are due for a check: the one that has been due for long
   CHECK_FALSE(checks.next(25 * kSecond, 99 * kSecond));
 }
 
-TEST_CASE("file is added again: its check time and failure count are kept; file is removed: they are dropped") {
+TEST_CASE("file is added again: its check time and its number of failures are kept until it is removed") {
   FileChecks checks;
   checks.add(3, 0, 10 * kSecond);
   CHECK((checks.failed(3) == 1 && checks.failed(3) == 2));

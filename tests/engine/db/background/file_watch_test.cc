@@ -176,7 +176,7 @@ TEST_CASE("directory is lost: this is reported, and its files are not checked") 
   CHECK((bed.log_lost.empty() && !bed.watch.check_now()));
 }
 
-TEST_CASE("LOCK was removed and made again, or another process holds it: this is logged once") {
+TEST_CASE("LOCK was removed and made again, or another process holds it: each is logged once") {
   Bed bed;
   bed.renewed = std::string("LOCK was removed");
   bed.tick();

@@ -64,7 +64,7 @@ struct Bed {
   [[nodiscard]] const TreeEdit& edit() const { return built.edit.trees.at(0); }
 };
 
-TEST_CASE("several memtables are flushed: they become tables of one run, and the edit requires the log up to their last seq") {
+TEST_CASE("several memtables are flushed: they become one run, and the edit requires the log up to their last seq") {
   Bed bed;
   bed.freeze(10);
   bed.freeze(20);

@@ -148,8 +148,7 @@ struct Bed {
   }
 };
 
-TEST_CASE(
-    "memtables of several trees are flushed: one edit adds the tables, once the log has the memtables' operations durably") {
+TEST_CASE("memtables of several trees are flushed: one edit adds the tables once the log has their operations durably") {
   Bed bed;
   bed.write(*bed.a, "x");
   bed.write(*bed.b, "y");
@@ -173,7 +172,7 @@ TEST_CASE("sync of the log fails before a flush: the flush leaves no file, and t
   CHECK_FALSE(bed.ledger.leaving().empty());
 }
 
-TEST_CASE("flush during replay: one edit adds the tables; the log is not synced, and deadlines do not change") {
+TEST_CASE("memtables are flushed during replay: one edit adds the tables, and the log is not synced") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());
   bed.synced.clear();

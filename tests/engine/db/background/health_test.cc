@@ -45,7 +45,7 @@ struct Bed {
   void pass(std::uint64_t ms) { clock.advance(ms); }
 };
 
-TEST_CASE("background job fails: the database is read-only; log line and write error name the job") {
+TEST_CASE("background job fails: the database is read-only, and log line and write error name the job") {
   Bed bed;
   CHECK((bed.health.is_ok() && !bed.health.read_only() && bed.health.write_status().is_ok()));
   bed.health.failed(Status::io_error("device gone"), "flush");
@@ -137,8 +137,7 @@ TEST_CASE("directory is lost: any failure is reported as the lost directory, and
   CHECK((bed.tries == 1 && bed.health.is_ok()));
 }
 
-TEST_CASE(
-    "directory is lost while the disk is full: the directory is the reason for read-only, and once it is back, the disk is") {
+TEST_CASE("directory is lost while the disk is full: the lost directory is the reason for read-only until it is back") {
   Bed bed;
   bed.outcome = Status::no_space("full");
   bed.health.failed(Status::no_space("full"), "flush");

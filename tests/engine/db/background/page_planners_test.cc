@@ -12,7 +12,8 @@ using namespace ebbtide;
 using namespace ebbtide::testing;
 
 TEST_CASE(
-    "dead bytes are pending: their table is rewritten half a margin before the deadline, or sooner if it cannot be punched") {
+    "dead bytes stay unpunched: their table is rewritten half a margin before the deadline, or at once if it cannot "
+    "be punched") {
   Metadata tree;
   const auto file = tree.add(1, 1, 7, "a", "c");
   tree.input.deadlines = DeadlineRule(8000);

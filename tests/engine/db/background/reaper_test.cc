@@ -153,8 +153,7 @@ TEST_CASE("many collections have died: the reaper commits tombstones in batches 
   CHECK(bed.synced == std::vector<SeqNum>{1200});
 }
 
-TEST_CASE(
-    "commit or sync of the reaper fails: its progress does not advance, one failure is logged, and it retries after a second") {
+TEST_CASE("commit or sync of the reaper fails: its progress does not advance, and it retries after a second") {
   const bool commit = GENERATE(true, false);
   Bed bed;
   bed.put_header("c", 11, bed.now - 500);
@@ -197,7 +196,7 @@ TEST_CASE("deadline is set: the reaper searches every 64th of the shortest deadl
   CHECK(bed.due_after(1, deadline));
 }
 
-TEST_CASE("search is running: a due search does not begin; hurry() is called: the next search is due at once") {
+TEST_CASE("reaper searches a tree: no second search of the tree begins, but hurry() makes the next one due at once") {
   Bed bed;
   bed.put_header("c", 11, bed.now + 99'999'999);
   bed.tick();

@@ -40,7 +40,7 @@ TEST_CASE("scrub walks the tables: it visits each table once per interval, and p
   CHECK(std::set(taken.begin(), taken.end()) == std::set<std::uint64_t>{9, 31});
 }
 
-TEST_CASE("there are no tables: the scrub checks again later; interval is made shorter: the new interval applies at once") {
+TEST_CASE("scrub waits for its next table: it soon notices new tables and a shorter interval") {
   ScrubWalk scrub(0);
   Millis now = 1'000'000;
   CHECK(walk(&scrub, {}, &now, kDay, kDay).empty());

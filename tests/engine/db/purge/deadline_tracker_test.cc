@@ -155,7 +155,7 @@ TEST_CASE("tick does not list a tree: the tracker forgets the tree") {
   CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));
 }
 
-TEST_CASE("deadline is shorter than a merge of all data takes: this is logged once, and again only after it was long enough") {
+TEST_CASE("deadline is shorter than a merge of all data takes: this is logged once until the deadline is long enough again") {
   Fixture f;
   f.table_bytes = 110'000'000;
   f.measure(1000);

@@ -82,7 +82,7 @@ TEST_CASE("segment has pieces of a batch: the batch's memtable is flushed, thoug
   CHECK(bed.hurried == std::vector<TreeId>{1});
 }
 
-TEST_CASE("replaced table has a due delete: leases that read it are revoked, and leases on the tree's current tables are not") {
+TEST_CASE("replaced table has a due delete: leases that read it are revoked, leases on current tables are not") {
   TreeFixture fixture(1);
   fixture.context.visible_seq = 1;
   Source source;

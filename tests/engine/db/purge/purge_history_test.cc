@@ -24,8 +24,7 @@ TEST_CASE("history of purges is shortened: its purge times may be too late, but 
   }
 }
 
-TEST_CASE(
-    "history is too long: steps are merged to the later purge time and the earlier time of the last survey with the delete") {
+TEST_CASE("history of purges is too long: a merged step has the later purge time and the earlier survey time") {
   PurgeHistory history;
   CHECK(history.left_at(0) == 0);
   const Millis steps = 5 * PurgeHistory::kMaxSteps;

@@ -25,7 +25,7 @@ Expiring expiring(const ReadView& view, Millis after, Millis until, std::size_t 
   return out;
 }
 
-TEST_CASE("scan of a period looks for expiries: it finds keys that expire after its start and up to its end, past or future") {
+TEST_CASE("scan of expiries covers a period: it finds keys that expire after its start and up to its end") {
   ReadFixture f;
   const Millis now = f.now;
   f.put("never", "v");

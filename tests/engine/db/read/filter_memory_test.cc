@@ -54,7 +54,7 @@ TEST_CASE("tables of a run have different pages per tile: the run's pages per ti
   CHECK(run.pages_per_tile() == 9);
 }
 
-TEST_CASE("memtable is flushed: monkey gives its filters more bits than the largest run's; uniform gives the usual number") {
+TEST_CASE("memtable is flushed: the allocation monkey gives its filters more bits than the largest run's filters") {
   TwoRuns f;
   const auto bits = filters_after_flush(*f.tree()->tables, 100, f.needs);
   const RunId flushed = 3, largest = 1;
@@ -83,7 +83,7 @@ TEST_CASE("plan merges all runs on their level: the output gets the filters of a
   CHECK(slices_after_merge_to(0, f) == filters_after_flush(*empty.tree()->tables, 4100, f.needs).at(1));
 }
 
-TEST_CASE("levels are merged into the next one: its filters leave memory for filters of the emptied levels, which fill again") {
+TEST_CASE("levels are merged into the next one: its new filters leave memory for the filters of the levels above") {
   TwoRuns f;
   const std::vector<double> alone = slices_after_merge_to(0, f), full = slices_after_merge_to(2, f);
   CHECK(full.front() < alone.front() - 0.1);

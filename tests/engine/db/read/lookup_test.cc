@@ -78,8 +78,7 @@ TEST_CASE("lookup finds an entry: it returns the entry's seq, kind, stamp, expir
   CHECK(found.value == "value");
 }
 
-TEST_CASE(
-    "lookup may not read, and a page is not in memory: the page is added to the misses, and after a fetch the key is found") {
+TEST_CASE("lookup may not read, and lacks a page: the page is a miss, and after a fetch the key is found") {
   ReadFixture f;
   for (int i = 0; i < 100; ++i) f.put(numbered(i), "value");
   f.flush();

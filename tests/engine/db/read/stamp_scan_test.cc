@@ -65,8 +65,7 @@ TEST_CASE("scan by stamp ends: the pages that it read are counted, and its looku
   CHECK(f.env.counters.mine().gets == 300);
 }
 
-TEST_CASE(
-    "keys in a range of stamps are estimated: from entries and delete fences, without pages that a delete by stamp covers") {
+TEST_CASE("keys in a range of stamps are estimated: pages that a delete by stamp covers are left out") {
   ReadFixture f;
   for (int i = 0; i < 1000; ++i) f.put(numbered(i), "v", {.stamp = static_cast<DeleteKey>(i)});
   CHECK(estimate_stamps(f.leased_view(), 100, 600) == 500);

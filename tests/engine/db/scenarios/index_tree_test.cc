@@ -57,7 +57,7 @@ Settings durable_settings(std::uint64_t turn) {
   return s;
 }
 
-TEST_CASE("power is lost during writes of records and index entries: after open, the index has exactly the records' entries") {
+TEST_CASE("power is lost during writes of records and index entries: the index has exactly the entries of the records") {
   const std::uint64_t turns = number_from_env("EBBTIDE_INDEX_CRASHES", 60);
   for (std::uint64_t turn = 0; turn < turns; ++turn) {
     INFO("turn " << turn);
@@ -84,7 +84,7 @@ TEST_CASE("power is lost during writes of records and index entries: after open,
   }
 }
 
-TEST_CASE("database and its index trees have the same key: each returns its own value, and other databases do not have the key") {
+TEST_CASE("database and its index trees have the same key: each returns its own value") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -265,7 +265,7 @@ TEST_CASE("index tree has its own settings, or its database's: its deadline is a
   CHECK(h.db->set_tree_settings(index_tree(16, 1), tree).code() == Code::kInvalidArgument);
 }
 
-TEST_CASE("entries of an index tree are deleted: no file has them after the deadline, and a ticket stays pending until then") {
+TEST_CASE("entries of an index tree are deleted: after the deadline no file has them, and the ticket is done") {
   for (const std::uint64_t turn : {0u, 2u, 5u, 9u}) {
     INFO("layout " << turn);
     Harness h(durable_settings(turn));

@@ -29,7 +29,7 @@ Status open_without(Harness& h, const std::string& path, const std::string& harm
   return h.try_open();
 }
 
-TEST_CASE("newest segment is removed or has no header: open fails; the error names segment, last operation and remedy") {
+TEST_CASE("newest segment is removed or has no header: open fails, and the error names segment, last operation and remedy") {
   for (const std::string harm : {"removed", "emptied", "cut in its header"}) {
     for (const bool restarted : {false, true}) {
       INFO(harm << (restarted ? ", first segment of its run" : ""));
@@ -222,8 +222,7 @@ TEST_CASE("crash at any operation of a switch of log segments: open has every ac
   }
 }
 
-TEST_CASE(
-    "end mark of a segment cannot be written: the next segment, which the mark may name, stays until the log has restarted") {
+TEST_CASE("end mark of a segment cannot be written: the segment that it names stays until the log has restarted") {
   for (const FileOp op : {FileOp::kWrite, FileOp::kSync}) {
     Harness h(several_segments());
     h.open();

@@ -177,8 +177,7 @@ void crash_everywhere(FsyncMode fsync, CrashMode mode, std::uint64_t step) {
   demand(k > 100, "the script is short");
 }
 
-TEST_CASE("crash before each operation of a batch in pieces: the database has all of the batch or nothing, and all synced writes",
-          "[pieces]") {
+TEST_CASE("crash before each operation of a batch in pieces: the database has all of the batch or nothing", "[pieces]") {
   for (const FsyncMode fsync : {FsyncMode::kAlways, FsyncMode::kEverySecond}) {
     crash_everywhere(fsync, CrashMode::kNothing, 7);
     crash_everywhere(fsync, CrashMode::kRandom, 11);
@@ -299,7 +298,7 @@ TEST_CASE("log begins between a batch's pieces and its commit record: the databa
   CHECK(h.get(1, "keeps the segment of the commit record") == "1");
 }
 
-TEST_CASE("write fails amid pieces: the commit is refused; a retry after healing commits the whole batch", "[pieces]") {
+TEST_CASE("write fails amid pieces: the commit is refused, and a retry after healing commits the whole batch", "[pieces]") {
   const auto op = GENERATE(FileOp::kWrite, FileOp::kSync);
   const std::uint64_t nth = GENERATE(1, 5, 200, 1200);
   Harness h(pieces_settings());

@@ -278,8 +278,7 @@ TEST_CASE("staging is stopped: stage() returns kAborted, leaves the batch unchan
   CHECK(h.db->memory().charged() == 0);
 }
 
-TEST_CASE("batch is staged: its memory is charged until it is committed or destroyed; without room, stage() refuses it",
-          "[staged]") {
+TEST_CASE("batch is staged: its memory is charged until it is committed or destroyed", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.db->tick();

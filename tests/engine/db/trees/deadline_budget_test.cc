@@ -33,7 +33,7 @@ TEST_CASE("merge has spent the budget: the budget stays spent until enough time 
   CHECK_FALSE(bed.budget.is_spent());
 }
 
-TEST_CASE("deadlines need more than the configured rate: the rate grows to three bytes for each byte of work, and falls again") {
+TEST_CASE("deadlines need more than the configured rate: the rate rises to three bytes per byte of work, and falls again") {
   Bed bed;
   CHECK_FALSE(bed.budget.follow(3'000'000, 1'000));
   CHECK(bed.budget.rate() == 3'000'000);

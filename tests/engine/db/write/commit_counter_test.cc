@@ -39,7 +39,7 @@ TEST_CASE("bytes are committed: memory is measured about once for each step of b
   CHECK(bed.relieved == 0);
 }
 
-TEST_CASE("no tick has come for over 200 ms: the commit flushes memtables that use too much memory, and then measures memory") {
+TEST_CASE("no tick has come for over 200 ms: a commit flushes memtables that use too much memory") {
   CommitBed bed;
   const WriteBatch batch = put(3 * kStep);
   bed.clock.advance(200);

@@ -24,7 +24,7 @@ std::string get(const StagedEntries::Part& part, const std::string& key, SeqNum 
   return entry.is_tombstone() ? "" : std::string(entry.value);
 }
 
-TEST_CASE("staged batch writes to several databases: each gets a memtable, whose seqs are the operations' indexes in the batch") {
+TEST_CASE("staged batch writes to several databases: each gets a memtable with the operations' indexes as seqs") {
   WriteBatch batch;
   batch.put(3, "a", "first");
   batch.put(1, "a", "other");

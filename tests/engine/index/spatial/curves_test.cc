@@ -57,7 +57,7 @@ TEST_CASE("place on the earth is encoded: column, row and codes on both curves a
   }
 }
 
-TEST_CASE("code of a Hilbert curve is decoded: encoding the cell returns the code, and the next code is a neighbouring cell") {
+TEST_CASE("code of a Hilbert curve is decoded: encoding the cell returns the code, and the next code is of a neighbour cell") {
   Random random(1);
   for (int i = 0; i < 10'000; ++i) {
     const std::uint64_t code = random.next() >> 1;

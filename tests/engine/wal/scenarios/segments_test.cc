@@ -124,7 +124,7 @@ TEST_CASE("segment is ended: its end mark names the next segment, and the reader
   }
 }
 
-TEST_CASE("segment is created: its name and header are durable before the first record; an append is one write") {
+TEST_CASE("segment is created: its name and header are durable before the first record") {
   MemoryRoom room;
   TraceFileSystem fs(room.fs());
   auto log = value_of(LogWriter::create(fs, room.dir(), kFile));
@@ -291,7 +291,7 @@ TEST_CASE("any bit of a segment is flipped: the reader detects it and returns no
   }
 }
 
-TEST_CASE("durable record is damaged: valid_after is true; unsynced writes were reordered: valid_after is false") {
+TEST_CASE("durable record is damaged: valid_after is true, unlike after unsynced writes that were reordered") {
   const std::vector<std::string> payloads{"one", "two", "three"};
   const auto with_second_zeroed = [&](const std::vector<std::size_t>& synced) {
     std::string bytes = segment(payloads, synced);
