@@ -31,7 +31,7 @@ class Operation(NamedTuple):
 
 
 def violation(operations, step, initial):
-    """Returns None if the history is linearizable, otherwise the operations around the place where every order fails.
+    """Returns None if the history is linearizable, otherwise the operations around the position at which every order fails.
 
     step(state, name, arguments) returns (answer, new state). States are hashable.
     """

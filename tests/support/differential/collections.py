@@ -40,7 +40,7 @@ class Elements:
         return [self.key(kind) for _ in range(self.rng.randint(low, high))]
 
     def counted(self, kind):
-        """Returns a number of keys, and keys: mostly as many as the number."""
+        """Returns a count of keys, and keys: mostly as many as the count says."""
         keys = self.keys(kind, 1, 3)
         number = b"%d" % len(keys) if self.rng.random() < 0.93 else self.rng.choice([b"0", b"-1", b"x", b"", b"9", b"1", b"9223372036854775807"])
         return [number, *keys]
@@ -188,7 +188,7 @@ def list_shapes(e):
 
 
 def sort_shapes(e):
-    """SORT. Where Redis promises no order of the reply, there are neither LIMIT nor STORE, which would show it."""
+    """Makes SORT commands. Where Redis promises no order of the reply, there are neither LIMIT nor STORE, which would show it."""
     rng, pick, m = e.rng, e.rng.choice, e.m
     key = lambda: e.key(pick([b"list", b"list", b"set", b"zset"]))  # noqa: E731
     numbers = lambda: [pick([b"1", b"2", b"-3", b"10", b"01", b" 1", b"3.5", b"1e3", b"0x10", b"inf", b""]) for _ in range(rng.randint(1, 5))]  # noqa: E731
