@@ -4,7 +4,7 @@
 // tombstones. The covering tombstones' seqs must be above every seq in F, and every future reader must see them. The covering
 // tombstones are in newer runs and continue to hide versions in older runs, so F's versions, tombstones and range tombstones are
 // not needed. But F may have pending deletes with births older than the covering tombstone's. Then F is dropped only if no older
-// file overlaps it after the edit, that is, if these deletes have no traces left.
+// file overlaps it after the edit: only then does no file have a trace of these deletes.
 #pragma once
 
 #include <functional>

@@ -65,7 +65,7 @@ struct CompactionResult {
   std::vector<FileMeta> outputs;
   // --- results of a Drop
   std::vector<FileNum> dropped;  ///< numbers of data files that were dropped as a whole
-  /// Tables that lost pages and have entries left; each keeps its data file and has a new metadata file.
+  /// Tables that lost some of their pages; each keeps its data file and has a new metadata file.
   std::vector<FileMeta> redescribed;
   std::vector<FileNum> parts_done;  ///< metadata files, old or new, of tables in which all requested partial drops were done
   std::uint64_t pages_whole = 0, pages_in_part = 0;

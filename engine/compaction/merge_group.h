@@ -29,7 +29,7 @@ struct SliceBorder {
 struct MergeGroup {
   FileGroup files;
   RunId run = 0;                        ///< the run that gets the output
-  const Finality* finality = nullptr;   ///< tells which keys are final for the output; must outlive the merge
+  const Finality* finality = nullptr;   ///< says which keys are final for the output; must outlive the merge
   bool has_below = false;               ///< true if there is an older run: outputs end where files of the next older run end
   std::optional<SliceBorder> border{};  ///< set for groups outside a slice, at its border
   std::optional<KeyRange> hole{};       ///< the slice in the middle of the group's only file; the output does not have the slice

@@ -58,9 +58,8 @@ Status OutputWriter::add(std::span<const Entry> versions, SeqNum applied_seq) {
   return ask_for_room(room_bytes(options_.settings->file_size));
 }
 
-// Writes the range tombstones that are left, which may be very many, to the last file. A file's range tombstones are in memory
-// together, so very many are divided among several files. No tombstone is cut: a file begins only where no earlier tombstone
-// continues.
+// Writes the remaining range tombstones to the last file. A file's range tombstones are in memory together, so very many are
+// divided among several files. No tombstone is cut: a file begins only where no earlier tombstone continues.
 Status OutputWriter::finish() {
   std::vector<RangeTombstone> file, rest = splitter_.close_last();
   if (builder_ == nullptr) {

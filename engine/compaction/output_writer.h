@@ -29,7 +29,7 @@ class OutputWriter {
   /// Adds all versions of one key, newest first. Keys ascend from call to call. May close a file first. No record with a seq up
   /// to `applied_seq` may cover any of these versions.
   Status add(std::span<const Entry> versions, SeqNum applied_seq);
-  /// Closes the last file, which may have only range tombstones. If very many range tombstones are left, writes several files.
+  /// Closes the last file, which may have only range tombstones. Very many range tombstones are divided among several files.
   Status finish();
 
   /// Returns the files that were closed so far.

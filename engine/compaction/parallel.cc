@@ -8,8 +8,8 @@
 namespace ebbtide {
 namespace {
 
-/// The state that run_parts() shares with the pool's tasks. A task that starts after run_parts() has returned finds no part left,
-/// and uses no other member.
+/// The state that run_parts() shares with the pool's tasks. A task that starts after run_parts() has returned finds no part to
+/// run, and uses no other member.
 struct Parts {
   Parts(std::size_t n, const std::function<void(std::size_t)>& f) : count(n), part(&f) {}
 
@@ -33,7 +33,7 @@ struct Parts {
   }
 
   const std::size_t count;
-  const std::function<void(std::size_t)>* const part;  // valid while parts are left
+  const std::function<void(std::size_t)>* const part;  // valid until the last part has ended
   Mutex mutex;
   CondVar finished;
   std::size_t next GUARDED_BY(mutex) = 0;

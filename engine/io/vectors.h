@@ -1,4 +1,4 @@
-// Computes what is left of a gathered write after the kernel has written only some of its bytes.
+// Computes the unwritten part of a gathered write after the kernel has written only some of its bytes.
 #pragma once
 
 #include <sys/uio.h>

@@ -178,7 +178,7 @@ bool VisibleIterator::skip_newer() {
   return true;
 }
 
-/// Skips the versions of key_ that are left. `passed`: the number of its versions that were skipped before.
+/// Skips the remaining versions of key_. `passed`: the number of its versions that were skipped before.
 void VisibleIterator::leave_key_forward(std::uint32_t passed) {
   for (; on_key(); ++passed) {
     if (passed == kManyVersions) {

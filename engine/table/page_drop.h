@@ -55,7 +55,7 @@ struct PageDropRequest {
 struct PageDropOutcome {
   /// File numbers, sizes, checksums and statistics. The metadata file was written and synced, but not its directory.
   BuiltTable built;
-  /// True if no entry and no range tombstone is left. Then no file was written, and the caller must unlink the table.
+  /// True if the drop leaves no entry and no range tombstone. Then no file was written, and the caller must unlink the table.
   bool nothing_left = false;
   bool names_may_linger = false;  ///< true if separators of stale tiles, or the table's bounds, may be keys of dropped entries
   bool names_renewed = false;     ///< true if no name lingers, from this drop or earlier ones

@@ -7,9 +7,9 @@
 //   inserted(s, t) + live(s) (1 - exp(-(hazard(t) - hazard(s))))
 //
 // entries: the keys that are new in that time, and the older keys that an update or delete has hit. Updates and deletes hit each
-// live key with the same chance, so a key stays untouched with probability exp(-(operations per live key)); `hazard` is that
-// exponent, summed over time. A run that reaches back to moment 0 is final: it holds only the live keys. Tombstones are as large
-// as entries.
+// live key with the same chance, so a key stays untouched with probability exp(-x), where x is the number of operations per live
+// key. `hazard` is x, summed over time. A run that reaches back to moment 0 is final: it holds only the live keys. Tombstones are
+// as large as entries.
 #pragma once
 
 #include <cstdint>

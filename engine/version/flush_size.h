@@ -33,8 +33,8 @@ struct FlushShare {
 /// The moving average for one tree. Not thread-safe.
 class FlushSize {
  public:
-  /// Adds one flush. `full_memtables`: the sum of the filled fractions of its memtables (1 for a full or overfull memtable).
-  /// `written`: the bytes of its tables. `in_force`: the tree's present share, 0 = none. Returns the new share if it changes.
+  /// Adds one flush. `full_memtables`: how many full memtables the entries of its memtables would fill. `written`: the bytes of
+  /// its tables. `in_force`: the tree's present share, 0 = none. Returns the new share if it changes.
   std::optional<std::uint32_t> add(double full_memtables, std::uint64_t written, std::uint64_t memtable_size,
                                    std::uint32_t in_force);
 

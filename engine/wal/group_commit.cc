@@ -163,8 +163,8 @@ void GroupCommit::become_writer() {
   writing_ = true;
 }
 
-// Ends the role of the writer. While a sync had released the mutex, an event loop may have ended its pass and left its batches to
-// this writer. So the writer first writes the queue again.
+// Ends the role of the writer. During a sync, which releases the mutex, an event loop may have ended its pass without writing its
+// batches, since there was a writer. So this writer first writes the queue again.
 void GroupCommit::done_writing(bool large_too) {
   if (bad_.is_ok()) (void)write_groups(large_too);
   writing_ = false;

@@ -31,7 +31,7 @@ class LogWriter {
   /// Appends an end mark, which names the next segment. That segment must be durable. No append may follow. The next sync() makes
   /// the end mark durable. Errors are as for append().
   Status end(FileNum next);
-  /// Makes all appends durable that had returned before this call. After an error every later append and sync fails with that
+  /// Makes every append durable that had returned before this call. After an error every later append and sync fails with that
   /// error. A failed sync is never retried, since the system may have dropped the pages that it could not write.
   Status sync();
   /// After a failed append: makes earlier appends durable. Returns the error of a sync, if one has failed. Must not run at the

@@ -36,7 +36,7 @@ class FlushScheduler {
 
   explicit FlushScheduler(Env env) : env_(std::move(env)) {}
 
-  /// Submits a flush of the tree's frozen memtables, unless a flush is queued, or the memtables are small ones that wait until
+  /// Submits a flush of the tree's frozen memtables. No effect if a flush is queued, or if the memtables are small and wait until
   /// the next memtable is full.
   void schedule(const TreePtr& tree) EXCLUDES(*env_.state_mutex);
   /// For deadlines, the log or memory: flushes all frozen memtables of the tree now, without waiting for a merge.

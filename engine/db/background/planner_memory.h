@@ -31,7 +31,7 @@ class PlannerMemory {
   explicit PlannerMemory(const Clock& clock) : clock_(clock) {}
 
   /// Sets the fields of `input` that are stored for the tree: rest, pages and fruitless files. The caller has set tables, reads,
-  /// now and purge_before. A caller that may read always looks for pages.
+  /// now and purge_before. If the caller may read, pages are always searched for.
   void recall(TreeId tree, PlannerInput* input) const EXCLUDES(mutex_);
   /// True if the tree's last merge failed.
   [[nodiscard]] bool merges_fail(TreeId tree) const EXCLUDES(mutex_);

@@ -45,7 +45,7 @@ class TableInstaller {
     std::function<Millis()> fence{};              ///< returns an engine time after every delete born before it is visible
     /// Returns the birth of the oldest pending delete; `now` if there is none.
     std::function<Millis(const TreeView&, Millis dropped_at, Millis now)> floor{};
-    /// Loads and drops filter slices. False: some slices are left for the next call.
+    /// Loads and drops filter slices. Returns false if the next call must load further slices.
     std::function<bool(Tree&, TablesView&)> fit_filters{};
     std::function<void(TreeId)> fit_filters_later{};
     /// Gives readers the view. Called with the state mutex held.

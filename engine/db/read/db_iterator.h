@@ -17,7 +17,7 @@ struct RangeTally {
   DatabaseId database = 0;
 };
 
-/// Makes an iterator that holds the lease. If the lease is null (the database has no tree), the iterator is empty.
+/// Makes an iterator that keeps the lease alive. If the lease is null (the database has no tree), the iterator is empty.
 std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options,
                                           const RangeTally& tally, std::shared_ptr<LargeValues> values);
 /// Makes an iterator that never waits (IteratorOptions::resident). `view`: a pass view of ReadMode::kResident that has a tree and

@@ -71,7 +71,7 @@ struct Tree {
   bool frozen_rest = false;  ///< true while small frozen memtables of staged batches wait to be flushed with later memtables
   bool flush_queued = false;
   bool flushing = false;       ///< true while a flush of the tree runs, perhaps together with other trees
-  bool flush_waits = false;    ///< true if the flush waits for merges of the previous flush; the end of a job queues it again
+  bool flush_waits = false;    ///< true if a flush waits for a merge that belongs to the previous flush
   bool flush_hurries = false;  ///< true if the flush is urgent (deadline, log or memory) and waits for no merge
   DeadlineRule deadlines;
 

@@ -110,8 +110,8 @@ class RunView {
   /// `earlier`.
   RunView(const Run& run, TableList tables, const RunView* earlier = nullptr);
 
-  /// Returns the index of the table whose bounds contain `key`, or -1. If an exclusive end is the start of the next file, that
-  /// key belongs to the next file.
+  /// Returns the index of the table whose bounds contain `key`, or -1. If a table's exclusive end is the next table's start, that
+  /// key belongs to the next table.
   [[nodiscard]] int find(Bytes key) const;
   /// Returns the index of the first table that ends at or after `key` (tables().size() if there is none).
   [[nodiscard]] std::size_t lower_bound(Bytes key) const;

@@ -5,9 +5,9 @@
 //               they use all of it. Writes also slow down when seven eighths of the budget are used, and stop when all of it is,
 //               as long as a flush would make room.
 //   runs        Level 0 has more runs than the policy's first limit. The second limit stops writes.
-//   pending     Compactions have more pending bytes than half of the data, than 64 full memtables, than two full levels 0,
-//               and than merges process in kDebtMs at the measured rate. This never stops writes: merging levels that a burst has
-//               enlarged costs less than a slowdown for each merge during the burst, and these levels are merged soon.
+//   pending     Compactions have more pending bytes than each of these: half of the data, 64 full memtables, two full levels 0,
+//               and the bytes that merges process in kDebtMs at the measured rate. This never stops writes: merging levels that a
+//               burst has enlarged costs less than a slowdown for each merge during the burst, and these levels are merged soon.
 //   deadline    Delete deadlines need more than kDeadlineSlows of the measured rate of merges. This never stops writes.
 #pragma once
 

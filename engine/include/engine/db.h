@@ -127,10 +127,10 @@ class Db {
   /// Sets the function that the engine calls each time durable_seq() has moved or the log has failed. The function runs on any
   /// engine thread, with no lock held. Set it once, before the first write.
   void set_durable_listener(std::function<void()> listener);
-  /// After this call Settings::memory_budget also limits memory that no account was charged for, such as unused memory that the
+  /// After this call Settings::memory_budget also limits memory that is charged to no account, such as unused memory that the
   /// allocator keeps and buffers of system libraries. A 64th of the budget, or 4 MiB if that is more, is free for such memory;
-  /// only the excess counts. `resident` returns the bytes of the process that are in memory. The engine calls `resident` from
-  /// any thread, several times a second.
+  /// only the excess counts. `resident` returns the bytes of the process that are in memory. The engine calls `resident` from any
+  /// thread, several times a second.
   void set_resident_source(std::function<std::uint64_t()> resident);
   /// Returns ok, or the error with which writes are refused now.
   [[nodiscard]] Status write_status() const;
@@ -138,9 +138,9 @@ class Db {
   // --- reading
   /// Returns the engine time now, in ms. The result never decreases. A call reads one clock.
   [[nodiscard]] Millis now() const;
-  /// Returns the engine time that a batch committed at `now` gets: `now`, or the persisted mark of engine time if `now` is past
-  /// the mark and no later mark can be written. A stamp by write time may be a little later, since the stamps of a tree never
-  /// decrease.
+  /// Returns the engine time that a batch committed at `now` gets: `now`, or the persisted mark of engine time if that is
+  /// earlier. `now` passes the mark only while no later mark can be written. A stamp by write time may be a little later, since
+  /// the stamps of a tree never decrease.
   [[nodiscard]] Millis stamped(Millis now) const;
   /// Returns a pass view of a database at the newest visible seq. `now`: the engine time by which the view judges expiry.
   /// `misses` gets the pages that are not in memory. The caller must hold a PassGuard while it uses the view.
@@ -160,7 +160,7 @@ class Db {
   [[nodiscard]] Result<StampedKeys> scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey hi, Bytes from,
                                                 std::size_t max_keys, std::uint64_t max_pages) const;
   /// Returns an estimate of the number of keys with lo <= stamp < hi, from the delete fences, without I/O. It includes
-  /// overwritten versions until a merge drops them, but no pages that a secondary range tombstone covers as a whole.
+  /// overwritten versions until a merge drops them. It leaves out pages that a secondary range tombstone covers completely.
   [[nodiscard]] std::uint64_t estimate_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) const;
   /// Returns an iterator over `view`. If `view` is a pass view, the iterator leases a new view, whose seq may be later.
   /// Exception: with IteratorOptions::resident and ReadMode::kResident it reads the pass view itself.
@@ -196,9 +196,9 @@ class Db {
   [[nodiscard]] std::uint64_t estimate_keys(DatabaseId database, const KeyRange& range) const;
   /// Estimates the number of keys in the database from a sample of its tiles, which the call reads; `seed` chooses the tiles.
   /// The result is exact if no entry in the tables was overwritten or deleted or has expired. Otherwise the sample grows until
-  /// the standard error is half a percent, or until the sample has a million entries. With a million entries the error is larger
-  /// only if less than one entry in twenty is a key. The call iterates over the memtables, reads some thousand pages and makes at
-  /// most a million lookups. Errors: kRevoked, kCorruption, kIoError.
+  /// the standard error is half a percent, or until the sample has a million entries. After a million entries the error is larger
+  /// than that only if fewer than one entry in twenty is a key. The call iterates over the memtables, reads some thousand pages
+  /// and makes at most a million lookups. Errors: kRevoked, kCorruption, kIoError.
   [[nodiscard]] Result<std::uint64_t> sample_keys(DatabaseId database, std::uint64_t seed) const;
   /// Appends to `out` the keys with after < expiry <= until, at most the `limit` earliest of them. Keys of elements of
   /// collections are included. Returns the engine time up to which `out` is complete: `until`, or an earlier time if there are

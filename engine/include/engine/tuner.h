@@ -137,8 +137,8 @@ struct Proposal {
   TunerAdvice advice;
   /// Page reads of the merges that a change to `advice` causes (change_cost()); 0 if the model has no formula for today's policy.
   double change_cost = 0;
-  /// Page reads that `advice` saves in a day: at the mean workload if rho is 0, else with each settings at its own worst
-  /// workload. 0 if unknown.
+  /// Page reads that `advice` saves in a day: at the mean workload if rho is 0; otherwise each of the two settings is judged at
+  /// its own worst workload. 0 if unknown.
   double saved_per_day = 0;
   /// True if the change costs less than it saves in a day, and an operation costs at least a tenth less.
   bool worthwhile = false;

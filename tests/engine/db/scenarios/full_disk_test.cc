@@ -11,7 +11,8 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20, kKiB = std::uint64_t{1} <
 constexpr std::uint64_t kDisk = 16 * kMiB;
 constexpr std::uint64_t kFloor = kDisk / 160;  // space that only the log and flushes may use (db/background/disk_watch.cc)
 constexpr std::uint64_t kFile = 64 * kKiB;
-// Free space that is left: the floor, a memtable for the flush, two files for a merge, and 32 KiB more. The log has other space.
+// The free space that the other program leaves: the floor, a memtable for the flush, two files for a merge, and 32 KiB more. The
+// log has other space.
 constexpr std::uint64_t kRoom = kFloor + 32 * kKiB + 2 * kFile + 32 * kKiB;
 constexpr Millis kDeadline = 60'000;
 constexpr int kSteps = 50, kKeys = 4000;

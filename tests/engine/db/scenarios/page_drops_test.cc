@@ -1,4 +1,4 @@
-// Tests of page drops in a database: reads, data left on disk, waits, and crashes at every step.
+// Tests of page drops in a database: reads, dropped data that is still on disk, waits, and crashes at every step.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -88,7 +88,7 @@ TEST_CASE("expired values fill pages: the pages are dropped unread, and their by
     CHECK(stats.pages_dropped_partial == 0);
     CHECK(stats.reclaimed_bytes_punched > before / 4);
     CHECK(allocated(h) == before - stats.reclaimed_bytes_punched);
-    CHECK(markers_left(h, 400) < 200 / 4);  // entries that share a page with live values are left to merges
+    CHECK(markers_left(h, 400) < 200 / 4);  // merges will remove entries that share a page with live values
     check_contents(h, 400);
     h.reopen();
     h.settle();

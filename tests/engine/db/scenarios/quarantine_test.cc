@@ -372,8 +372,8 @@ TEST_CASE("deletes are beside a quarantined range: they meet their deadline") {
     const std::vector<std::string> left = h.paths(".meta");
     fill(h, 0, 10'000, 10'600, "right");
     h.settle();
-    // The first table of the left part is damaged. The right part is in other tables, or is cut off if the policy has merged
-    // both.
+    // The first table with keys of the first half is damaged. The second half is in other tables, or is cut off if the policy has
+    // merged both.
     write(*h.files, left.front(), "short");
     if (!h.files->exists(left.front())) continue;
     h.reopen();
