@@ -88,8 +88,8 @@ class TombstoneJoiner {
   std::map<SeqNum, std::size_t> last_;  // for each seq, the index of its last part in joined_
 };
 
-/// Lowers the birth of each tombstone that was cut at an end of the part to the oldest birth of the pending deletes of the key at
-/// that end (name_debts.h).
+/// If a tombstone was cut at an end of the part, lowers its birth to that of the oldest pending delete of the key there
+/// (name_debts.h).
 void take_over_births(const Fragmented& tombstones, const MergePart& part, const NameDebts* names,
                       std::vector<RangeTombstone>* out) {
   const KeyRange& range = part.tombstone_range ? *part.tombstone_range : part.range;

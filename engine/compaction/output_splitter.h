@@ -1,8 +1,9 @@
 // Decides where one output file ends and the next begins. Pure.
 //
-//   * A file is closed when it reaches the size of a full file. With `aligned`, it is closed at the end of a file of the run
-//     below (the next older run): the end that is probably nearest to the full size, and before 1.5 times that size. If an output
-//     reached a little into another file below, the output's next merge would rewrite all of that file.
+//   * A file is closed when it reaches the size of a full file. With `aligned`, it is closed where a file of the run below (the
+//     next older run) ends. Of these ends, the one that is probably nearest to the full size is taken; at 1.5 times that size the
+//     file is closed anyway. If an output reached a little into another file below, the output's next merge would rewrite all of
+//     that file.
 //   * A file is also closed when it would overlap too many bytes of the run below, which would make its next merge too large, and
 //     where a partition begins (compaction/partitions.h). A partition with few bytes shares a file with the next partition.
 //   * A file is never closed between versions of one key: files of a run are disjoint, and a lookup reads one of them.

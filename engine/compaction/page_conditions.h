@@ -74,9 +74,9 @@ struct TilePage {
   /// True if the page will be dropped as a whole; keep_pages_that_hide() may clear it.
   bool goes = false;
 };
-/// Keeps pages that hide older versions in their own tile: clears `goes` for each page whose keys may have older versions in
-/// pages that are not dropped. A page has no such versions in three cases: the tile has only one version of each key, all entries
-/// of the page are `first`, or all pages that are not dropped are newer.
+/// Keeps pages that hide older versions in their own tile. Clears `goes` for a page if its keys may have older versions in pages
+/// that are not dropped. A page has no such versions in three cases: the tile has only one version of each key, all entries of
+/// the page are `first`, or all pages that are not dropped are newer.
 void keep_pages_that_hide(std::span<TilePage> pages);
 
 /// Returns true if some entry has expired, according to the page's fence.

@@ -75,8 +75,8 @@ class Survivors {
   [[nodiscard]] const std::string& key() const { return key_; }
   /// Returns the survivors, newest first; valid until begin().
   std::span<const Entry> finish(const KeyFacts& facts);
-  /// Returns, after finish(), the greatest seq such that no record up to this seq covers a survivor. A covered entry may survive
-  /// for readers that do not see the record yet, or as a header whose elements the reaper has not deleted yet.
+  /// Returns, after finish(), the greatest seq such that no record up to this seq covers a survivor. A covered entry survives in
+  /// two cases: some readers do not see the record yet, or the entry is a header and the reaper has not deleted its elements yet.
   [[nodiscard]] SeqNum applied_seq() const { return applied_seq_; }
 
  private:

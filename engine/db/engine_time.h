@@ -42,8 +42,8 @@ class EngineTime {
   explicit EngineTime(const Clock& clock, std::uint64_t boot = 0) : clock_(clock), boot_(boot) {}
 
   /// Starts engine time at max(mark, wall clock). Must be called first. A mark of 0 means a new database. `reached`: the reading
-  /// of the boot clock at which engine time reaches the mark. If the machine is still in that boot, and its boot clock has n ms
-  /// left to that reading, engine time starts at max(mark - n, wall clock).
+  /// of the boot clock at which engine time reaches the mark. If the machine is still in that boot, and its boot clock reaches
+  /// that reading in n ms, engine time starts at max(mark - n, wall clock).
   void start(Millis persisted_mark, const BootMark& reached = {});
   /// Returns the reading of the boot clock at which engine time reaches `mark`. The manifest stores the reading with the mark.
   [[nodiscard]] BootMark boot_mark(Millis mark) const;

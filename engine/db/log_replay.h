@@ -57,8 +57,8 @@ class LogReplay {
     std::vector<LogSegment> segments;  ///< the segments that still exist
     SeqNum last_seq = 0;               ///< seq of the last operation in the log; 0 = the log has none
     FileNum skipped_in = kNoFile;      ///< the last segment that has a skipped part; kNoFile = nothing was skipped
-    /// Names of files to remove once the database is open. They are segments before the log's begin, whose removal a crash may
-    /// have undone, and files that have the names of segments but are none.
+    /// Names of files to remove once the database is open. Some are segments before the log's begin: a crash may have undone
+    /// their removal. The others have the name of a segment, but are not segments.
     std::vector<std::string> unneeded;
     /// Ok, or the error with which the disk refused to truncate a torn end. No record may then be written to a later segment: the
     /// log must continue as after a failure, by GroupCommit::restart_after_failure().

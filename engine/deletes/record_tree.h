@@ -155,8 +155,7 @@ std::size_t RecordTree<Order>::rank(After after) const {
   std::size_t before = 0;
   while (!part->is_leaf()) {
     const auto parts = part->inner();
-    // The first record for which `after` is true is in the last part that begins with a record before it, or begins the next
-    // part.
+    // Let R be the first record for which `after` is true. R is in the last part that begins before R, or R begins the next part.
     const auto next = std::partition_point(parts.begin() + 1, parts.end(), [&](const RecordPart& p) { return !after(p.first); });
     for (auto passed = parts.begin(); passed + 1 != next; ++passed) before += passed->count;
     part = &*std::prev(next);

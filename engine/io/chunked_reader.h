@@ -49,7 +49,7 @@ class ChunkedReader {
   std::string chunk_;
 };
 
-/// The most bytes that a reader allocates because of a length field whose checksum is not verified yet: the field may be
+/// A reader allocates at most this many bytes for a length field before the field's checksum is verified: the field may be
 /// damaged or hostile.
 inline constexpr std::uint64_t kBelievedBytes = std::uint64_t{16} << 20;
 

@@ -16,8 +16,8 @@ std::vector<std::string> RemovalsFileSystem::unremoved() const {
 }
 
 // A removal is counted when it begins and again when it ends. A sync covers the removals that had ended when the sync began. A
-// caller that finds a name removed reads the number of begun removals, which includes the removal of this name.
-// durable_removals() reaches that number only by a sync that began after the removal had ended.
+// caller that finds a name removed then reads the number of begun removals, which includes this one. durable_removals() reaches
+// that number only by a sync that began after this removal had ended.
 Status RemovalsFileSystem::rename(const std::string& from, const std::string& to) {
   if (!is_watched(to)) return base_.rename(from, to);
   begun_.fetch_add(1, std::memory_order_acq_rel);

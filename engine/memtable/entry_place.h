@@ -1,5 +1,5 @@
-// Computes the fields of an entry that are unknown until the commit gives the entry's batch a position in the order of writes:
-// the seq, and the birth or delete key, which follow from the batch's time and the tree's stamp mode.
+// Computes the fields of a staged entry that only the commit determines. The commit gives the entry's batch a position in the
+// order of writes: from it follows the seq. The birth or delete key follows from the batch's time and the tree's stamp mode.
 #pragma once
 
 #include <limits>

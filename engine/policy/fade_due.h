@@ -33,8 +33,8 @@ class TtlShares {
   TtlShares(const TreeShape& shape, const Policy& policy);
   [[nodiscard]] double memtable() const { return shares_.front(); }
   [[nodiscard]] double level(int level) const;
-  /// Returns true if less data arrives within a deadline than the levels above the last can hold, so that files that expire
-  /// below level 0 go down in one slice.
+  /// Returns true if less data arrives within a deadline than the levels above the last can hold. Files that expire below level 0
+  /// then go down in one slice.
   [[nodiscard]] bool in_one_go() const { return in_one_go_; }
 
  private:
@@ -43,8 +43,8 @@ class TtlShares {
 };
 
 /// Returns the engine time by which a delete, born at `birth` and due at `deadline`, must leave a level whose TtlShares value
-/// is `share`. `margin`: the ms before the deadline by which all work for the delete is to be done; a margin above half of the
-/// time from birth to deadline counts as that half.
+/// is `share`. `margin`: all work for the delete is to be done this many ms before the deadline. A margin is limited to half of
+/// the time from birth to deadline.
 Millis expires_at(Millis birth, Millis deadline, Millis margin, double share);
 
 /// The due times of the files of one tree at one moment. Holds no reference to the shape.

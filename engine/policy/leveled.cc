@@ -172,8 +172,8 @@ class Below {
   FileShapes::const_iterator at_{};
 };
 
-/// Returns the files of a run that can be merged into the run below, with the bytes of that run that they overlap. Leaves out
-/// files that choose_file() would not choose.
+/// Returns the files of a run that can be merged into the run below, each with the bytes that it overlaps there. Leaves out files
+/// that choose_file() would not choose.
 std::vector<FileCandidate> candidates_of(const RunShape& run, const RunShape* below, FileChoice choice) {
   std::uint64_t most_tombstones = 0;
   run.files.for_each_sums([&](const ShapeSums& sums) { most_tombstones = std::max(most_tombstones, sums.most_tombstones); });

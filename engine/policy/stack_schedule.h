@@ -17,8 +17,8 @@ std::uint64_t binomial_coefficient(std::uint64_t n, std::uint64_t r);
 /// MinLatency: m' = min {m : C(m + k, m) > t}, i = B(m', k, t). stack_schedule.cc defines B.
 std::uint64_t min_latency_runs(std::uint64_t k, std::uint64_t t);
 /// Binomial: T_k(m) = sum over i = 1..m of C(i + min(i, k) - 1, i), m' = min {m : T_k(m) >= t}, i = 1 + B(m', min(m', k) - 1, t -
-/// T_k(m' - 1) - 1). Up to about 4^k flushes (m' <= k) the number of runs and the number of times that data is written are kept
-/// equally small; after that the schedule equals MinLatency.
+/// T_k(m' - 1) - 1). Up to about 4^k flushes (m' <= k), the schedule keeps both the number of runs and the number of rewrites
+/// small. After that it equals MinLatency.
 std::uint64_t binomial_runs(std::uint64_t k, std::uint64_t t);
 
 }  // namespace ebbtide

@@ -71,7 +71,7 @@ struct PageDropOutcome {
 Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropRequest& request, FileSystem& fs,
                                    const std::string& dir, FileNum metadata_file);
 
-/// Removes lingering names: writes a new metadata file in which keys of existing entries replace the table's bounds, and each
+/// Removes lingering names: writes a new metadata file. In it, keys of existing entries replace the table's bounds, and every
 /// separator that may be the key of a dropped entry. Reads the page of the first entry of each stale tile, and the page of the
 /// table's last entry. Drops no page. Returns the errors of drop_pages(), and kInvalidArgument if
 /// TableReader::names_can_be_renewed() is false.

@@ -34,9 +34,8 @@ struct ReadCounters {
 /// The most bytes that an iterator reads at once, and the bytes of readahead for all tables that one merge or scan reads.
 inline constexpr std::size_t kMostReadahead = std::size_t{256} << 10;
 inline constexpr std::size_t kReadaheadBudget = std::size_t{32} << 20;
-/// Returns the readahead of each of `tables` tables that share `budget`, so that a merge of a thousand runs takes no more
-/// memory than one of a hundred. Returns at least 4 KiB, a page of the usual size: with less, each page would still be read as
-/// a whole.
+/// Returns the readahead of each table if `tables` tables share `budget`. So a merge of a thousand runs takes no more memory than
+/// one of a hundred. Returns at least 4 KiB, a page of the usual size: with less, each page would still be read as a whole.
 constexpr std::size_t readahead_of_each(std::size_t tables, std::size_t budget = kReadaheadBudget) {
   return std::clamp(budget / std::max<std::size_t>(tables, 1), std::size_t{4} << 10, kMostReadahead);
 }

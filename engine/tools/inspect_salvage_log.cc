@@ -85,7 +85,8 @@ class LogSalvage {
       open_gap(file, {}, end.status().to_string());
       return Status::ok();
     }
-    // As in LogSequence: a file that has only the name of a segment, and that no other file names, is not a part of the log.
+    // As in LogSequence: a file with the name of a segment but other content is not a part of the log, unless another file names
+    // it.
     if (end->foreign && !named && out_.manifest_whole && out_.state.newest_log != kNoFile && file != out_.state.oldest_log) {
       out_.notes.push_back("not a part of the log, and ignored: " + end->what);
       return Status::ok();

@@ -58,8 +58,8 @@ void Salvaged::doubt_lacking(SeqNum below) {
 
 namespace {
 
-/// Returns true if the directory lacks tables that the manifest names, and has tables that the manifest does not name: edits at
-/// the end of the manifest may be lost.
+/// Returns true if edits at the end of the manifest may be lost: the directory lacks tables that the manifest names, and has
+/// others that it does not name.
 bool older_than_tables(const std::vector<std::string>& names, const VersionState& state) {
   std::set<std::string> tables;
   for (const std::string& name : names) {

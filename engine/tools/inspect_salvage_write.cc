@@ -1,8 +1,8 @@
 // Salvage: writes the new databases.
 //
 // Each tree becomes one run. The code of flushes selects the entries and builds the tables, so tombstones, range tombstones,
-// secondary range tombstones and expiries are applied by the same rules. Before that, keys are divided: a key is doubtful if its
-// newest version is older than an operation that a lost part may have had for the key.
+// secondary range tombstones and expiries are applied by the same rules. Before that, keys are divided: a key is doubtful if a
+// lost part may have had a newer operation for it.
 #include <algorithm>
 #include <set>
 

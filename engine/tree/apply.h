@@ -37,8 +37,8 @@ std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan);
 /// Marks the plan's inputs as busy, or as no longer busy.
 void mark_busy(TreeShape* shape, const Plan& plan, bool busy);
 
-/// Returns the round-robin cursor that `plan` changes: the source level, and as its new value the end of the last file that the
-/// plan takes from that level. Returns no value if the plan moves no files down.
+/// Returns the round-robin cursor that `plan` changes: the source level, and the new key. The key is the end of the last file
+/// that the plan takes from that level. Returns no value if the plan moves no files down.
 std::optional<std::pair<int, std::string>> cursor_after(const TreeShape& shape, const Plan& plan);
 
 /// Returns an id greater than the ids of all runs of the shape.

@@ -1,8 +1,8 @@
 // Computes positions of a tree's files on a line, without their keys: for drawings of a tree.
 //
 // The sorted bounds of all files divide the key space into intervals. Each file's bytes are distributed evenly over the file's
-// intervals; the width of an interval is the sum of the bytes that it gets from all files. So the last level, which has most of
-// the data, is drawn about to scale, and a file of a smaller level spans exactly the files that it overlaps.
+// intervals; the width of an interval is the sum of the bytes that it gets from all files. The last level has most of the data,
+// so it is drawn about to scale. A file of a smaller level spans exactly the files that it overlaps.
 #pragma once
 
 #include <utility>

@@ -1,11 +1,11 @@
 // The manifest: MANIFEST-NNNNNN is a log of records, each an encoded VersionEdit; the first record is a snapshot of the whole
 // state. CURRENT has the name of the valid manifest. engine/docs/formats.md has the grammar.
 //
-// A record is valid once it is synced. After that sync a *seal* is appended: a few bytes that state that everything before the
-// seal was durable. Seals need no sync of their own; they distinguish damage from a crash. If bytes do not form a record and no
-// seal follows, the bytes belong to an interrupted write that was never acknowledged, and are ignored. If a seal follows
-// anywhere, the bytes were durable, so the disk has lost data: kCorruption. Without seals a flipped bit in the last record would
-// silently undo an edit.
+// A record is valid once it is synced. After that sync a *seal* is appended: a few bytes. They state that everything before them
+// was durable. Seals need no sync of their own; they distinguish damage from a crash. If bytes do not form a record and no seal
+// follows, the bytes belong to an interrupted write that was never acknowledged, and are ignored. If a seal follows anywhere, the
+// bytes were durable, so the disk has lost data: kCorruption. Without seals a flipped bit in the last record would silently undo
+// an edit.
 #pragma once
 
 #include <functional>

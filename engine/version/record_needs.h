@@ -41,9 +41,9 @@ class RecordNeeds {
   RecordTree<ByRange> files_;
 };
 
-/// Changes of a version's records: records that no file needs are removed, and a record that a newer record subsumes is merged
-/// into the newer one, which takes over its birth. Merging is safe since every reader of this version has a seq above all of the
-/// version's records. `removed` and `added` are as in TreeEdit.
+/// Changes of a version's records. Records that no file needs are removed. A record that a newer one subsumes is merged into it:
+/// the newer one takes over its birth. Merging is safe since every reader of this version has a seq above all of the version's
+/// records. `removed` and `added` are as in TreeEdit.
 struct RecordChanges {
   std::vector<SeqNum> removed;
   std::vector<Record> added;

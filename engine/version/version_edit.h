@@ -97,7 +97,7 @@ Status change_in_place(Version* version, const TreeEdit& edit);
 void seal(Version* version);
 
 /// Gives the added runs of `edit` new ids if `base` has given their ids to other runs since the edit was made (two jobs that end
-/// at the same time). In an edit, an id at or above the next_run of the version from which the edit was made always means a run
+/// at the same time). An edit is made from a version. In the edit, an id at or above that version's next_run always means a run
 /// that the edit adds.
 void renumber_added_runs(const Version& base, TreeEdit* edit);
 

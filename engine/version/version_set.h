@@ -8,7 +8,7 @@
 // appended after a torn end. A manifest that has outgrown its snapshot is also replaced, before a commit.
 //
 // The edit of a failed commit may still be on disk. So the files that its edit added must not be unlinked until a roll() has
-// succeeded, which makes sure that the edit has no effect.
+// succeeded: the roll makes sure that the edit has no effect.
 #pragma once
 
 #include <atomic>

@@ -131,8 +131,8 @@ class GroupCommit {
   /// batch writes to. The call may take long, so the caller must hold no lock. Returns an empty result if the pieces were given
   /// up or the log failed. Returns kAborted, the only error, if `stop` has become true; `stop` may be null.
   Result<Prepared> write_pieces(const WriteBatch& batch, std::span<const LogNote> notes, const std::atomic<bool>* stop);
-  /// Queues a prepared batch, like the other enqueue(). The log thread, if there is one, writes a payload that prepare() has
-  /// copied, so that no event loop does such a long write. If the pieces were given up, this call copies the payload.
+  /// Queues a prepared batch, like the other enqueue(). If there is a log thread, it writes payloads that prepare() has copied,
+  /// so that no event loop does such a long write. If the pieces were given up, this call copies the payload.
   void enqueue(const WriteBatch& batch, Prepared prepared, std::span<const LogNote> notes);
   /// Gives up the pieces of each batch that is not enqueued yet and has a piece in the segment `last` or in an older segment.
   /// These pieces no longer keep segments from being removed.
@@ -189,7 +189,7 @@ class GroupCommit {
   [[nodiscard]] std::vector<LogSegment> segments_below(FileNum oldest) const;
   /// Removes the segments older than `oldest` from the log's list and returns their numbers. The caller unlinks their files.
   std::vector<FileNum> take_segments_below(FileNum oldest);
-  /// The oldest segment that is still needed: it has an operation of `seq` or later, a piece of a batch with such an operation,
+  /// The oldest segment that is still needed. It has an operation of `seq` or later, a piece of a batch with such an operation,
   /// or a piece of a batch that is not enqueued yet.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq) const;
   [[nodiscard]] std::uint64_t live_bytes() const;

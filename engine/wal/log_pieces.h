@@ -4,7 +4,7 @@
 //
 // Pieces hold the batch's operations, and are written before the batch has a position in the order of writes. The small commit
 // record gives the batch that position. Pieces without a commit record have no effect: the batch was abandoned, or the process
-// ended. The id of a batch (7-1 above) is the number of the segment of its first piece, and a number that is unique in that
+// ended. The id of a batch (7-1 above) has two numbers: the segment of its first piece, and a number that is unique in that
 // segment. A segment is written by one process only, so ids are unique.
 //
 // Segments with a batch's pieces are kept until tables have the batch's operations. The segment with the commit record may be

@@ -48,8 +48,8 @@ class CompactionScheduler {
     std::function<void(const TablesView&, TreeShape*)> estimate_invalidated{};  ///< sets FileShape::invalidated
     std::function<bool(const Tree&)> is_late{};  ///< true if merges for a deadline of the tree are behind schedule
 
-    // Disk space for merges for deadlines. `room`: the bytes that these merges may take. `claimed`: the bytes that the running
-    // merges may write. claim() and release() are called before and after such a merge, with the bytes that it may write.
+    // Disk space for merges for deadlines. `room`: the bytes that these merges may take. `claimed`: the bytes that running merges
+    // may write. claim() is called before such a merge and release() after it, with the bytes that it may write.
     std::function<std::uint64_t()> room{}, claimed{};
     std::function<void(std::uint64_t)> claim{}, release{};
 

@@ -9,8 +9,8 @@
 //
 // `unflushed` is the size of all memtables. Their flush must always find room, however much space new data and compactions take,
 // since a failed flush stops deletes, too. `low` is 5 % of the disk. When less than unflushed + low / 2 is free, the reserve
-// (io/reserve_file.h) is released, so that deletes, flushes and compactions, which make room, can still run. New data may not use
-// the space of the reserve. The reserve is created again when there is room for it.
+// (io/reserve_file.h) is released. Deletes, flushes and compactions can then still run, and make room. New data may not use the
+// space of the reserve. The reserve is created again when there is room for it.
 //
 // Compactions leave `floor`, an eighth of `low`, to the log: a merge can be aborted without loss, a write to the log cannot.
 // `deadlines` is only for merges that delete deadlines need, since other merges would use the space and free less. It is 0 while

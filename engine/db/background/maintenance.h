@@ -1,7 +1,8 @@
 // The timed work of the database, ten times a second.
 //
 // tick() runs on the log thread. It must never wait for a sync of the log, nor for a thread that waits for a sync. So work that
-// waits for the device is submitted to other threads, and tick() uses a mutex that is held across I/O only if it is free.
+// waits for the device is submitted to other threads. tick() never waits for a mutex that others hold across I/O: it takes such a
+// mutex only if it is free.
 //
 // Each tick moves the mark of engine time, measures the disk, and then carries out the database's other steps in order.
 #pragma once

@@ -6,8 +6,8 @@
 
 namespace ebbtide {
 
-// A commit may roll the manifest before it writes the edit. Then only the old file names keys of files that earlier edits
-// removed, and the new file's snapshot names keys of files that this edit removes.
+// A commit may roll the manifest before it writes the edit. Then keys of files that earlier edits removed are only in the old
+// file. Keys of files that this edit removes are in the new file's snapshot.
 Status ManifestEditor::commit(VersionEdit edit) {
   VersionSet& versions = env_.versions();
   env_.trees->add_deadlines(versions, &edit);

@@ -87,8 +87,8 @@ class ManifestEditor {
   void finish_mapping(MappingChanges changes) REQUIRES(mutex);
   /// Writes changes of delete deadlines, if there are any and the manifest can be written.
   Status commit_deadlines() REQUIRES(mutex);
-  /// Sets in the edit the segment at which the log begins once the edit is committed, and the seq up to which tables and manifest
-  /// have all operations.
+  /// Sets two fields of the edit: the segment at which the log begins after the commit, and the seq up to which tables and
+  /// manifest have all operations.
   void note_log_needs(const Flushed& flushed, const MappingChanges& changes, VersionEdit* edit) REQUIRES(mutex);
   /// Removes segments that neither the durable manifest nor a pin needs.
   void remove_old_segments() REQUIRES(mutex);
@@ -99,8 +99,8 @@ class ManifestEditor {
   void schedule_mapping() EXCLUDES(mutex);
   /// Submits commit_deadlines() unless it is queued or no deadline has changed.
   void schedule_deadlines() EXCLUDES(mutex);
-  /// Removes segments that no tree needs any more, without waiting for the next flush, which would remove them; then rolls the
-  /// manifest if `roll_too` is true. No effect if the database is closing.
+  /// Removes segments that no tree needs any more, without waiting for the next flush. Then rolls the manifest if `roll_too` is
+  /// true. No effect if the database is closing.
   Status shorten(bool roll_too) EXCLUDES(mutex);
   void unpin(const std::shared_ptr<LogPin>& pin) EXCLUDES(mutex);
   /// Commits the change and gives readers the tables of the changed trees. kAborted: the database closes. Returns ok if a tree is

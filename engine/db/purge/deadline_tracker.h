@@ -1,10 +1,10 @@
 // Decides when the work of tables for delete deadlines starts.
 //
-// For each tree, a tick computes how many bytes merges must still write for the deadlines (FadeWork), and from that the margin:
-// merges begin that much earlier than the deadline. A memtable is flushed before it is full if its oldest delete has been in
-// memory for the share of the deadline that memtables may use (memtable_share). For all trees together, a tick computes the
-// fraction of the measured merge rate that the deadlines need, and the shortest feasible deadline. If the fraction comes near 1,
-// writes are slowed down before a deadline is missed.
+// For each tree, a tick computes how many bytes merges must still write for the deadlines (FadeWork). From that follows the
+// margin: the time by which merges begin before the deadline. A memtable is flushed before it is full if its oldest delete has
+// been in memory for the share of the deadline that memtables may use (memtable_share). For all trees together, a tick computes
+// the fraction of the measured merge rate that the deadlines need, and the shortest feasible deadline. If the fraction comes near
+// 1, writes are slowed down before a deadline is missed.
 //
 // policy/fade.h makes the plans from the margin and the budget.
 #pragma once

@@ -56,8 +56,8 @@ class PurgeLedger {
   };
   /// Adds keys to the manifest's superseded keys: an edit has removed files from the tree, or the tree from the manifest.
   void supersede(TreeId tree, Millis floor, Millis now);
-  /// After a new manifest has replaced the manifest `old_name`: notes that all superseded keys are now only in the old file,
-  /// except for `again`: keys that edits in the new manifest have superseded.
+  /// After a new manifest has replaced the manifest `old_name`: notes that superseded keys are now only in the old file.
+  /// Exception: edits in the new manifest have superseded the keys `again`.
   void rolled(const std::string& old_name, std::uint64_t bytes, const std::map<TreeId, Superseded>& again);
   [[nodiscard]] std::map<TreeId, Superseded> superseded() const;
 

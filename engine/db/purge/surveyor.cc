@@ -106,8 +106,8 @@ std::vector<TreePtr> Surveyor::begin(PurgeSurvey* survey, Millis* longest_deadli
   return trees;
 }
 
-// Surveys the trees. Includes deletes that were born in the millisecond of the survey: so the status of a ticket counts the
-// ticket's delete even in the millisecond in which it was born.
+// Surveys the trees. Includes deletes that were born in the millisecond of the survey. So a ticket is pending even in the
+// millisecond in which its delete was born.
 void Surveyor::survey_trees(const std::vector<TreePtr>& trees, PurgeSurvey* survey) {
   const Millis now = survey->now + 1;
   for (const TreePtr& tree : trees) {

@@ -1,6 +1,6 @@
-// The search reads only pages that may have a header that died since `after`, by their fences: of expiries in that time, or of
-// stamps that a new record (secondary range tombstone) covers. Each candidate is looked up, since another version of the key may
-// be newer.
+// The search reads only pages that may have a header that died since `after`. Their fences show this: they have expiries in that
+// time, or stamps that a new record (secondary range tombstone) covers. Each candidate is looked up, since another version of the
+// key may be newer.
 #include "db/read/dead_headers.h"
 
 #include <algorithm>

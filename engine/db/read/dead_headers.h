@@ -16,10 +16,10 @@ struct DeadHeader {
   Millis died = 0;  ///< the expiry, or the birth of the delete by stamp
 };
 
-/// Visits the headers that are the newest version of their key in the view, and that died after `after` and by the view's seq and
-/// time. Headers that died earlier may be visited, too. `view` must be leased and have a tree. Iterates over memtables that have
-/// headers, and reads only pages that may have such a header. Sets `*any` to true if a header may have died in that time, even an
-/// overwritten one. Returns the first error of `visit`, or kRevoked, kCorruption or kIoError.
+/// Visits headers that are the newest version of their key in the view, and that died in the period from `after` to the view's
+/// seq and time. Headers that died earlier may be visited, too. `view` must be leased and have a tree. Iterates over memtables
+/// that have headers, and reads only pages that may have such a header. Sets `*any` to true if a header may have died in that
+/// time, even an overwritten one. Returns the first error of `visit`, or kRevoked, kCorruption or kIoError.
 Status visit_dead_headers(const ReadView& view, const Reaped& after, const std::function<Status(const DeadHeader&)>& visit,
                           bool* any);
 

@@ -22,7 +22,7 @@
 namespace ebbtide {
 namespace {
 
-/// Units of work that count as much as reading one page: entries of a memtable, or tiles of which only the fences are examined.
+/// So many entries of a memtable, or tiles whose fences alone are examined, count as much work as reading one page.
 constexpr std::uint64_t kEntriesPerPage = 100, kTilesPerPage = 10'000;
 /// The most entries of a memtable that an estimate examines. The others are assumed to have the same share of matches.
 constexpr std::uint64_t kMaxWalked = 100'000;

@@ -23,9 +23,9 @@ struct alignas(64) ThreadCounters {
   std::atomic<std::uint64_t> gets{0}, get_hits{0}, commits{0}, operations{0}, user_bytes{0}, iterators{0}, fetches{0};
   std::atomic<std::uint64_t> secondary_deletes{0};
   std::atomic<std::uint64_t> pages_read{0}, filter_negatives{0}, filter_false_positives{0};
-  /// Gets by the number of runs whose tables they searched: [i] counts gets that searched at most kProbeBounds[i] runs, and more
-  /// than kProbeBounds[i - 1]. The last element counts gets that searched more than 32 runs. Gets that searched no table are not
-  /// counted.
+  /// Counts of gets, by the number of runs whose tables they searched. Element [i] is for gets that searched at most
+  /// kProbeBounds[i] runs, and more than kProbeBounds[i - 1]. The last element counts gets that searched more than 32 runs. Gets
+  /// that searched no table are not counted.
   static constexpr std::array<std::uint32_t, 10> kProbeBounds = {1, 2, 3, 4, 5, 6, 8, 12, 16, 32};
   std::array<std::atomic<std::uint64_t>, kProbeBounds.size() + 1> probes{};
   std::atomic<std::uint64_t> runs_probed{0};

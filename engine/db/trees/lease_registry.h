@@ -47,8 +47,8 @@ inline Status revoked_view() { return Status::revoked("read view revoked to meet
 class LeaseRegistry {
  public:
   std::shared_ptr<Lease> lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis now) EXCLUDES(mutex_);
-  /// Calls `hinders` with the view of each lease, without a lock, and revokes the leases for which it returns true: their views
-  /// keep a file whose deleted bytes would miss a deadline.
+  /// Calls `hinders` with the view of each lease, without a lock. If it returns true, the view keeps deleted bytes that would
+  /// miss a deadline, and the lease is revoked.
   void revoke_if(const std::function<bool(const TreeView& view)>& hinders) EXCLUDES(mutex_);
 
   [[nodiscard]] std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }

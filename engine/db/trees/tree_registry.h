@@ -166,7 +166,7 @@ class TreeRegistry {
   MappingChanges collect_changes(const VersionSet& versions, VersionEdit* edit) EXCLUDES(commit_mutex);
   /// Notes that the manifest has the changes. The caller then retires the trees that they dropped.
   void changes_committed(const MappingChanges& changes) EXCLUDES(commit_mutex);
-  /// Returns the smallest seq of an operation that may be only in the log, after an edit with `changes` that turns frozen
+  /// Returns the smallest seq of an operation that may be only in the log after an edit. The edit has `changes`, and turns frozen
   /// memtables into tables. `flushed`: for each tree, how many of its oldest frozen memtables the edit turns into tables. All
   /// operations before the returned seq are in tables or in the manifest. Operations of a dropped tree are included as long as a
   /// crash could undo the drop.

@@ -12,9 +12,9 @@
 // not count. A larger allowance was tried, but bursts then exceeded the bound below: overhead is measured a few tenths of a
 // second late, and a burst adds memory meanwhile.
 //
-// For budgets of 256 MiB and more, the resident size stays below 1.25 times the budget. For a smaller budget, memory that does
-// not depend on the budget can exceed this bound: the process itself, the free blocks of each thread (server/resp/block_pool.h),
-// and the memory that each loop and each transaction may take before a charge.
+// For budgets of 256 MiB and more, the resident size stays below 1.25 times the budget. With a smaller budget, memory of fixed
+// size can exceed this bound: the process itself, the free blocks of each thread (server/resp/block_pool.h), and what each loop
+// and each transaction may take before a charge.
 //
 // When memory is short, these steps are taken in this order:
 //   1. The block cache and the indexes in memory shrink, down to a floor.

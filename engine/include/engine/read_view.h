@@ -35,7 +35,7 @@ class Lease;       // db/trees/lease_registry.h
 /// Returns xxh3 of the key with a fixed seed. The engine uses no other hash of keys.
 std::uint64_t hash_key(Bytes key);
 
-/// A page or a part of a large value that a read needed and that was not in memory: its offset, and the open table that has it.
+/// A page, or a part of a large value, that a read needed but did not find in memory.
 struct PageMiss {
   const void* table = nullptr;     ///< the table reader, kept alive by MissSet::keep_alive
   std::uint32_t page = 0;          ///< number of the page in its table; unused for a large value
@@ -130,10 +130,10 @@ struct Found {
   SeqNum seq = 0;
   Millis expiry = 0;
   DeleteKey stamp = kNoStamp;
-  /// Set for an absent key whose newest version is the header of a collection that has expired or that a delete by stamp
-  /// covers: the engine time at which the collection was deleted. Otherwise 0. The collection's elements may still exist. A
-  /// batch that writes the key must first delete them (delete_range() over element_range(), with `died` as birth), since
-  /// nothing else finds them once the header has a newer version.
+  /// The engine time at which a collection died: its header is the newest version of the key, but has expired, or a delete by
+  /// stamp covers it. 0 in all other cases. The collection's elements may still exist. A batch that writes the key must first
+  /// delete them (delete_range() over element_range(), with `died` as birth), since nothing else finds them once the header has a
+  /// newer version.
   Millis died = 0;
   // --- The engine never sets these. A caller that replaces a collection header in `value` by the collection's elements keeps the
   // header here.

@@ -1,7 +1,7 @@
 // Small files that the server keeps in the data directory, beside the files of the database.
 //
-// While a database is open, these functions use the directory that the database has locked, even if that directory was moved
-// and another one now has its name. Thread-safe for different files.
+// While a database is open, these functions use the directory that it has locked, even if that directory was moved and another
+// one has its name now. Thread-safe for different files.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 // So keys of near places are mostly near each other. The code is computed from whole numbers only. So a place has the same key on
 // every machine, and a tombstone written on another machine has it, too.
 //
-// A search walks over the key ranges that can have places of its shape, and skips tables and tiles whose bounds do not meet the
+// A search walks over key ranges that contain all places of its shape. It skips tables and tiles whose bounds do not meet the
 // shape (engine/points.h). It tests each remaining place.
 #pragma once
 

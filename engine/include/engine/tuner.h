@@ -103,9 +103,9 @@ struct TunerSettings {
 /// kInvalidArgument: a field is out of range.
 Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettings& settings);
 
-/// Returns the page reads of the merges that a change of settings causes: the merges that bring a full tree into its new shape.
-/// If `to` has larger filters or another tile size, the result is at least the page reads of rewriting all data, since existing
-/// files keep their filters and tiles. kUnsupported and kInvalidArgument: as costs_under().
+/// Returns the cost of a change of settings: the page reads of the merges that bring a full tree into its new shape. If `to` has
+/// larger filters or another tile size, the result is at least the page reads of rewriting all data, since existing files keep
+/// their filters and tiles. kUnsupported and kInvalidArgument: as costs_under().
 Result<double> change_cost(const TunerQuestion& question, const TunerSettings& from, const TunerSettings& to);
 
 // --- advice from a database's own history

@@ -1,5 +1,5 @@
-// The workload of one database: the number of operations of each kind in windows of time, and the facts about its tree that the
-// advice of settings depends on. engine/docs/tuner.md says which command counts as which kind.
+// The workload of one database: how many operations of each kind it had in each window of time, and facts about its tree. Advice
+// of settings depends on both. engine/docs/tuner.md says which command counts as which kind.
 //
 // summarize() and recommend() (engine/tuner.h) turn a workload into a mix, its uncertainty, and advice.
 #pragma once
