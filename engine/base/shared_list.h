@@ -251,7 +251,7 @@ class SharedList {
     const auto chunk = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), i) - ends_.begin());
     return {this, chunk, i - start_of(chunk)};
   }
-  /// Returns a chunk that only this list has: `*chunk` itself, or, if another list shares it, a copy that replaces it.
+  /// Returns a chunk that only this list has. If another list shares `*chunk`, replaces it by a copy first.
   static Chunk& own(std::shared_ptr<Chunk>* chunk) {
     if (chunk->use_count() != 1) {
       auto copy = std::make_shared<Chunk>();

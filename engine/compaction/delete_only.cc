@@ -12,8 +12,8 @@ namespace {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// Returns the newest range tombstone of the fragment that every future reader sees, if it is newer than every entry of the file
-/// with these `stats`; otherwise null.
+/// Returns the newest range tombstone of the fragment that every future reader sees. Returns null unless it is newer than every
+/// entry of the file with these `stats`.
 const Cover* hides_from_all(const FragmentedRangeTombstones& set, const FragmentedRangeTombstones::Fragment& fragment,
                             const TableStats& stats, const DeleteOnlyInput& input) {
   const Cover* const cover = set.newest_cover(fragment, input.visible_seq);

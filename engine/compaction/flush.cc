@@ -43,8 +43,8 @@ class BorrowedIterator final : public InternalIterator {
 };
 
 /// Checks keys, in ascending order, with the filters of every run. The largest run comes first, since it most likely has the key;
-/// one filter that does not deny the key is enough. At most kMostAsked filters are searched for a key: of more filters, at least
-/// one would mostly give a false positive, and a flush into a thousand runs would spend most of its time on filters.
+/// one filter that does not deny the key is enough. At most kMostAsked filters are searched for a key. With more filters, mostly
+/// one of them would give a false positive, and a flush into a thousand runs would spend most of its time on filters.
 class RunProbe final : public KeysBelow {
  public:
   static constexpr int kMostAsked = 64;

@@ -14,8 +14,8 @@ bool all_expired(const PageFence& page, Millis now) {
   return some_expired(page, now) && has_flag(page, kPageAllExpire) && page.max_expiry <= now;
 }
 
-/// Returns true if records cover every version with a delete key in [min, max] and a seq of the page, for all readers that may
-/// see such a version.
+/// Returns true if records cover every version with a delete key in [min, max] and a seq of the page. The records must be visible
+/// to all readers that may see such a version.
 bool covers_all(const PageFence& page, DeleteKey min, DeleteKey max, const DropJudge& judge) {
   if (has_flag(page, kPageHasUnstamped) || !has_stamps(page)) return false;
   return judge.records->covers_all(min, max, page.max_seq, judge.visible_seq);

@@ -58,8 +58,8 @@ struct PartitionRequest {
 /// Returns the number of bins for a good estimate: sixteen per file, from 128 to 65536.
 [[nodiscard]] std::size_t bins_for(double bytes, std::uint64_t file_bytes);
 
-/// Returns the key space of the request's partitions: for global_range, the key space of the tree's prefix; for local_range, the
-/// key space of the common prefix of `keys`.
+/// Returns the key space of the request's partitions. Its prefix is that of the tree for global_range, and the common prefix of
+/// `keys` for local_range.
 [[nodiscard]] KeySpace key_space_of(const PartitionRequest& request);
 
 /// Returns the partitions in key order; the first begins with keys.start. There is one partition if partitioning is `size`, or if

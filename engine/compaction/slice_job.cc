@@ -1,7 +1,7 @@
 // A Slice is one group, cut to its range, whose output goes into the target. Each input that straddles an end of the range also
 // forms a group of its own. That group writes the file's entries outside the range into the file's run. The finality of such a
-// group depends on the files of all older runs, including the slice's other inputs, since their entries outside the range stay in
-// their runs. So it differs from the finality of the slice.
+// group depends on the files of all older runs. The slice's other inputs are among these files, since their entries outside the
+// range stay in their runs. So it differs from the finality of the slice.
 //
 // If a straddling file has range tombstones, the groups outside the slice are merged last. A range tombstone that reaches into
 // the slice is cut where the slice's output begins or ends, not at the end of the range. The end of the range is often a key that

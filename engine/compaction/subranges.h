@@ -1,9 +1,9 @@
 // Cuts a merge into parts that can run independently.
 //
-// A merge is cut first by overlap. Input files are visited in key order, and a new group begins at a file that starts past the
-// upper bounds of all files of the present group: a long file may overlap several short ones.
-// A group of one file needs no merge (the thesis' Algorithms 5.2 and 5.3). Then a large group is cut by size: at keys that split
-// its bytes evenly, or at partitions, so that its parts can run in parallel.
+// A merge is cut first by overlap. Input files are visited in key order. A file that starts past the upper bounds of all files of
+// the present group begins a new group: a long file may overlap several short ones. A group of one file needs no merge (the
+// thesis' Algorithms 5.2 and 5.3). Then a large group is cut by size: at keys that split its bytes evenly, or at partitions, so
+// that its parts can run in parallel.
 #pragma once
 
 #include <cstdint>

@@ -78,8 +78,8 @@ Millis Survivors::record_birth(const Entry& entry, SeqNum up_to) const {
   return records_->oldest_birth(entry.delete_key, entry.seq, up_to);
 }
 
-/// Returns true if the entry is a header that must stay even if it has expired or a record covers it, since its elements still
-/// exist: the reaper finds them by the header, and writes a range tombstone over them.
+/// Returns true if the entry is a header whose elements may still exist. It must stay even if it has expired or a record covers
+/// it: the reaper finds the elements by the header, and writes a range tombstone over them.
 bool Survivors::is_held_by_elements(const Entry& entry, SeqNum stripe) const {
   if (entry.kind != EntryKind::kHeader) return false;
   if (entry.expired(std::min(judgement_.now, judgement_.reaped.expiry))) return false;

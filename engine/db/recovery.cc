@@ -266,7 +266,7 @@ void DbImpl::schedule_pending_work() {
 // Creates and locks the directory, and reads the manifest; creates a manifest if there is no database yet.
 Status DbImpl::open_manifest() {
   TRY(fs_.create_dir(settings_.dir));
-  // Only for a new database: for an existing one the parent was synced when the database was made, and the user may lack the
+  // The parent is synced only for a new database. For an existing one this was done when it was made, and the user may lack the
   // right to read the parent.
   if (!fs_.exists(join_path(settings_.dir, std::string(kCurrentFileName)))) TRY(fs_.sync_dir(parent_path(settings_.dir)));
   TRY_ASSIGN(lock_file, fs_.lock(join_path(settings_.dir, std::string(kLockFileName))));
@@ -305,9 +305,9 @@ Status DbImpl::start_time() {
   return Status::ok();
 }
 
-// Commits the edit `damaged`. Called once the log is known to be complete: if an earlier step of the start fails, the manifest is
-// unchanged, since the next attempt may need it. If the disk refuses the edit, only reads are served, and the quarantine is in
-// memory only.
+// Commits the edit `damaged`. Called only once the log is known to be complete. If an earlier step of the start fails, the next
+// attempt may need the unchanged manifest. If the disk refuses the edit, only reads are served, and the quarantine is in memory
+// only.
 Status DbImpl::quarantine_damaged(const VersionEdit& damaged) {
   if (damaged.trees.empty()) return Status::ok();
   const Status status = manifest_.commit_change({.make = [&](const TableChange::Versions&) { return damaged; }});

@@ -1,5 +1,5 @@
-// Computes the costs of a merge policy by simulation: for stack-based policies of the thesis, whose costs have no closed form,
-// and, for comparison, for any other policy.
+// Computes the costs of a merge policy by simulation. The costs of the stack-based policies of Mao's thesis have no closed form;
+// other policies are simulated for comparison.
 //
 // The simulator (simulate.h) fills a tree with as many flushes as the data has buffers, and merges as the engine does. Costs are
 // averages over the second half of the flushes. For point reads, the filters are those that the allocator would build for the

@@ -142,9 +142,9 @@ Status set_cursor(Version* version, int level, const std::string& key) {
   return Status::ok();
 }
 
-// The key of a cursor may be deleted, and must then be purged by its deadline. So a cursor keeps its key only while that is the
-// smallest key of a file of its level: the deadline of the file then applies to the cursor, too. Otherwise the cursor moves to
-// the smallest key of the next file, where round robin would continue.
+// The key of a cursor may be deleted, and must then be purged by its deadline. So a cursor keeps its key only while a file of its
+// level begins with that key: the deadline of the file then applies to the cursor, too. Otherwise the cursor moves to the
+// smallest key of the next file, where round robin would continue.
 void move_cursors(Version* version) {
   for (std::size_t level = 0; level < version->cursors.size(); ++level) {
     std::string& cursor = version->cursors[level];

@@ -1,8 +1,8 @@
 // Finds the records (secondary range tombstones) of a tree that are no longer needed, and records that can be merged.
 //
-// A file needs a record if the file may have an entry that the record covers: if the delete keys of file and record overlap, and
-// the record's seq is above the file's smallest seq and its applied_seq. The version's files include the inputs of running jobs,
-// and entries of memtables are newer than every record of the version. So a record that no file needs is removed.
+// A file needs a record if the record may cover an entry of the file: the delete keys of file and record overlap, and the
+// record's seq is above the file's smallest seq and its applied_seq. The version's files include the inputs of running jobs, and
+// entries of memtables are newer than every record of the version. So a record that no file needs is removed.
 //
 // RecordNeeds stores the files of a tree as intervals in a search tree (deletes/record_tree.h), as RecordSet stores records. A
 // search through the records skips a subtree if one file needs all of the subtree's records. Only records that a removed file

@@ -53,7 +53,7 @@ struct Version {
   RunId next_run = 1;
 
   /// Returns the value for TreeShape::purge_before: deletes born by this time are treated as overdue, so that compactions reduce
-  /// the number of records to kManyRecords; 0 = no delete is.
+  /// the number of records to kManyRecords. 0: no delete is overdue.
   [[nodiscard]] Millis overdue_before() const {
     return records->size() <= kManyRecords ? 0 : records->at(records->size() - kManyRecords - 1).birth;
   }

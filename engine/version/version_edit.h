@@ -96,8 +96,8 @@ Status change_in_place(Version* version, const TreeEdit& edit);
 /// Computes the sums of all changed chunks of files. Call it before other threads get the version.
 void seal(Version* version);
 
-/// Gives the added runs of `edit` new ids if `base` has given their ids to other runs since the edit was made (two jobs that end
-/// at the same time). An edit is made from a version. In the edit, an id at or above that version's next_run always means a run
+/// Gives the added runs of `edit` new ids if other runs of `base` have these ids by now: two jobs that end at the same time may
+/// choose the same ids. An edit is made from a version. In the edit, an id at or above that version's next_run always means a run
 /// that the edit adds.
 void renumber_added_runs(const Version& base, TreeEdit* edit);
 

@@ -261,8 +261,8 @@ void GroupCommit::switch_segment() {
   const Status ended = fresh.is_ok() ? writer_->end((*fresh)->file()) : fresh.status();
   mutex_.lock();
   if (fresh.is_ok()) {
-    // Adds the next segment even if the end mark failed: the mark may be on disk, and the segment that it names must stay as long
-    // as this one.
+    // Adds the next segment even if the write of the end mark failed. The mark may be on disk nevertheless, and the segment that
+    // it names must stay as long as this one.
     std::shared_ptr<LogWriter> next = std::move(fresh).value();
     segments_.current().bytes = writer_->size();
     segments_.add({next->file(), logged_seq(), next->size(), {}, next});

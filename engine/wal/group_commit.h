@@ -103,8 +103,8 @@ class GroupCommit {
   /// Starts the log with a new segment. `recovered`: older segments that are still needed. `last_seq`: the seq of the last
   /// operation before the new segment. If the segment cannot be created (kNoSpace, kIoError) and there are older segments, the
   /// log starts as failed() and continues by restart_after_failure(). After any other error the log is not started. `uncut`:
-  /// the result of truncating the last segment's torn end (cut_log). An error in `uncut` has the effect of a failed creation: no
-  /// segment is created, since the torn end would look like damage once a later segment has records.
+  /// the result of truncating the last segment's torn end (cut_log). If `uncut` is an error, no segment is created, and the log
+  /// starts as after a failed creation: the torn end would look like damage once a later segment has records.
   Status start(std::vector<LogSegment> recovered, SeqNum last_seq, const Status& uncut = Status::ok());
   /// Writes and syncs the queue, and stops the log thread. Batches that are queued during the call are written and synced, too,
   /// and threads that wait in wait_durable() or wait_synced() return.
@@ -114,8 +114,8 @@ class GroupCommit {
   /// Queues a batch. Copies the payload and references shared values. `notes` has one note for each tree that the batch writes
   /// to. The caller holds the commit lock.
   void enqueue(const WriteBatch& batch, std::span<const LogNote> notes);
-  /// The payload of a large batch, copied (prepare()) or written to the log (write_pieces()) before enqueue() is called, so
-  /// that enqueue() is short for a batch of any size.
+  /// The payload of a large batch. prepare() copies it, or write_pieces() writes it to the log, before enqueue() is called. So
+  /// enqueue() is short for a batch of any size.
   class Prepared {
    public:
     [[nodiscard]] bool empty() const { return group_.empty() && pieces_ == nullptr; }

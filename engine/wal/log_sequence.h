@@ -5,10 +5,10 @@
 // oldest needed segment, and the last seq that the manifest relies on. A log that begins with a later segment, or ends before
 // that seq, has lost data.
 //
-// Operations that are in tables are not needed. An unreadable part of the log, or a missing segment, is skipped if the next
-// operation after that part is known, and tables and manifest have all earlier operations. If the part reaches the end of the
-// log, no later operation is known. The part may then have held any number of acknowledged writes, and is never skipped. An
-// unreadable last record is a torn end, not such a part, if neither the manifest nor a mark relies on it.
+// Operations that are in tables are not needed. An unreadable part of the log, or a missing segment, is skipped under two
+// conditions: the next operation after the part is known, and tables and manifest have all earlier operations. If the part
+// reaches the end of the log, no later operation is known. The part may then have held any number of acknowledged writes, and is
+// never skipped. An unreadable last record is a torn end, not such a part, if neither the manifest nor a mark relies on it.
 //
 // The file with a segment's name may be something else: a copy of another segment, or a directory that an administrator made.
 // The segment with that number is then missing. That is an error if the manifest or an end mark names it, or if the operations
@@ -67,8 +67,8 @@ class LogSequence {
   /// Checks the next batch, which has `count` operations from seq `first` on. If `first` is not the seq after the last operation,
   /// returns kCorruption, and the caller adds file and offset to the message.
   Status follow(SeqNum first, std::uint32_t count, Millis time, std::uint64_t offset);
-  /// Decides on a bad part of the segment. Returns true to skip the part and continue at `damage.resumes`, false to end the
-  /// segment at the part, as a torn end. kCorruption: operations of the part are needed. Has the signature of OnLogDamage
+  /// Decides on a bad part of the segment. Returns true: skip the part and continue at `damage.resumes`. Returns false: the part
+  /// is a torn end, and the segment ends there. kCorruption: operations of the part are needed. Has the signature of OnLogDamage
   /// (log_reader.h).
   Result<bool> damaged(const LogDamage& damage);
   /// Ends the segment. Returns true if the bytes after `end.valid_bytes` are the torn end of a crash. The caller truncates

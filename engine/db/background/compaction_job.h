@@ -71,7 +71,7 @@ class CompactionJob {
     std::function<CompactionEnv(std::shared_ptr<const TablesView>, const std::vector<PlanInput>& inputs,
                                 const std::atomic<bool>* abort, OpenedTables*)>
         compaction_env;
-    /// Measures the rate of merges: the job calls it at its end, with the bytes that it has read and the time that it took.
+    /// Measures the rate of merges. The job calls this function at its end, with its bytes read and its duration.
     std::function<void(std::uint64_t bytes_read, std::uint64_t nanos)> measured;
     std::function<void(const TreePtr&)> write_failed;  ///< called after a failed write whose outputs were unlinked
 

@@ -68,7 +68,8 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
                              part(space->total_bytes - std::min(space->total_bytes, space->free_bytes), space->total_bytes)),
                     std::memory_order_relaxed);
   full_.store(over || space->free_bytes < needed, std::memory_order_relaxed);
-  // The reserve is created only if a quarter of its size is free beyond it, so that it does not make the disk full at once.
+  // The reserve is created only if a further quarter of its size is free. Otherwise creating the reserve could fill the disk at
+  // once.
   wants_reserve_.store(!held && wanted != 0 && space->free_bytes >= needed + wanted / 4, std::memory_order_relaxed);
   const std::uint64_t room = space->free_bytes - std::min(space->free_bytes, needed);
   look_again_at_.store(logged_bytes + std::max(kShortestLook, room / 8), std::memory_order_relaxed);

@@ -17,7 +17,7 @@
 // and content is noticed by its inode.
 //
 // The watch reads whole files in two cases. It reads log and manifest 30 times while the scrub reads all tables once. And it
-// reads a file soon if its time of the last write has changed although the database wrote nothing to it.
+// reads a file soon if the file's time of the last write has changed although the database wrote nothing.
 //
 // For tables only the names are checked, once a minute. If a table's file was removed, this is logged: the file can be read as
 // long as it is open, but the next start would not find it. Readers, merges and the scrub find damage to tables (quarantine.h).

@@ -75,8 +75,8 @@ void Health::heal() {
   env_.healed();
 }
 
-// Notes the error of an attempt to recover. Logs it unless it equals the current failure, or has the same code as the error of
-// the last attempt: their texts always differ, since each attempt writes other files.
+// Notes the error of an attempt to recover. Logs the error unless it equals the current failure, or has the same code as the
+// error of the last attempt. The texts of two attempts always differ, since each writes other files.
 void Health::still_failed(const Status& status) {
   note_refusal(status);
   {

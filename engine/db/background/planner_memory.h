@@ -40,13 +40,13 @@ class PlannerMemory {
   [[nodiscard]] bool note_planned(TreeId tree, const PlannerInput& input, const PlannerNotes& notes) EXCLUDES(mutex_);
   /// Stores the result of a job: after a failed merge, the tree starts no merge for a while. kAborted has no effect.
   void note_ended(TreeId tree, bool for_deadline, const Status& status) EXCLUDES(mutex_);
-  /// Before the outputs of `plan` on `version` are installed: if the plan is a rewrite for a deadline with bottommost outputs,
-  /// marks each output that still has a pending delete as fruitless.
+  /// Call it before the outputs of `plan` on `version` are installed. If the plan is a rewrite for a deadline with bottommost
+  /// outputs, marks each output that still has a pending delete as fruitless.
   void note_outputs(const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs, Millis now) EXCLUDES(mutex_);
   /// Makes the next planning try the tree's fruitless files again: the cause that kept their deletes pending may no longer exist.
   void forget_fruitless(TreeId tree) EXCLUDES(mutex_);
-  /// After a page drop on `before` was installed: stores which tables' partial drops were tried, forgets tables that are not in
-  /// `after`, and makes the next planning search for pages again. No effect if `result` has no such table.
+  /// Call it after a page drop on `before` was installed. Stores which tables' partial drops were tried, forgets tables that are
+  /// not in `after`, and makes the next planning search for pages again. No effect if `result` has no such table.
   void note_dropped(const Version& before, const CompactionResult& result, const TablesView& after) EXCLUDES(mutex_);
   /// Forgets a tree that was dropped.
   void forget(TreeId tree) EXCLUDES(mutex_);

@@ -1,10 +1,10 @@
 // Flushes and merges that a caller requests and waits for (Db::flush, Db::compact).
 //
-// A requested merge first flushes. Then one job merges all files of the range into the oldest run that has such a file
-// (full_merge.h), once no running job has one of the files. Whole files are merged. So keys outside the range may be merged, too,
-// and their tombstones may have to stay. Data that is flushed after the start of the job is not merged. A file that reaches into
-// the range of a quarantined file is cut first (policy/around.h): otherwise the output could overlap the quarantined file. The
-// cut-off parts inside the quarantined range are not merged.
+// A requested merge first flushes. Once no running job has a file of the range, one job merges all files of the range into the
+// oldest run with such a file (full_merge.h). Whole files are merged. So keys outside the range may be merged, too, and their
+// tombstones may have to stay. Data that is flushed after the start of the job is not merged. A file that reaches into the range
+// of a quarantined file is cut first (policy/around.h): otherwise the output could overlap the quarantined file. The cut-off
+// parts inside the quarantined range are not merged.
 #pragma once
 
 #include <cstdint>

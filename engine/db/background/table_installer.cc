@@ -159,8 +159,8 @@ Result<TableList::ChunkPtr> TableInstaller::make_chunk(const FileList::Chunk& fi
       chunk->items.push_back(std::move(same));
       continue;
     }
-    // If the file already has a table and `opened` has a reader of the file, the file was damaged, and the reader has opened its
-    // restored copy: a new table with this reader replaces the old table.
+    // The file may already have a table although `opened` has a reader of it. Then the file was damaged, and the reader has
+    // opened the restored copy: a new table with this reader replaces the old table.
     std::shared_ptr<TableReader> reader;
     if (fresh != opened.end()) {
       reader = fresh->second;

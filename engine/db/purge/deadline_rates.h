@@ -33,8 +33,8 @@ class MergeRate {
 };
 
 /// Returns the margin: the ms before a deadline at which merges for the deadline must be done. The margin is a tenth of the
-/// deadline, at least a second, plus 1.5 times the duration of the outstanding work at the measured rate; at most half of the
-/// deadline.
+/// deadline (at least a second) plus 1.5 times the duration of the outstanding work at the measured rate. It is at most half of
+/// the deadline.
 [[nodiscard]] inline Millis deadline_margin(Millis deadline, std::uint64_t work_bytes, double bytes_per_ms) {
   const double work = bytes_per_ms > 0 ? 1.5 * static_cast<double>(work_bytes) / bytes_per_ms : 0;
   const double base = std::max<double>(1000, static_cast<double>(deadline) / 10);

@@ -71,8 +71,8 @@ struct RetentionPlan {
 /// Returns the actions that are due, in the order in which to perform them. Pure function.
 RetentionPlan plan_retention(const RetentionInput& input);
 
-/// A leased view or a log pin is revoked when this many eighths of the time from birth to deadline of a delete in its files are
-/// over.
+/// Leased views and log pins that keep bytes of a delete are revoked after this many eighths of the time from the delete's birth
+/// to its deadline.
 inline constexpr unsigned kRevokeEighths = 7;
 
 /// Returns the ns from one survey to the next, if a survey took `took_ns`: a second, or a sixteenth of the shortest deadline. In

@@ -14,8 +14,8 @@ namespace {
 
 /// Keeps the `limit` added entries with the earliest expiries. If there is one entry too many, drops all entries with the latest
 /// expiry, and moves `until` to the ms before it. So every added entry up to `until` is kept. There is one exception: if more
-/// than `limit` entries share the earliest expiry, `limit` of them are kept, so that a caller that continues from `until` makes
-/// progress.
+/// than `limit` entries share the earliest expiry, `limit` of them are kept. Otherwise a caller that continues from `until` would
+/// make no progress.
 class Earliest {
  public:
   Earliest(std::size_t limit, Millis until) : limit_(limit), until_(until) {}

@@ -55,9 +55,9 @@ struct TiledKeys {
 std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const Plan& plan, const FilterNeeds& needs);
 std::map<RunId, std::vector<double>> filters_after_flush(const TablesView& view, std::uint64_t entries, const FilterNeeds& needs);
 
-/// Returns, by run and table, the number of filter slices that each table of the view should have in memory. A table whose index
-/// was never read gets the largest number of the other tables of its run, since the filters of one run mostly have the same
-/// slices. If no table of its run was read, it gets all slices.
+/// Returns, by run and table, the number of filter slices that each table of the view should have in memory. If a table's index
+/// was never read, it gets the largest number among the other tables of its run, since their filters mostly have the same slices.
+/// If no table of its run was read, it gets all slices.
 std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, const FilterNeeds& needs);
 
 /// The state of a tree when its filters were last fitted as a whole.

@@ -62,8 +62,8 @@ class TreeLookups {
   std::array<std::atomic<Slot*>, Counters::kSlots> slots_{};
 };
 
-/// For each level, the chance, up to a common factor, that a lookup searches a run of the level and does not find its key (a_r of
-/// filter/monkey.h).
+/// For each level: the chance that a lookup searches a run of the level and does not find its key (a_r of filter/monkey.h). The
+/// values are right up to a common factor.
 using Arrivals = std::array<double, kLookupLevels>;
 /// Returns the arrivals to assume before any measurement: every lookup reaches every level and finds nothing.
 inline Arrivals all_arrive() {

@@ -151,8 +151,8 @@ class TreeRegistry {
   /// Like freeze(), for an active memtable that is not empty, and without calling Env::frozen.
   void freeze_quietly(Tree& tree) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
   /// Inserts the memtable of a staged batch, with operations of these seqs, between the active memtable and the frozen ones. A
-  /// small memtable is not flushed alone, which would leave a small run to merge: it waits until the frozen memtables together
-  /// have the size of a full memtable.
+  /// small memtable waits until the frozen memtables together have the size of a full memtable. Flushed alone, it would make a
+  /// small run.
   void adopt(Tree& tree, std::shared_ptr<MemTable> memtable, SeqNum first, SeqNum last) REQUIRES(commit_mutex)
       EXCLUDES(state_mutex);
 

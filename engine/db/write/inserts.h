@@ -63,7 +63,7 @@ void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, 
 /// Returns the birth of the delete `op` in a batch with the commit time `time`.
 inline Millis birth_of(const WriteBatch::Op& op, Millis time) { return op.birth == 0 ? time : std::min(op.birth, time); }
 
-/// Returns the log's note of an operation written at `time`: its tree, and the birth of its delete or its expiry.
+/// Returns the log's note of an operation written at `time`: the tree, and the birth of the delete or the expiry of the value.
 inline LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {
   LogNote note{tree, 0, 0};
   switch (op.kind) {

@@ -98,7 +98,7 @@ class MemoryBudget {
   [[nodiscard]] std::uint64_t overhead() const { return overhead_.load(std::memory_order_relaxed); }
   /// Like MemoryAccount::try_charge(), but evicts cached pages to make room.
   [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
-  /// After a charge: shrinks the cache if a 32nd of the budget was charged since the cache was last fitted, since large values
+  /// Call it after a charge. Shrinks the cache if a 32nd of the budget was charged since the cache was last fitted: large values
   /// arrive faster than divide() is called.
   void note_charged();
   /// Returns whether `bytes` can be charged now, after a flush, or not at all, by the last divide() and the current charges.

@@ -1,5 +1,5 @@
-// If the log is too large or memtables use too much memory, freezes memtables before they are full, and flushes them together
-// with small frozen memtables that wait.
+// If the log is too large, or memtables use too much memory, freezes memtables before they are full and flushes them. Small
+// frozen memtables that wait are flushed with them.
 //
 // The log keeps every segment that has an operation of a memtable. So a tree that is rarely written to could keep the whole log.
 // MemoryBudget (memory_budget.h) divides the memory, and chooses the memtables to flush.

@@ -1,5 +1,5 @@
-// Tests of the choice of pages to drop: each condition on its own, then random trees compared with a model, to check that no
-// reader sees a drop.
+// Tests of the choice of pages to drop. Each condition is tested on its own. Then random trees are compared with a model: no
+// reader may see a drop.
 #include "compaction/page_drops.h"
 
 #include <algorithm>

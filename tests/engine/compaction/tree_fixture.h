@@ -160,8 +160,8 @@ class TreeFixture {
     check_pending();
   }
 
-  /// Checks each version on disk that a delete has hidden: a file over its key, in the same or a newer run, must have that
-  /// delete's birth or an older one.
+  /// Checks each version on disk that a delete has hidden. A file over the version's key, in the same or a newer run, must have
+  /// that delete's birth or an older one.
   void check_pending() {
     for (std::size_t r = 0; r < version->runs.size(); ++r) {
       auto it = run_iterator(version->runs[r]);

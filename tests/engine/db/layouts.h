@@ -50,8 +50,8 @@ inline std::string text_of(const Layout& layout) {
          std::to_string(layout.pages_per_tile);
 }
 
-/// Returns the policy to which the tree of layout_of(turn) changes: never the tree's own, and another one in each cycle, so that
-/// eleven cycles have all ordered pairs.
+/// Returns the policy to which the tree of layout_of(turn) changes. It is never the tree's own policy, and another one in each
+/// cycle. So eleven cycles have all ordered pairs.
 inline const PolicySettings& next_policy(std::uint64_t turn) {
   const std::uint64_t policies = small_policies().size();
   return small_policies()[(turn + 1 + turn / policies % (policies - 1)) % policies];

@@ -255,8 +255,8 @@ class BasicModelDriver {
                   key + " in an open view");
     }
   }
-  /// Checks after a crash and an open that durable operations are there, and that the state is that after
-  /// a prefix of all operations.
+  /// Checks the state after a crash and an open: durable operations are there, and the state is the result of a prefix of all
+  /// operations.
   void check_recovered(SeqNum must_have) {
     staged_ = {};  // a staged batch that was never committed
     const SeqNum recovered = h_.db->visible_seq();

@@ -234,7 +234,8 @@ TEST_CASE("iterators change direction anywhere, also during insertions: they sho
         }
       }
     }
-    // An open iterator never loses its position: it shows each entry that was there when it was opened, whatever is inserted.
+    // An open iterator never loses its position: it shows every entry that existed when it was opened, whatever is inserted
+    // meanwhile.
     auto it = table.new_iterator();
     const Model before = model;
     std::size_t shown = 0;

@@ -384,7 +384,7 @@ TEST_CASE("edit does not fit the version: the error names the mismatch", "[versi
           e->added_files = {{1, plain_file(70, "x", "y")}};
           e->added_files[0].second.stats.largest = "w";
         }) == "tree 1: run 1: file 70 ends before it starts");
-  // Entries that a slice moved down from run 9 may be newer than the entries of run 9 that a later merge puts above them.
+  // A slice has moved entries down from run 9. They may be newer than the entries of run 9 that a later merge puts above them.
   CHECK(error_of([](TreeEdit* e) {
           e->added_runs = {{9, 0, 5}};
           e->added_files = {{9, plain_file(70, "b", "b", 95, 100)}};

@@ -1,5 +1,5 @@
-// Tests that a requested flush waits for the memtables of its moment, and that a requested merge takes all files of its range
-// once no job has them.
+// Tests that a requested flush waits for the memtables that exist at the request, and that a requested merge takes all files of
+// its range once no job has them.
 #include <catch2/catch.hpp>
 
 #include <functional>

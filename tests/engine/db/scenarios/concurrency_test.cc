@@ -503,7 +503,7 @@ TEST_CASE("fetch queue loads all missing pages of lookups: the lookups then find
   REQUIRE(db->close().is_ok());
 }
 
-// This test once found a flush that opened tables which a compaction had replaced and unlinked, so that commits were refused.
+// Regression: a flush opened tables that a compaction had replaced and unlinked, and then commits were refused.
 TEST_CASE("younger and smaller batches are inserted before a batch: readers still see all of the batch or nothing", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});

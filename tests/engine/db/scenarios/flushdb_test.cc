@@ -110,8 +110,8 @@ TEST_CASE("batch has too many FLUSHDBs: it is refused") {
   CHECK(h.db->visible_seq() == 0);
 }
 
-// Regression: the tree that the batch needed was logged before the batch, with its number after the swap. Replay gave this number
-// the new tree instead of the tree that the swap moves, and that tree was lost.
+// Regression: the tree that the batch needed was logged before the batch, with its number after the swap. The replay gave this
+// number the new tree, and lost the tree that the swap moves there.
 TEST_CASE("batch swaps databases and writes into one that had no tree: after a crash, all changes of the batch are there") {
   Harness h;
   h.open();

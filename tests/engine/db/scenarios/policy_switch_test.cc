@@ -103,8 +103,7 @@ class Moving {
       }
     }
   }
-  /// Checks after a crash and an open that synced writes are there, and that the state is that after a
-  /// prefix of all writes.
+  /// Checks the state after a crash and an open: synced writes are there, and the state is the result of a prefix of all writes.
   void check_recovered(SeqNum promised) {
     const SeqNum recovered = h.db->visible_seq();
     demand(recovered >= promised, "what was durable is lost");

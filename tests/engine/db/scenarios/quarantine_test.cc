@@ -1,5 +1,4 @@
-// Tests that a damaged table is in no plan, reads that need it fail, everything else works, and only a complete file ends the
-// quarantine.
+// Tests of damaged tables: no plan takes them, only reads that need them fail, and only a complete file ends the quarantine.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Tests of searches for places in an index tree: they find what a look at each record finds, whatever the policy, the tile size, the
-// kind of delete and a power loss did to the tables.
+// Tests of searches for places in an index tree. They find the same records as a look at each record, for every policy, tile size
+// and kind of delete, and after a power loss.
 #include <algorithm>
 #include <map>
 #include <string>

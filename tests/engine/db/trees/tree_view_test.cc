@@ -1,5 +1,4 @@
-// Tests of what a view knows of its tables and memtables: which table has a key, which files have no reader any more, which deletes
-// are in memory.
+// Tests of a view's knowledge of its tables and memtables: the table with a key, files without readers, deletes in memory.
 #include "db/trees/tree_view.h"
 
 #include <catch2/catch.hpp>
