@@ -40,9 +40,9 @@ inline constexpr double kMaxBitsPerKey = 32;
 /// Returns the second hash of a collection's key. Filters on disk depend on it.
 constexpr std::uint64_t collection_hash(std::uint64_t hash) { return std::rotl(hash, 32) * 0x9fb21c651e98df25u; }
 
-/// Returns the false positive rate of one column at `bits_per_key`, which may be a fraction; 1 at 0 bits. Assumes that keys are
-/// distributed over blocks by a Poisson distribution, and over rows at random (Putze, Sanders, Singler: Cache-, Hash- and
-/// Space-Efficient Bloom Filters, Eq. 3), and that bloom_probes() rows are tested. Thread-safe.
+/// Returns the false positive rate of one column at `bits_per_key`, which may be a fraction; 1 at 0 bits. Assumes that
+/// bloom_probes() rows are tested, and that keys are distributed over blocks by a Poisson distribution and over rows at random
+/// (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, Eq. 3). Thread-safe.
 double expected_false_positive_rate(double bits_per_key);
 /// Returns the number k of tested rows (probes) that gives the smallest false positive rate; at least 1.
 std::uint32_t bloom_probes(double bits_per_key);

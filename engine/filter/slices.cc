@@ -13,9 +13,9 @@ namespace {
 // The smallest slice, in bits per key. A smaller filter has only one probe, so it avoids the fewest page reads per bit of memory
 // (monkey.h). And each slice costs a lookup one more cache line.
 constexpr double kLeastSliceBits = 1.5;
-// Further bits per key that a run's filters need when the tree grows by a level below the run: log2(T) / ln 2, which is 3.7 at
-// T = 6 and 4.8 at T = 10. A table needs no reserve for a second level: compactions rewrite the table before the tree grows
-// again.
+// If the tree grows by a level below a run, the run's filters need log2(T) / ln 2 more bits per key: 3.7 at T = 6, and 4.8 at T =
+// 10. The constant is about the mean. A table needs no reserve for a second level: compactions rewrite the table before the tree
+// grows again.
 constexpr double kReserveBits = 4;
 // The worth of a slice that is in memory is multiplied by this factor, so that slices are not loaded and dropped repeatedly.
 constexpr double kStay = 1.25;

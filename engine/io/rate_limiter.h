@@ -1,8 +1,8 @@
 // Limits the rate of background reads and writes. A token bucket that returns how long to wait, and never waits itself.
 //
-// The state is one time: the time at which the bytes of all earlier requests are paid for (the generic cell rate algorithm). A
-// request first raises that time to now - 50 ms, if it is earlier: after a pause, the bytes of 50 ms (the burst) pass without a
-// wait. Then the request moves the time forward by bytes / rate, and its caller waits until that time.
+// The state is one time: the time at which the bytes of all earlier requests are paid for (the generic cell rate algorithm). If
+// that time is earlier than now - 50 ms, a request first sets it to now - 50 ms: after a pause, the bytes of 50 ms (the burst)
+// pass without a wait. Then the request moves the time forward by bytes / rate, and its caller waits until that time.
 #pragma once
 
 #include <cstdint>

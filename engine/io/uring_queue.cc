@@ -53,8 +53,8 @@ class UringQueue final : public ReadQueue {
   }
 
   void reap(std::size_t most, const Take& take) override {
-    // No read is in the kernel, and there is no memory to begin one: passes waiting reads to `take` without bytes, so that the
-    // caller uses ordinary reads.
+    // If no read is in the kernel, and there is no memory to begin one, passes waiting reads to `take` without bytes. The caller
+    // then uses ordinary reads.
     while (no_memory_ && free_.size() == kDepth && !waiting_.empty() && most != 0) {
       const std::uint64_t tag = waiting_.front().tag;
       waiting_.pop_front();

@@ -8,9 +8,9 @@
 // A comparison rarely reads the keys: each child caches eight bytes of its current key as a big-endian number. Keys of one
 // merge often begin alike ("user:0000..."), so the cached bytes begin after the prefix that the caller knows all keys to share.
 //
-// (key, seq) is unique among the children, so there are no ties. Invariant between calls, with E the current entry: if the
-// iterator moves forward, every child but the winner is at its first entry after E; if backward, at its last entry before E.
-// When the direction changes, each child moves by one step (by a few, if a memtable grew meanwhile); only a child past its end
+// (key, seq) is unique among the children, so there are no ties. Invariant between calls, with E the current entry: after a
+// forward move, every child but the winner is at its first entry after E. After a backward move, it is at its last entry before
+// E. When the direction changes, each child moves by one step (by a few, if a memtable grew meanwhile); only a child past its end
 // seeks.
 #pragma once
 

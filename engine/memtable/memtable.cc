@@ -1,7 +1,7 @@
 // The order in which an insertion becomes visible:
 //
-// A new key goes into the ordered index first, then into the hash index. The ordered index decides which node a key has, so two
-// writers that both did not find the key in the hash index use the same node. A node in the hash index is always in the ordered
+// A new key goes into the ordered index first, then into the hash index. The ordered index decides which node a key has. So if
+// two writers do not find the key in the hash index, both use the same node. A node in the hash index is always in the ordered
 // index, too. So a writer that finds a node in the hash index only adds its version and returns. With the other order, such an
 // overwrite could return before iterators see the key.
 #include "memtable/memtable.h"

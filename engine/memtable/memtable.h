@@ -41,9 +41,9 @@ class MemTable {
   /// Adds a secondary range tombstone.
   void insert_record(const Record& record);
 
-  /// For the memtable of a staged batch: sets the batch's position in the order of writes. insert() got entries with their
-  /// operation's index as seq and the operation's stamp as delete key; readers see them as EntryPlace::settle() changes them.
-  /// Call set_place() before any reader has the memtable; do not call insert() afterwards. Range tombstones and records are added
+  /// For the memtable of a staged batch: sets the batch's position in the order of writes. The entries were inserted with their
+  /// operation's index as seq and its stamp as delete key. Readers see them as EntryPlace::settle() changes them. Call
+  /// set_place() before any reader has the memtable; do not call insert() afterwards. Range tombstones and records are added
   /// later, with their final seq and birth.
   void set_place(const EntryPlace& place);
 

@@ -12,8 +12,8 @@
 namespace ebbtide {
 namespace {
 
-/// A question gets the answer of the last question if two differences are small: its mix diverges from the last mix by less than
-/// kSameMix nats, and its data differ from the last data by a fraction of less than kSameData.
+/// A question gets the answer of the last question if two differences are small. Its mix diverges from the last mix by less than
+/// kSameMix nats, and its data differ from the last data by less than the fraction kSameData.
 constexpr double kSameMix = 0.002, kSameData = 0.02;
 /// The largest relative difference at which the share of deletes, the deletes by stamp and the writes within a deadline count as
 /// unchanged. They differ much from window to window.

@@ -88,7 +88,7 @@ struct CostReport {
 CostReport costs_of(const System& system, const Tuning& tuning, const PerOperation& mix,
                     Equations equations = Equations::kEngine);
 
-/// Returns the number of runs that a whole level of the engine has at most if K_i is `runs`, 1 to T - 1: ceil((T - 1) / q) with q
+/// Returns the largest number of runs of a whole level of the engine if K_i is `runs`, 1 to T - 1. It is ceil((T - 1) / q) with q
 /// = ceil((T - 1) / K_i). For example, with T = 6 and K = 4, q is 2, and three runs hold all five units.
 double effective_runs(double size_ratio, double runs);
 

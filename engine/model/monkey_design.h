@@ -7,8 +7,8 @@
 //
 //   L = log_T(N E / M_buf (T - 1) / T), not rounded.
 //
-// Algorithm 1 goes through L = 1, 2, ... and sets T = N^(1/L). The T that the algorithm means makes N E / M_buf a full tree of L
-// levels: T^(L+1) / (T - 1) = N E / M_buf. This T depends on the buffer, so this file searches T and the memory together.
+// Algorithm 1 goes through L = 1, 2, ... and sets T = N^(1/L). But the algorithm needs the T with which the data is a full tree
+// of L levels: T^(L+1) / (T - 1) = N E / M_buf. This T depends on the buffer, so this file searches T and the memory together.
 // Algorithm 5 divides the memory for a given T by Newton's method; monkey_navigation() uses it for each whole T. Eq. 25, which
 // Algorithm 5 minimises, holds if all levels have filters (above M_threshold, Eq. 8). With less memory, Algorithm 5 does not find
 // the division with the lowest true cost; monkey_design() searches for it. Eq. 10 counts (T - 1) / 2 and (T - 1) / T merges per

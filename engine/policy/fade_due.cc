@@ -6,8 +6,8 @@
 namespace ebbtide {
 namespace {
 
-/// The least share of a delete's time for memtable and level 0 together, if less data arrives within a deadline than the levels
-/// above the last can hold.
+/// If less data arrives within a deadline than the levels above the last can hold, memtable and level 0 together get at least
+/// this share of a delete's time.
 constexpr double kLevel0Share = 0.5;
 
 }  // namespace

@@ -11,8 +11,8 @@
 // because levels are full. With a TTL per level, each step would then rewrite the whole next level once per TTL. So in this
 // case trees with Policy::by_file give data below level 0 the whole time, too. They move it down in one slice through all
 // levels from level 1 on, and the tree is written once per deadline (engine/docs/decisions/0024-down-in-one-go.md). Memtable
-// and level 0 keep TTLs. To compute these, each capacity counts at most as much as the data that arrives within a deadline, and
-// the two TTLs are at least half of a delete's time.
+// and level 0 keep TTLs. To compute these, each capacity is limited to the data that arrives within a deadline, and the two TTLs
+// together are at least half of a delete's time.
 #pragma once
 
 #include <span>

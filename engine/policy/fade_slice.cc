@@ -1,6 +1,6 @@
-// A slice merges the key range of some files (the *targets*) of the oldest run that overlaps the expired file. It takes the
-// files in that range of all runs, from the newest run with an expired file there to the targets' run, and merges them into the
-// targets. No run is added, removed or moved.
+// A slice merges the key range of some files (the *targets*) of the oldest run that overlaps the expired file. It takes the files
+// in that range from several runs: from the newest run with an expired file there down to the targets' run. They are merged into
+// the targets. No run is added, removed or moved.
 //
 // A slice begins with the target below the file with the earliest deadline, and grows over neighbours, up to kSliceFiles or
 // kOneGoFiles. A file that lies across an end of the slice is rewritten only to be cut there; larger slices cut fewer files.
@@ -109,8 +109,8 @@ class SliceDown {
     }
     return range;
   }
-  /// If the file goes down in one go, returns the range extended over the next target, at whose end files of the levels between
-  /// are then cut. Otherwise returns the range unchanged.
+  /// If the file goes down in one go, returns the range extended over the next target. Files of the levels between are then cut
+  /// at that target's end. Otherwise returns the range unchanged.
   [[nodiscard]] KeyRange over_next_target(const KeyRange& range) const {
     const RunShape& run = shape_.runs[below_];
     const std::size_t next = run.overlapping(range.start, range.end).second;

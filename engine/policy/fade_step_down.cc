@@ -1,5 +1,5 @@
-// A step down, for trees whose files go down singly (Policy::by_file): merges the expired file with the files that it overlaps
-// in the next older run that has such files.
+// A step down, for trees whose files go down singly (Policy::by_file). It merges the expired file into the next older run with
+// files that it overlaps.
 //
 //   from level 0          All overlapping runs of level 0 go down: their files will expire soon, and would cause another
 //                         rewrite of the next run.
@@ -67,8 +67,8 @@ class StepDown {
     if (!files.empty()) range_ = hull(range_, hull(files.front().range(), files.back().range()));
   }
 
-  /// Returns the first level between the file's level and the level of run `below` on which the file's time is not over yet; no
-  /// value if there is no such level.
+  /// Examines the levels between the file's level and the level of run `below`. Returns the first of them on which the file's
+  /// time is not over yet; no value if there is none.
   [[nodiscard]] std::optional<PlanTarget> resting_place(std::size_t below) const {
     for (std::size_t run = expired_.run + 1; run < below; ++run) {
       const RunShape& between = shape_.runs[run];

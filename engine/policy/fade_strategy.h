@@ -79,7 +79,7 @@ struct InputList {
 
 /// Returns the files of a run that overlap the range.
 [[nodiscard]] FileSpan files_in(const RunShape& run, const KeyRange& range);
-/// Return the index of the newest, or the oldest, of the runs with index >= `run` that have files in the range;
+/// Among the runs with index >= `run` that have files in the range, return the index of the newest or of the oldest;
 /// shape.runs.size() if there is none.
 [[nodiscard]] std::size_t next_overlapping(const TreeShape& shape, std::size_t run, const KeyRange& range);
 [[nodiscard]] std::size_t oldest_overlapping(const TreeShape& shape, std::size_t run, const KeyRange& range);

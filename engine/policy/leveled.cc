@@ -192,8 +192,8 @@ std::vector<FileCandidate> candidates_of(const RunShape& run, const RunShape* be
 
 /// The most files of one move, so that the edit stays small.
 constexpr std::size_t kMostMoved = 4096;
-/// In a run of up to this many files, a plan moves only one file, so that each file is chosen by its overlap at the time of its
-/// move. Moving several files at once costs more writes later (measured with Garnering).
+/// In a run of up to this many files, a plan moves only one file: each file is then chosen by its overlap at that time. Moving
+/// several files at once costs more writes later (measured with Garnering).
 constexpr std::size_t kManyFiles = 256;
 
 /// Returns the chosen file and files after it, until they have `bytes` bytes together. None of them overlaps a file of `below`.

@@ -36,9 +36,9 @@ struct LevelVectors {
   [[nodiscard]] double capacity(int level) const;
 };
 
-/// Returns the vectors of leveling, or of 1-leveling with a tiered level 0 of `level0_runs` runs: level i >= 1 holds memtable *
-/// max(size_ratio, level0_runs) * size_ratio^(i - 1) bytes in one run. That is T^i memtables, as in Monkey's section 2, unless
-/// level 0 alone is larger.
+/// Returns the vectors of leveling, or of 1-leveling with a tiered level 0 of `level0_runs` runs. Level i >= 1 has one run, with
+/// a capacity of memtable * max(size_ratio, level0_runs) * size_ratio^(i - 1) bytes. That is T^i memtables, as in Monkey's
+/// section 2, unless level 0 alone is larger.
 LevelVectors leveling_vectors(double size_ratio, int level0_runs);
 
 class LeveledPolicy final : public Policy {

@@ -41,8 +41,9 @@ class Policy {
   /// Return the number of runs of level 0 at which writes slow down, and at which they stop. Runs without files are not counted.
   [[nodiscard]] virtual int slowdown_runs() const = 0;
   [[nodiscard]] virtual int stop_runs() const = 0;
-  /// For a tree at rest (no job runs, and no plan is due): returns "" if the tree is within the policy's bounds (runs of a
-  /// level, capacities, depth of a stack), else a text with level, value and bound. check_bounds() may be called for any tree.
+  /// Checks a tree at rest (no job runs, and no plan is due). Returns "" if the tree is within the policy's bounds (runs of a
+  /// level, capacities, depth of a stack). Otherwise returns a text with level, value and bound. check_bounds() may be called for
+  /// any tree.
   [[nodiscard]] virtual std::string check(const TreeShape& shape) const = 0;
 
   [[nodiscard]] virtual Cadence cadence() const { return Cadence::kAlways; }

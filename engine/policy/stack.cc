@@ -165,8 +165,7 @@ double StackPolicy::capacity_bytes(const TreeShape& shape, int) const {
   return parameters_.k * static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1));
 }
 
-// While all runs merge, flushes go on: about k more runs may wait for the merge before writes slow down, and about 5 k more
-// before writes stop.
+// While all runs merge, flushes go on. Writes slow down when about k runs wait for the merge, and stop when about 5 k runs wait.
 int StackPolicy::slowdown_runs() const { return 2 * parameters_.k + 4; }
 int StackPolicy::stop_runs() const { return 6 * parameters_.k + 8; }
 

@@ -6,8 +6,8 @@
 
 namespace ebbtide {
 
-// Marks all tables as not listed: a queued task may hold a table longer than the cache lives, and the table's destructor must
-// then not call the cache.
+// Marks all tables as not listed. A queued task may keep a table alive longer than the cache; the table's destructor must then
+// not call the cache.
 IndexCache::~IndexCache() {
   MutexLock lock(mutex_);
   for (const TableReaderImpl* table : tables_) table->in_cache.listed.store(false, std::memory_order_release);

@@ -1,7 +1,7 @@
 // Drops pages of a table, by writing a new metadata file for the same data file.
 //
-// A page is dropped whole, without being read, or in part. For a partial drop the page is read, PageDropRequest::judge decides
-// on each entry, and the survivors form a new page in the metadata file, which replaces the old page. The data file does not
+// A page is dropped whole, without being read, or in part. For a partial drop the page is read, and PageDropRequest::judge
+// decides on each entry. The survivors form a new page in the metadata file, which replaces the old page. The data file does not
 // change. Its dead ranges (TableMetadata::dead_extents) are punched when the last reader of an older metadata file has ended.
 //
 // 1. Pages: a tile that still has entries keeps its dropped pages in the page table, with the flag kPageDropped. So its other

@@ -56,8 +56,8 @@ class TableBuilder {
   /// decoded. A value above kLargeValueBytes is written in blocks of its own.
   Status add(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
-  /// Lowers the table's applied_seq to `applied_seq`, unless it is lower already. Call this function if a secondary range
-  /// tombstone with a seq up to the table's applied_seq covers an added entry; pass a seq below the tombstone's seq.
+  /// Lowers the table's applied_seq to `applied_seq`, unless it is lower already. Call this function if an added entry is covered
+  /// by a secondary range tombstone with a seq up to the table's applied_seq. Pass a seq below the tombstone's.
   void lower_applied_seq(SeqNum applied_seq);
   /// Returns the bytes of the data file so far. The tile in progress counts with its size before compression. A merge uses the
   /// result to decide where an output file ends.

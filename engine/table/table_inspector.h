@@ -49,8 +49,8 @@ class TableInspector {
   [[nodiscard]] PageFence page_fence(std::uint32_t page) const;
   /// Returns the first tile that can have a version of `key`. Requires tile_count() > 0.
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
-  /// Returns the tile's separator: a string that is not greater than any key of the tile, and not less than any key of earlier
-  /// tiles; "" for the first tile.
+  /// Returns the tile's separator; "" for the first tile. It is not greater than any key of the tile, and not less than any key
+  /// of earlier tiles.
   [[nodiscard]] std::string tile_start(std::uint32_t tile) const;
   /// Returns the key range of a tile: from its fence, or the table's lower bound, to the next fence or the table's end.
   [[nodiscard]] KeyRange tile_range(std::uint32_t tile) const;
@@ -84,8 +84,8 @@ class TableInspector {
 
   // --- contents, with I/O
 
-  /// Appends to `keys` the key of each entry of the tile with key >= from and lo <= D < hi, once per version, in no order.
-  /// Reads, through the block cache, only pages whose delete fences overlap [lo, hi); counts cache misses in
+  /// Finds the entries of the tile with key >= from and lo <= D < hi. Appends their keys to `keys`, once per version, in no
+  /// order. Reads, through the block cache, only pages whose delete fences overlap [lo, hi); counts cache misses in
   /// `counters->pages_read`. Returns true if the tile has such pages.
   Result<bool> collect_stamps(std::uint32_t tile, DeleteKey lo, DeleteKey hi, Bytes from, std::vector<std::string>* keys,
                               ReadCounters* counters) const;

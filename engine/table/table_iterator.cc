@@ -1,9 +1,8 @@
 // Iterates over a table in sort-key order, forward and backward, for any h.
 //
-// The tile's permutation gives the page of each next entry, so a move needs no comparison. The i-th entry of the tile is in
-// page q = order[i], and is that page's entry number position(q): the number of entries of page q among the first i entries of
-// the tile. A seek finds the key's lower bound in each page of one tile; the sum of these positions is the position in the
-// tile.
+// The tile's permutation gives the page of each next entry, so a move needs no comparison. The i-th entry of the tile is in page
+// q = order[i], as that page's entry number position(q). position(q) is how many of the tile's first i entries are in page q. A
+// seek finds the key's lower bound in each page of one tile; the sum of these positions is the position in the tile.
 #include <algorithm>
 #include <vector>
 

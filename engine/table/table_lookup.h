@@ -59,8 +59,8 @@ enum class Lookup : std::uint8_t { kAbsent, kFound, kNotResident, kError };
 /// The part of TableReader for point lookups and iterators. Lives as long as the reader. Thread-safe.
 class TableLookup : public std::enable_shared_from_this<TableLookup> {
  public:
-  /// Finds the newest version of `key` with seq <= view_seq. Requires an EpochGuard of the block cache's epoch. The entry's
-  /// views are valid as long as the guard, or, if the call had to read the page, as long as `*pin`, which it then sets.
+  /// Finds the newest version of `key` with seq <= view_seq. Requires an EpochGuard of the block cache's epoch. The entry's views
+  /// are valid as long as the guard. If the call had to read the page, it sets `*pin`, and they are valid as long as the pin.
   /// entry->key is the caller's key. If `misses` is not null, the call never reads: it adds the missing pages, or the index, to
   /// `misses` and returns kNotResident. If kError is returned, *status has the error. A large value is never read: entry->large
   /// is set, and the caller calls large_if_resident(), then read_large(), or adds a miss for the value. `known` is null, or the

@@ -127,7 +127,7 @@ class Repair {
   }
 
   /// Returns true if the manifest is complete and may become the current manifest. Returns an error, which ends the search, if
-  /// the manifest may be complete, but this program cannot tell: a read failed, or a newer version wrote the manifest.
+  /// this program cannot know whether the manifest is complete: a read failed, or a newer version wrote it.
   Result<bool> try_manifest(FileNum file, std::vector<std::string>* errors) {
     const auto loaded = load_manifest_file(fs_, dir_, file);
     if (!loaded.is_ok()) {

@@ -1,5 +1,5 @@
-// Simulates merge policies without a database: with the policy objects of the engine, the rules of tree/apply.h for their plans,
-// and files that have sizes but no keys (simulate_workload.h). Results:
+// Simulates merge policies without a database. Uses the policy objects of the engine, and the rules of tree/apply.h for their
+// plans. Files have sizes but no keys (simulate_workload.h). Results:
 //
 //   write amplification     bytes written by flushes and merges / bytes flushed
 //   runs                    sorted runs with files, after each flush and its merges: average and maximum over all flushes.

@@ -32,8 +32,8 @@ Status check_engine_settings(const TuneRequest& request, const Tuning& tuning);
 /// Returns yaml_text() below a heading, and, if the engine refuses the settings, the reason.
 std::string settings_text(const TuneRequest& request, const Tuning& tuning);
 
-/// Returns Monkey's designs in the paper's terms: the design of monkey_design(), whose T need not be a whole number, and the
-/// design of monkey_navigation(), or the reason why no such design exists.
+/// Returns Monkey's designs in the paper's terms: that of monkey_design(), whose T need not be a whole number, and that of
+/// monkey_navigation(). If a design does not exist, returns the reason instead.
 std::string monkey_text(const TuneRequest& request, const MonkeyDesign& design, const Result<MonkeyDesign>& navigated);
 
 struct Answer {

@@ -17,14 +17,14 @@
 //
 // The *base* is the settings that the tuner found at its first window, or that an operator has set since. The ledger compares
 // two sums of page reads, by the cost model, over all operations since then. The first sum is for the settings in effect,
-// with the merges of all changes; the second is for the base. The first may exceed the second by kMostLoss of the second,
-// or of what the base costs in an hour, if less than an hour has passed. When only room for one bad window and the change back
-// is left, and the base is better for the present mix, the change back is due at once. So the page reads of an hour or more
-// exceed the page reads of the base by at most kMostLoss, however the mix changes. This holds if the rate of operations stays the
-// same.
+// with the merges of all changes; the second is for the base. The first may exceed the second by at most kMostLoss of the second.
+// In the first hour, the limit is kMostLoss of what the base costs in an hour. The change back is due at once under two
+// conditions: the base is better for the present mix, and the ledger has room for only one more bad window and that change. So
+// the page reads of an hour or more exceed the page reads of the base by at most kMostLoss, however the mix changes. This holds
+// if the rate of operations stays the same.
 //
-// Waiting until the change would have paid (rule 5) solves a ski-rental problem: a mix that lasts only a short time costs at most
-// twice as much as if it were ignored.
+// Waiting until the change would have paid (rule 5) solves a ski-rental problem: a mix of short duration costs at most twice as
+// much as without the change.
 //
 // Pure: no clock and no database; `now` and all facts are arguments. Not thread-safe.
 #pragma once
@@ -70,8 +70,8 @@ class AutoTuner {
 
   /// Ends a window and decides. `counts`: the operations from `start`, which is the time of the last call, until `now`.
   /// `workload` has the tree and its settings; its windows are not used. Fewer than 1,000 operations are kept for the next call.
-  /// If the settings are not those of the last call, and applied() was not called, an operator has changed them: they become the
-  /// base, and the ledger starts again. Takes up to a quarter of a second if the mix has changed.
+  /// If the settings have changed since the last call, and applied() was not called, an operator has changed them. They then
+  /// become the base, and the ledger starts again. Takes up to a quarter of a second if the mix has changed.
   Decision end_window(Millis start, Millis now, const Workload& workload, const OperationCounts& counts,
                       const AutoTunerOptions& options);
   /// Call this when the advice of the last decision was applied, at the time `now`.

@@ -77,9 +77,9 @@ class MemoryCharge {
   std::uint64_t bytes_ = 0;
 };
 
-/// Returns `value` as a shared value that owns value.size() bytes of `charge`. They are released with the last owner of the
-/// result, which may outlive the Db, so a shared_ptr must own the account (it does in a Db). If `charge` is null or empty, the
-/// result has no charge.
+/// Returns `value` as a shared value that owns value.size() bytes of `charge`. The last owner of the result releases them. Since
+/// it may outlive the Db, a shared_ptr must own the account (it does in a Db). If `charge` is null or empty, the result has no
+/// charge.
 SharedValue charged_value(std::string value, MemoryCharge* charge);
 /// Like the function above, for a value that is shared already: the result keeps `value` alive. `value` must not have a charge
 /// yet.

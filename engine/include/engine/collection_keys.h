@@ -2,8 +2,8 @@
 //
 // A small collection is one entry (EntryKind::kCompact). A large one is a header under the collection's key K, and elements. An
 // element's key begins with K, two marker bytes and the generation in the header (engine/docs/formats.md, "Keys"). The elements
-// of one generation form one key range. A key that is created again gets a new, higher generation, so elements of an older
-// generation are unreachable: the engine may delete them at any time after the header was deleted or has expired, without a lock.
+// of one generation form one key range. A key that is created again gets a new, higher generation, so elements of older
+// generations are unreachable. Once the header was deleted or has expired, the engine may delete them at any time without a lock.
 //
 // The first kHeaderStartBytes bytes of a header's value are the collection's type, its flags and its generation; the rest
 // belongs to the engine's user.

@@ -96,9 +96,9 @@ class Db {
   /// more than 1 GiB or a key longer than kMaxKeyBytes, or it empties databases too often: more than 256 times, and more times
   /// than there are databases and index trees. kReadOnly: the database takes no writes.
   Status commit(WriteBatch& batch);
-  /// Like commit(), for threads that must not wait. During a write stall the call returns kBusy, writes nothing, and sets
-  /// `*wait_ms` to the milliseconds after which to try again; otherwise it sets `*wait_ms` to 0. On that next try pass `waited`
-  /// = true: a slowdown delays a batch only once.
+  /// Like commit(), for threads that must not wait. During a write stall the call writes nothing, returns kBusy, and sets
+  /// `*wait_ms` to the milliseconds after which to try again. Otherwise `*wait_ms` is 0. On that next try pass `waited` = true: a
+  /// slowdown delays a batch only once.
   Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
   /// Prepares the commit of a large batch (engine/staged_batch.h). Moves from `batch` only if the call succeeds. The time grows
   /// with the batch's size, so do not call stage() on an event loop. If `stop` becomes true, the call ends early with kAborted.
@@ -153,7 +153,7 @@ class Db {
   [[nodiscard]] StampMode stamp_mode(DatabaseId database) const;
   /// Returns the stamp mode in the settings. The next tree of the database, which FLUSHDB creates, will have this mode.
   [[nodiscard]] StampMode configured_stamp_mode(DatabaseId database) const;
-  /// Carries out a secondary range lookup: returns keys of a leased view whose current entry has lo <= stamp < hi, in key order
+  /// Carries out a secondary range lookup on a leased view. Returns keys whose current entry has lo <= stamp < hi, in key order
   /// from `from` on, about `max_keys` at most. Reads only those table pages whose delete fences overlap the range. The work is
   /// bounded: at most `max_pages` pages, and about a hundred times as many entries. Each call advances by at least one key.
   /// Returns kRevoked if the view was revoked.
@@ -167,8 +167,9 @@ class Db {
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
   /// Reads the pages and values of `misses` into memory and pins them in the set. Returns true if the system page cache had
   /// them all: run the command again at once; `done` is not called. Otherwise returns false, and `done` is called once when the
-  /// reads have ended: by a fetcher thread, by poll() of the queue, or by this thread before the return. Until then the caller
-  /// must not move or change the set. Read errors are not reported here: the command gets them when it runs again.
+  /// reads have ended. The caller of `done` is a fetcher thread, poll() of the queue, or this thread before the return. Until
+  /// then the caller must not move or change the set. Read errors are not reported here: the command gets them when it runs
+  /// again.
   ///
   /// Fetched bytes are charged to memory() until the set is cleared and, for large values, the last pin is released. A page or
   /// value for which memory() has no room is not fetched. If `queue` is not null, pages are read through it as far as possible.

@@ -2,8 +2,8 @@
 //
 // A batch is the payload of a WAL record, the input of the memtable and, later, the unit of replication. The batch is encoded
 // once, while the command runs, and never re-encoded. A commit overwrites fixed-width fields in place (first seq, time,
-// physical trees). Values above kLargeValueBytes are not copied into the batch: the batch holds a reference to each, and the log
-// writes the value from its own memory where it belongs in the payload.
+// physical trees). Values above kLargeValueBytes are not copied into the batch, which has only a reference to each. The log
+// writes such a value from the value's own memory, at its offset in the payload.
 //
 // Layout of the payload (little endian; engine/docs/formats.md has the grammar):
 //   header : first_seq u64, time u64, replication_id u64, count u32, reserved u32     (kHeaderBytes)

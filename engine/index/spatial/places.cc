@@ -13,9 +13,9 @@ namespace {
 constexpr double kRadiansPerDegree = std::numbers::pi / 180.0;
 constexpr std::size_t kNumberBytes = 8;
 
-/// A lower bound is made smaller by this slack, since rounding may make a calculated distance too large: by about 1e-16 of the
-/// radius for near places, and by 1e-8 of it for places that are nearly opposite each other. The slack is far larger than that,
-/// and costs a search nothing.
+/// A lower bound is made smaller by this slack, since rounding may make a calculated distance too large. The error is about 1e-16
+/// of the radius for near places, and 1e-8 of it for places that are nearly opposite each other. The slack is far larger than
+/// that, and costs a search nothing.
 constexpr double kRelativeSlack = 1e-7, kSlackMeters = 0.001;
 
 double radians(double degrees) { return degrees * kRadiansPerDegree; }
