@@ -150,7 +150,7 @@ class RunView {
   bool any_collections_ = false;
   std::string common_;                 // the prefix of every key within the run's bounds
   std::vector<std::uint64_t> lowers_;  // the next 8 bytes of the lower bounds, big endian
-  std::vector<std::uint64_t> uppers_;  // these 8 bytes of the upper bounds; the largest number for a table without upper bound
+  std::vector<std::uint64_t> uppers_;  // the same for the upper bounds; the largest number for a table without upper bound
 };
 
 struct FilterFit;

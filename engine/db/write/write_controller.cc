@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kSlowNsPerByte = 200;  // delay for each byte at pressure 1000, without kSteepest: 5 MB/s
 constexpr std::uint32_t kSteep = 800;          // pressure, in thousandths, above which a rising factor multiplies the delay
-constexpr std::uint64_t kSteepest = 40;        // that factor at pressure 1000: 125 kB/s
+constexpr std::uint64_t kSteepest = 40;        // the factor at pressure 1000: writes then pass at 125 kB/s
 constexpr std::uint64_t kSleepNs = 1'000'000;
 constexpr std::uint64_t kLongestSleepMs = 100;  // longest delay of one batch by a slowdown
 constexpr std::uint64_t kPollMs = 10;           // ms between two checks of a batch that waits for the end of a stop

@@ -184,7 +184,7 @@ TEST_CASE("threads fetch pages: the callback runs once, when all pages are in me
     const bool at_once = fetcher.fetch(
         &misses, [&] { ++calls; }, nullptr);
     CHECK_FALSE(at_once);
-  }  // this answers every fetch
+  }  // the destructor ends every fetch
   CHECK(calls == 1);
   CHECK(misses.large.size() == 1);
   ReadCounters counters;

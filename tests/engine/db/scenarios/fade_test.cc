@@ -690,7 +690,7 @@ TEST_CASE("server is killed repeatedly before the deadline: no delete is late", 
     for (int step = 0; step <= kSteps + 1; ++step) {
       if (step % kBetweenKills == kFirstKill) {
         if (step == kFirstKill) CHECK(w.found(false) != 0);  // the kill was early enough
-        w.flush_other(kOtherUntilKilled);                    // its tables must exist when the process is killed
+        w.flush_other(kOtherUntilKilled);                    // the database's tables must exist when the process is killed
         w.h.crash(CrashMode::kEverything, 1);
         w.h.open();
       }

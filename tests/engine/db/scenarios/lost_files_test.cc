@@ -132,7 +132,7 @@ TEST_CASE("middle byte of a finished log segment changes: the next full read fin
 TEST_CASE("file of a table is removed: this is logged once within a minute, before the next start needs the file") {
   for (const std::string suffix : {".data", ".meta"}) {
     Settings settings = several_segments();
-    settings.scrub_interval = 0;  // it would find the table missing, too
+    settings.scrub_interval = 0;  // the scrub would also find the missing table
     Harness h(settings);
     fill_database(h);
     h.advance(1000);

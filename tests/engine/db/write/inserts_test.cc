@@ -22,7 +22,7 @@ TEST_CASE(
   batch.del(0, "a");
   batch.delete_range(0, "a", "b");
   batch.delete_stamps(0, 5, 10);
-  batch.flush_database(0);  // its own tree has no deletes; the old tree's note is the caller's
+  batch.flush_database(0);  // the new tree has no deletes; the caller adds the note of the old tree
   std::vector<std::pair<Millis, Millis>> notes;
   std::size_t cursor = 0;
   for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
