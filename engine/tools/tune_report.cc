@@ -174,7 +174,7 @@ std::string settings_text(const TuneRequest& request, const Tuning& tuning) {
 std::string advices_text(const TuneRequest& request, const std::vector<Advice>& advices) {
   const bool robust = request.rho > 0;
   std::string out = "Expected: " + mix_text(request.mix) + "\n";
-  if (robust) out += "Uncertain by rho = " + formatted(request.rho, "%.3g") + "\n";
+  if (robust) out += "Uncertainty: rho = " + formatted(request.rho, "%.3g") + "\n";
   std::vector<Row> rows = {{"layout", "T", "runs", "c", "buffer", "filter bits", "levels"}};
   for (const char* column : {"empty read", "read", "range", "write", "mean"}) rows[0].emplace_back(column);
   if (robust) rows[0].emplace_back("worst");

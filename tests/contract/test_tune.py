@@ -135,7 +135,7 @@ def test_tune_advise_computes_mix_and_rho_from_a_history_file(tmp_path):
     file = tmp_path / "windows.csv"
     file.write_text("empty,read,range,write\n4000,4000,1000,1000\n1000,1000,4000,4000\n")
     text = tune("advise", *WORKLOAD, "--history", file, "--layouts", "leveling,tiering")
-    assert "Expected: 25.0 % empty reads" in text and "Uncertain by rho = 0.193" in text
+    assert "Expected: 25.0 % empty reads" in text and "Uncertainty: rho = 0.193" in text
 
 
 def test_tune_what_if_prints_one_row_per_change():
