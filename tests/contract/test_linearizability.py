@@ -1,12 +1,14 @@
 """Tests that single-key commands of concurrent connections are linearizable during flushes, merges and kill -9: some sequential
 order of the commands explains every reply. The merge policy changes during the run, and the tree's layout after each kill. In a
-second test TUNE.APPLY changes all settings of the tuner, again and again, also while the server is killed.
+second test TUNE.APPLY changes all settings of the tuner, again and again, also while the server is killed. A third test has lists and
+sorted sets as queues, with pops that wait.
 
 Clients are separate processes. A command without a reply, because the server was killed, may have happened or not.
 
 A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timing.
 """
 
+import collections
 import multiprocessing
 import os
 import random
@@ -17,7 +19,7 @@ import pytest
 import redis
 
 from support.layouts import change, layouts, switch, text_of
-from support.linearizability import NEVER, UNKNOWN, Operation, violation
+from support.linearizability import NEVER, UNKNOWN, Operation, list_step, violation, zset_step
 from support.server import Server
 from support.sockets import Link, ReplyError
 from support.tuning import tuned_settings
@@ -25,6 +27,8 @@ from support.tuning import tuned_settings
 CLIENTS = 8
 REGISTERS = [f"register:{i}" for i in range(6)]
 COUNTERS = [f"counter:{i}" for i in range(4)]
+QUEUES = [f"{kind}:{i}" for kind in ("list", "zset") for i in range(3)]  # the last one of a kind often has more than 128 elements
+MANY = 150
 SECONDS = float(os.environ.get("EBBTIDE_HISTORY_SECONDS", "5"))
 SEED = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
 
@@ -63,13 +67,28 @@ def choose_command(choose, unique):
     return name, key, (value,) if name in ("SET", "GETSET", "SETNX") else (unique + ";",) if name == "APPEND" else ()
 
 
-def client(number, port, seed, until, results):
+def choose_queue_command(choose, unique):
+    """Every added element is unique. Pops are more than additions, so that queues are often empty."""
+    key = choose.choice(QUEUES)
+    large = key.endswith("2")
+    elements = [f"{unique}-{i}" for i in range(choose.choice((1, 1, 1, 2, MANY if large else 3)))]
+    wait = choose.choice((0.005, 0.02, 0.1))
+    count = (choose.choice((1, 20, 100)),) if large else ()
+    if key.startswith("list"):
+        name = choose.choice(("LPUSH", "RPUSH", "LPOP", "RPOP" if large else "LPOP", "LLEN" if large else "BLPOP", "BLPOP"))
+        return name, key, tuple(elements) if name.endswith("PUSH") else (wait,) if name == "BLPOP" else () if name == "LLEN" else count
+    name = choose.choice(("ZADD", "ZADD", "ZPOPMIN", "ZPOPMAX" if large else "ZPOPMIN", "ZCARD" if large else "BZPOPMIN", "BZPOPMIN"))
+    scored = tuple(word for element in elements for word in (choose.randint(-5, 5), element))
+    return name, key, scored if name == "ZADD" else (wait,) if name == "BZPOPMIN" else () if name == "ZCARD" else count
+
+
+def client(number, port, seed, until, results, choose_one):
     """Runs commands until `until`, and puts their history into `results`."""
     choose = random.Random(f"{seed}-{number}")
     history, link, count = [], None, 0
     while time.monotonic() < until:
         count += 1
-        name, key, arguments = choose_command(choose, f"{number}-{count}")
+        name, key, arguments = choose_one(choose, f"{number}-{count}")
         try:
             link = link or Link(port, timeout=10)
         except OSError:
@@ -78,6 +97,8 @@ def client(number, port, seed, until, results):
         called = time.monotonic_ns()
         try:
             answer = link.call(name, key, *arguments)
+            if name in ("BLPOP", "BZPOPMIN") and answer and answer[0] == key:
+                answer = answer[1:]
             history.append((key, Operation(number, name, arguments, answer, called, time.monotonic_ns())))
         except ReplyError as error:
             if not str(error).startswith("LOADING "):
@@ -128,12 +149,14 @@ class Tuner:
         self.thread.join()
 
 
-def record(server, seed, kills, deal):
-    """Runs `CLIENTS` clients for `SECONDS`. Returns the history of each key. `deal` gives the layouts; None: they do not change."""
+def record(server, seed, kills, deal, choose_one=choose_command):
+    """Runs `CLIENTS` clients for `SECONDS`. Returns the history of each key. `deal` gives the layouts; None: they do not change.
+    `choose_one` chooses a command."""
     until = time.monotonic() + SECONDS
     fork = multiprocessing.get_context("fork")
     results = fork.Queue()
-    clients = [fork.Process(target=client, args=(i, server.port, seed, until, results), daemon=True) for i in range(CLIENTS)]
+    arguments = (server.port, seed, until, results, choose_one)
+    clients = [fork.Process(target=client, args=(i, *arguments), daemon=True) for i in range(CLIENTS)]
     for process in clients:
         process.start()
     choose = random.Random(f"{seed}-churn")
@@ -198,12 +221,42 @@ def test_concurrent_histories_are_linearizable_while_tune_apply_changes_settings
     check(by_key, kills)
 
 
-def check(by_key, kills):
+@pytest.mark.parametrize("fsync,kills", [("always", 3), ("everysec", 3)])
+def test_concurrent_histories_of_queues_with_pops_that_wait_are_linearizable(fsync, kills):
+    print(f"EBBTIDE_SEED={SEED}")
+    settings = {"storage.fsync": fsync, "storage.memtable_size": "256KiB", "tree.file_size": "256KiB", "storage.memory_budget": "64MiB"}
+    seed = f"{SEED}-queues-{fsync}"
+    deal = layouts(random.Random(f"{seed}-layouts"))
+    with Server({**settings, **next(deal)}) as server:
+        by_key = record(server, seed, kills, deal, choose_queue_command)
+        with Link(server.port) as link:
+            for key, history in by_key.items():
+                name = "LRANGE" if key.startswith("list") else "ZRANGE"
+                called = time.monotonic_ns()
+                history.append(Operation(CLIENTS, name, (0, -1), link.call(name, key, 0, -1), called, time.monotonic_ns()))
+    waits = [operation for history in by_key.values() for operation in history if operation.name in ("BLPOP", "BZPOPMIN")]
+    assert any(wait.answer is None for wait in waits) and any(wait.answer not in (None, UNKNOWN) for wait in waits)
+    assert popped_twice(by_key) == []
+    check(by_key, kills, QUEUES, {key: zset_step if key.startswith("zset") else list_step for key in QUEUES})
+
+
+def popped_twice(by_key):
+    """Returns the elements that several pops returned. The proof by check() includes this, but explains it less clearly."""
+    popped = collections.Counter()
+    for operation in (operation for history in by_key.values() for operation in history):
+        if "POP" in operation.name and operation.answer and operation.answer is not UNKNOWN:
+            elements = [operation.answer] if isinstance(operation.answer, str) else operation.answer
+            popped.update(elements[::2] if operation.name.startswith(("Z", "BZ")) else elements)
+    return [element for element, times in popped.items() if times > 1]
+
+
+def check(by_key, kills, keys=(*REGISTERS, *COUNTERS), steps=None):
+    """`steps` gives the step of each key and () as its first state; without it, all keys are strings."""
     operations = sum(map(len, by_key.values()))
     unknown = sum(operation.answer is UNKNOWN for history in by_key.values() for operation in history)
     print(f"{operations} operations on {len(by_key)} keys, {unknown} without an answer")
-    assert operations > 500 and len(by_key) == len(REGISTERS) + len(COUNTERS)
+    assert operations > 500 and sorted(by_key) == sorted(keys)
     assert kills == 0 or unknown > 0, "no command was under way at any kill"
     for key, history in by_key.items():
-        wrong = violation(history, step, None)
+        wrong = violation(history, steps[key], ()) if steps else violation(history, step, None)
         assert wrong is None, f"{key}, seed {SEED}: {wrong}"

@@ -6,6 +6,7 @@ set of chosen operations with its state, so that nothing is searched twice (Wing
 """
 
 import enum
+from heapq import merge
 from typing import Any, NamedTuple
 
 
@@ -98,3 +99,41 @@ def explain(operations, events, stuck, end):
     lines = [f"no order explains the replies by {moment}; the longest one found ended in state {state!r} there", "answered before:"]
     lines += [f"  {operation}" for operation in before[-8:]]
     return "\n".join([*lines, "under way:", *[f"  {operation}" for operation in near]])
+
+
+def list_step(state, name, arguments):
+    """Returns the reply and the new state of a command on one list. A state is a tuple of elements, () for an absent list. A
+    timeout is the reply None; so its BLPOP took effect at a moment when the list was empty. Its other reply has no key."""
+    if name in ("LPUSH", "RPUSH"):
+        after = (*reversed(arguments), *state) if name == "LPUSH" else (*state, *arguments)
+        return len(after), after
+    if name in ("LPOP", "RPOP", "BLPOP"):
+        if not state:
+            return None, state
+        one = name == "BLPOP" or not arguments
+        count = 1 if one else arguments[0]
+        popped, after = (state[: -count - 1 : -1], state[:-count]) if name == "RPOP" else (state[:count], state[count:])
+        return popped[0] if one and name != "BLPOP" else list(popped), after
+    if name == "LLEN":
+        return len(state), state
+    if name == "LRANGE":  # of the whole list
+        return list(state), state
+    raise ValueError(name)
+
+
+def zset_step(state, name, arguments):
+    """Like list_step() for a sorted set whose members are added once. A state is a sorted tuple of pairs (score, member)."""
+    if name == "ZADD":
+        new = sorted(zip(arguments[::2], arguments[1::2], strict=True))
+        return len(new), tuple(merge(state, new))
+    if name in ("ZPOPMIN", "ZPOPMAX", "BZPOPMIN"):
+        if not state:
+            return None if name == "BZPOPMIN" else [], state
+        count = arguments[0] if arguments and name != "BZPOPMIN" else 1
+        popped, after = (state[: -count - 1 : -1], state[:-count]) if name == "ZPOPMAX" else (state[:count], state[count:])
+        return [word for score, member in popped for word in (member, str(score))], after
+    if name == "ZCARD":
+        return len(state), state
+    if name == "ZRANGE":  # of the whole sorted set
+        return [member for _, member in state], state
+    raise ValueError(name)

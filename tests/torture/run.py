@@ -74,7 +74,7 @@ def fuzz(name, about):
 PROGRAMS = {
     "kill": contract("test_kill.py", "kill -9 of the server under load; its state is compared with a model", {"kills": r"(\d+) kills survived"}),
     "linearizability": contract(
-        "test_linearizability.py", "histories of 8 clients on 10 keys, half of them with kills", {"operations": r"(\d+) operations on"}
+        "test_linearizability.py", "histories of 8 clients on strings and queues, most of them with kills", {"operations": r"(\d+) operations on"}
     ),
     "atomicity": contract("test_atomicity.py", "transactions of concurrent clients, some with kills", {"transactions": r"(\d+) transactions"}),
     "network": contract(
