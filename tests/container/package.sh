@@ -16,6 +16,7 @@ id ebbtide >/dev/null
 [[ $(mode /var/lib/ebbtide) == '700 ebbtide:ebbtide' ]] || fail "$(mode /var/lib/ebbtide)"
 [[ $(ls /etc/systemd/system/multi-user.target.wants) == *ebbtide.service* ]] || fail "the service is not enabled"
 ebbtide-inspect --help >/dev/null
+[[ -r /usr/share/ebbtide/users.acl ]] || fail "the example of users is missing"
 
 read -r program arguments <<<"$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/ebbtide.service)"
 start() {

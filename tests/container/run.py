@@ -194,6 +194,7 @@ def check_image(engine, image_name):
     run = ["run", "--rm", *LOCKED]
     assert "ebbtide-server" in engine.run(*run, image_name, "--version").stdout
     assert "verify" in engine.run(*run, "--entrypoint", "ebbtide-inspect", image_name, "--help").stdout
+    assert "user default off" in engine.run(*run, "--entrypoint", "cat", image_name, "/usr/share/ebbtide/users.acl").stdout
     assert engine.run(*run, "--entrypoint", "bash", image_name, "-c", "command -v g++ cc ld", check=False).returncode != 0
 
     step("the health check fails where no server runs")

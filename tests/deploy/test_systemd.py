@@ -24,20 +24,39 @@ def settings(name):
     return re.findall(rf"^{name}=(.*)$", UNIT, re.M)
 
 
+def targets_of_the_readme():
+    """Returns the targets that deploy/README.md builds before it installs them without the package."""
+    readme = (ROOT / "deploy/README.md").read_text()
+    return set(re.search(r"^    \./dev build (.*)\n    cmake --install build/release --component server ", readme, re.M)[1].split())
+
+
+def test_build_before_the_installation_in_the_readme_names_every_program_that_is_installed():
+    rule = re.search(r"install\(TARGETS (.*) RUNTIME COMPONENT server\)", (ROOT / "CMakeLists.txt").read_text())[1]
+    of_dev = re.search(r"^readonly installed_programs=\((.*)\)$", (ROOT / "dev").read_text(), re.M)[1]
+    of_image = re.search(r"cmake --build /build .*--target (.*) \\$", (ROOT / "docker/Dockerfile").read_text(), re.M)[1]
+    assert targets_of_the_readme() == set(rule.split())
+    assert set(of_dev.split()) == set(rule.split()) == set(of_image.split())
+
+
+def test_example_of_users_is_installed_where_the_configuration_names_it():
+    place = re.search(r"/usr/(share/ebbtide)/users\.acl", (ROOT / "config/ebbtide.yaml").read_text())[1]
+    files = re.findall(r"install\(FILES (.*) DESTINATION \$\{CMAKE_INSTALL_DATADIR\}/ebbtide ", (ROOT / "CMakeLists.txt").read_text())
+    assert place == "share/ebbtide" and any("config/users.acl" in line.split() for line in files)
+    assert f"/installed/usr/{place}/users.acl /usr/{place}/" in (ROOT / "docker/Dockerfile").read_text()
+
+
 def test_installed_files_have_the_paths_that_the_unit_and_systemd_read(tmp_path):
     run("cmake", "--install", str(ROOT / "build/release"), "--component", "server", "--prefix", str(tmp_path / "usr"))
     program, *arguments = settings("ExecStart")[0].split()
     assert "ebbtide-server" in run(str(tmp_path / program[1:]), "--version")
     installed = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert installed == {
-        "usr/bin/ebbtide-export",
-        "usr/bin/ebbtide-import",
-        "usr/bin/ebbtide-inspect",
-        "usr/bin/ebbtide-server",
+        *(f"usr/bin/{program}" for program in targets_of_the_readme()),
         "usr/lib/systemd/system/ebbtide.service",
         "usr/lib/sysusers.d/ebbtide.conf",
         "usr/lib/tmpfiles.d/ebbtide.conf",
         "usr/share/ebbtide/ebbtide.yaml",
+        "usr/share/ebbtide/users.acl",
     }
     # The unit's command line must be valid with the shipped configuration.
     arguments = [argument.replace("/etc/ebbtide/", f"{tmp_path}/usr/share/ebbtide/") for argument in arguments]
