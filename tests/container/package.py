@@ -4,6 +4,7 @@ The upgrade is to the same package with a higher version: dpkg treats its script
 version. Then the kept data of every released version are opened. The container has no systemd, so the test starts the server itself, as its user and with the command line of the unit.
 """
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -27,10 +28,14 @@ def newer(package, directory):
 
 
 def main():
-    engine = Engine("podman" if shutil.which("podman") else "docker")
+    parser = argparse.ArgumentParser(prog="./dev package --test", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", choices=["podman", "docker"], help="by default podman if it is installed, else docker")
+    parser.add_argument("package", help="the .deb to test")
+    options = parser.parse_args()
+    engine = Engine(options.engine or ("podman" if shutil.which("podman") else "docker"))
     with tempfile.TemporaryDirectory(prefix="ebbtide-package-") as home:
         home = Path(home)
-        shutil.copy(sys.argv[1], home / "old.deb")
+        shutil.copy(options.package, home / "old.deb")
         newer(home / "old.deb", home / "tree")
         subprocess.run(["dpkg-deb", "--root-owner-group", "-b", home / "tree", home / "new.deb"], check=True, stdout=subprocess.DEVNULL)
         shutil.rmtree(home / "tree")
