@@ -33,7 +33,7 @@ struct TableStats {
   Millis min_expiry = 0, max_expiry = 0;  ///< smallest and largest expiry of the entries that have one; 0 = none
   Millis oldest_tombstone = 0;            ///< oldest birth of a point tombstone; 0 = there is none
   Millis oldest_range_tombstone = 0;      ///< oldest birth of a range tombstone; 0 = there is none
-  Millis oldest_debt = 0;                 ///< oldest delete debt; 0 = there is none
+  Millis oldest_debt = 0;                 ///< oldest birth of a delete debt; 0 = there is none
   SeqNum applied_seq = 0;                 ///< no secondary range tombstone with a seq up to this covers an entry of the table
 
   std::uint32_t points_at = kNoPoints;  ///< offset of the points in the keys (engine/points.h); kNoPoints: `points` is unknown

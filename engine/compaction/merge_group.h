@@ -31,7 +31,7 @@ struct MergeGroup {
   RunId run = 0;                        ///< the run that gets the output
   const Finality* finality = nullptr;   ///< says which keys are final for the output; must outlive the merge
   bool has_below = false;               ///< true if there is an older run: outputs end where files of the next older run end
-  std::optional<SliceBorder> border{};  ///< set for groups outside a slice, at its border
+  std::optional<SliceBorder> border{};  ///< the merge slice next to this group, if there is one
   std::optional<KeyRange> hole{};       ///< the slice in the middle of the group's only file; the output does not have the slice
   std::vector<Partition> partitions{};  ///< set by GroupCuts::divide(), which adds at least one partition
 };

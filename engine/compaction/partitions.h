@@ -55,7 +55,8 @@ struct PartitionRequest {
   std::string prefix;  ///< for global_range: the common prefix of all keys of the tree
 };
 
-/// Returns the number of bins for a good estimate: sixteen per file, from 128 to 65536.
+/// Returns the number of bins of the histogram that estimates how bytes are distributed over keys: sixteen for each file, from 128
+/// to 65536.
 [[nodiscard]] std::size_t bins_for(double bytes, std::uint64_t file_bytes);
 
 /// Returns the key space of the request's partitions. Its prefix is that of the tree for global_range, and the common prefix of

@@ -10,9 +10,9 @@
 //      applies to all readers. The order matters: an expired newest version must not be replaced by an older version that has not
 //      expired.
 //   3. A dead version becomes a tombstone with the version's seq, born when the version died. A tombstone is dropped if no older
-//      version is below it, in an older run or in the output. No older run has one if the run is final for the key, or if the
-//      key's `first` version is in the input. A covered version is also dropped if the covering range
-//      tombstone, which stays as long as older versions exist, is at least as old as the version's deletes.
+//      version is below it, in an older run or in the output. No older run has one if the run is final (bottommost) for the key,
+//      or if the key's `first` version is in the input. A covered version is also dropped if the covering range tombstone is at
+//      least as old as the version's deletes. That range tombstone stays as long as older versions exist.
 //   4. Delete debts: an entry that shadows a tombstone or a dead version takes over that version's birth and debts, as long as
 //      older versions exist. When no older version exists, the debt ends.
 //   5. Seqs never change.

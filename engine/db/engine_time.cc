@@ -41,7 +41,8 @@ Millis EngineTime::tick() {
     offset = wall - boot;  // the wall clock is ahead, so follow it
     if (-lead > static_cast<std::int64_t>(kLead)) stepped_.store(static_cast<Millis>(wall), std::memory_order_relaxed);
   } else if (lead > 0 && lead <= static_cast<std::int64_t>(kLead) && elapsed > 0) {
-    offset -= std::min(lead, elapsed / 2);  // a restart explains a lead of up to kLead: run at half speed until it is gone
+    // A restart can leave engine time up to kLead ahead of the wall clock. It runs at half speed until they are equal.
+    offset -= std::min(lead, elapsed / 2);
   }
   offset_.store(offset, std::memory_order_relaxed);
 

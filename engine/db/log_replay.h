@@ -67,7 +67,7 @@ class LogReplay {
 
   explicit LogReplay(Env env);
 
-  /// Applies all operations that tables and manifest lack to the trees. Truncates torn ends.
+  /// Applies to the trees all logged operations that are in neither tables nor manifest. Truncates torn ends of segments.
   Result<Replayed> run() REQUIRES(trees_.commit_mutex);
 
  private:

@@ -347,8 +347,8 @@ class DatabaseLock final : public FileLock {
     const std::string& name = directory_->name;
     if (taken_) {
       return Status::io_error(path() +
-                              " was removed or replaced while the database used it, and another process has locked it, " +
-                              "which may use the same directory; stop that process, and the server accepts writes again");
+                              " was removed or replaced while the database used it. Another process has locked it, and may use " +
+                              "the same directory: stop that process, then the server accepts writes again");
     }
     struct stat held {};
     struct stat named {};

@@ -14,7 +14,7 @@ namespace ebbtide {
 
 inline constexpr std::size_t kFrozenRuns = 8;
 
-/// Returns the next cut that is due, or an empty plan. Sets `*busy` to true if a file that must be cut is busy. `shape` has all
+/// Returns a plan that splits one file at the ends of a frozen range; an empty plan if no file must be split. Sets `*busy` to true if a file that must be split is busy. `shape` has all
 /// files, also those in frozen ranges.
 Plan plan_cut(const TreeShape& shape, bool* busy);
 /// Returns a cut or a stack plan. `shape` has all files, also those in frozen ranges. Returns an empty plan if there is no work,

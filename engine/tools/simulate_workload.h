@@ -30,7 +30,7 @@ struct WorkloadSettings {
 };
 inline constexpr double kMostRewrites = 0.99;
 
-/// The amounts of data at each moment. Each entry has a size of one byte.
+/// Computes how many bytes a run, a flush and the live keys have after each flush. An entry counts as one byte.
 class SimulatedWorkload {
  public:
   explicit SimulatedWorkload(const WorkloadSettings& settings);

@@ -356,9 +356,10 @@ class Table {
         "client-query-buffer-limit", true);
     add(size_key("limits.proto_max_bulk_len", of(&Config::proto_max_bulk_len), kMiB, 512 * kMiB, "Most bytes of one argument."),
         "proto-max-bulk-len", true);
-    add_output_limits("limits.client_output_buffer_limit.", &Config::output_buffer, "Replies waiting for a client");
+    add_output_limits("limits.client_output_buffer_limit.", &Config::output_buffer,
+                      "Most bytes of replies that wait for a client;");
     add_output_limits("limits.client_output_buffer_limit.pubsub.", &Config::pubsub_output_buffer,
-                      "Messages waiting for a subscriber, and lines waiting for a MONITOR,");
+                      "Most bytes of messages that wait for a subscriber, or of lines that wait for a MONITOR;");
     auto& hard = *std::find_if(keys.begin(), keys.end(),
                                [](const ConfigKey& key) { return key.name == "limits.client_output_buffer_limit.hard"; });
     hard.redis_name = "client-output-buffer-limit";
@@ -377,7 +378,7 @@ class Table {
       return [limits, field](Config& c) -> std::uint64_t& { return (c.*limits).*field; };
     };
     add(size_key(prefix + "hard", member(&OutputBufferLimits::hard), 0, 64 * kGiB,
-                 what + " above which the client is closed; 0B = no limit."),
+                 what + " above this the client is closed. 0B = no limit."),
         "", true);
     add(size_key(prefix + "soft", member(&OutputBufferLimits::soft), 0, 64 * kGiB,
                  "The client is closed if the bytes that wait for it exceed this for soft_time; 0B = no limit."),

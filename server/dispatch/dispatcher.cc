@@ -220,7 +220,7 @@ void Dispatcher::run_window(std::span<PendingCommand> commands) {
     guard.emplace(*env_.db);
     prefetch(commands);
   }
-  std::size_t alone_before = 0;  // commands before this index run alone
+  std::size_t alone_before = 0;  // commands before this index are in no write group: each runs by itself
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (nanos_ >= pass_end_) [[unlikely]]
       return;

@@ -102,7 +102,7 @@ using StageNanos = std::array<std::uint64_t, kStageNames.size()>;  ///< indexed 
 inline constexpr std::array<std::uint64_t, 8> kScanBounds = {1, 10, 30, 100, 300, 1'000, 10'000, 100'000};
 
 struct ScanCounts {
-  std::uint64_t steps = 0;                                      ///< keys and versions that all calls read
+  std::uint64_t steps = 0;                                      ///< how many keys and versions all calls of SCAN have read
   std::array<std::uint64_t, kScanBounds.size() + 1> buckets{};  ///< number of calls, by kScanBounds
 };
 

@@ -137,7 +137,7 @@ class TrackingTable {
 
   /// Adds the clients with a note for the key to `out`, and removes the note. The caller holds the lock.
   void take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out);
-  /// Like take_notes(), and stores the key for the next broadcast of its prefixes. The caller holds the lock.
+  /// Like take_notes(). Also stores the key for the next broadcast to clients that track a prefix of it. The caller holds the lock.
   void invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out);
   /// Adds the clients that need an invalidation because of an operation to `out`. The caller holds the lock.
   void invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);

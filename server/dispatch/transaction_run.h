@@ -157,7 +157,7 @@ class TransactionRun final : private ScriptCalls {
   std::vector<std::shared_ptr<Observers::Progress>> announced_;
   std::uint64_t keys_left_ = Ctx::kExecKeys;  ///< on a loop: the keys and versions that all walks together may still visit
   std::uint64_t replies_ = 0;                 ///< memory of all parts but the last
-  std::uint64_t announced_bytes_ = 0;         ///< memory of the writes that effects hold
+  std::uint64_t announced_bytes_ = 0;         ///< memory of the batches that `announced_` keeps until the commit
   std::size_t cursor_ = 0;                    ///< the position in the batch where pass_ops() has stopped
   // --- while a script runs
   Ctx* script_ = nullptr;  ///< the context of the script's own command

@@ -497,7 +497,8 @@ bool EventLoop::add_held(Connection& c) {
   return true;
 }
 
-// Takes over the sink's charges of replies. The sink has already reserved this memory, so taking it over closes no client.
+// Charges the pass's replies to the loop's buffers instead of to the dispatcher, which has reserved this memory. So the budget cannot
+// be exceeded here, and no client has to be closed.
 void EventLoop::take_over_charges() {
   for (const Part& part : parts_) {
     if (!part.connection->dead) add_held(*part.connection);

@@ -37,8 +37,9 @@ const char kProtectedModeReply[] =
 namespace {
 
 constexpr int kBatch = 128;
-constexpr std::chrono::milliseconds kPause{50};     // after a failure that an immediate attempt would repeat
-constexpr std::uint64_t kClientsOnTheirWayOut = 8;  // clients that were evicted but are not closed yet
+constexpr std::chrono::milliseconds kPause{50};  // after a failure that an immediate attempt would repeat
+// Clients above max_clients that may be evicted but not closed yet. At this limit, a new client is refused.
+constexpr std::uint64_t kMostEvicted = 8;
 constexpr char kTooManyClients[] = "-ERR max number of clients reached\r\n";
 
 // Returns a client's address as text. A client of the Unix socket has no address: it is shown by the socket's path, as in Redis.
@@ -298,7 +299,7 @@ void Listener::admit(Arrival arrival, bool loopback, bool tls) {
   // unauthenticated connections would use it up.
   const std::uint64_t clients = shared_->clients.load();
   const bool stranger = settings.password_required || tls;
-  const bool makes_room = stranger && clients < settings.max_clients + kClientsOnTheirWayOut;
+  const bool makes_room = stranger && clients < settings.max_clients + kMostEvicted;
   if (clients >= settings.max_clients && !(makes_room && close_a_stranger())) {
     shared_->rejected_max_clients.fetch_add(1);
     return refuse(fd, kTooManyClients, tls);

@@ -52,7 +52,7 @@ class PubSub {
   /// Returns true when work must stop, either to continue in the next slice or because it was cancelled. Null: never.
   using Over = std::function<bool()>;
 
-  /// Shares and charges long texts of messages. Set once, before use.
+  /// Stores a long message once for all its subscribers, charged to the memory budget. Set once, before use.
   SharedTexts texts;
 
   /// Adds or removes a subscriber of a name. The caller must not subscribe a client twice to one name.

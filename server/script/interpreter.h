@@ -87,8 +87,8 @@ class Interpreter {
  private:
   static void* allocate(void* self, void* block, std::size_t old_bytes, std::size_t new_bytes);
   static void on_count(lua_State* lua, lua_Debug*);
-  /// Counts the bytes of an allocation as work if they are many; the allocator calls this first. Returns false if the allocation
-  /// must fail, because the execution has to leave its loop.
+  /// While the script runs on an event loop, counts a large allocation as work. The allocator calls this first. Returns false if the
+  /// script must go on off the event loop: then the allocation fails, which ends this execution.
   bool count_allocation(std::size_t bytes);
   /// Charges the memory of the Lua state. Returns false if the budget has no room.
   bool charge_up_to(std::size_t bytes);

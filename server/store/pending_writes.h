@@ -69,7 +69,7 @@ class PendingWrites {
     std::map<std::string, Entry, std::less<>> entries;
     bool collections = false;                                     ///< `entries` has or had a collection
     std::vector<KeyRange> deleted;                                ///< deleted ranges of the base
-    std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps;  ///< stamp ranges [lo, hi) that are deleted in the base
+    std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps;  ///< stamp ranges [lo, hi) whose entries in the base are deleted
     StampMode mode{};                                             ///< stamp mode of the database
     [[nodiscard]] bool hides(Bytes key) const;                    ///< the base's entry of `key` is hidden
     [[nodiscard]] bool hides_stamp(DeleteKey stamp) const;        ///< the base's entries with that stamp are hidden

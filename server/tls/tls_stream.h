@@ -38,14 +38,15 @@ class TlsStream {
   Io write(std::span<const char> bytes, std::size_t* n);
   /// Returns true if bytes that were already received remain for read().
   [[nodiscard]] bool has_more() const;
-  /// Sends the notice that no more data comes, if the socket takes it at once.
+  /// Sends close_notify if the socket accepts it without waiting; otherwise sends nothing.
   void close();
   /// Returns why the handshake failed, for the log.
   [[nodiscard]] const std::string& failure() const { return failure_; }
   /// The memory of an idle stream in bytes: a thousand streams took 15 KiB each when measured.
   static constexpr std::size_t kMemoryBytes = 16 << 10;
-  /// The stream receives more bytes than this at once whenever it can. Suppose that the stream is empty, and read() has returned
-  /// fewer bytes than this since the stream was last empty or waited. Then the socket is empty, too.
+  /// If has_more() is false, and read() has returned fewer bytes than this in total, the socket is empty, too: no further read() is
+  /// needed. The total starts when has_more() is false or read() returns kWaitsToRead. The stream receives more than this at once
+  /// if the socket has it.
   static constexpr std::size_t kLittleBytes = 8 << 10;
   /// The most bytes of a record.
   static constexpr std::size_t kRecordBytes = 16 << 10;

@@ -1,8 +1,8 @@
 """Tests that kill -9 under load loses no acknowledged write, and leaves the state after a prefix of all writes.
 
 One connection sends a known list of writes as fast as the socket takes them, and counts the replies: SET, STAMP.SET, DEL, INCR,
-DELRANGE, DELPREFIX, STAMP.DELRANGE, FLUSHDB, some large values, and changes of hashes, sets, sorted sets and lists that grow beyond
-128 elements, where their form changes, and shrink again. After the kill the recovered database must equal the model after
+DELRANGE, DELPREFIX, STAMP.DELRANGE, FLUSHDB, some large values, and changes of all types of collections. These grow beyond 128 elements,
+where their form changes, and shrink again. After the kill the recovered database must equal the model after
 n operations. n must be at least the number of received replies, and at most that of sent commands. So no acknowledged write is
 lost, wrong or out of order.
 

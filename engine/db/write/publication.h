@@ -22,7 +22,7 @@ namespace ebbtide {
 
 struct Tree;
 
-/// The published state. Thread-safe, except start(), map() and unmap_all(), which must be called while there are no readers.
+/// The visible seq, and the trees that readers see. Thread-safe, except start(), map() and unmap_all(), which must be called while there are no readers.
 class Publication {
  public:
   static constexpr std::size_t kMostTrees = std::size_t{kMaxDatabases} * (1 + kMaxIndexTrees);

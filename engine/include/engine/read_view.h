@@ -164,7 +164,7 @@ struct LookupState {
 
   const void* tables = nullptr;  ///< the view's list of tables; null: no stage has run
   const void* table = nullptr;   ///< the newest table that may have the key; null: none found yet
-  const void* block = nullptr;   ///< the first page of that table that may have the key, if it is in memory
+  const void* block = nullptr;   ///< the first page of `table` that may have the key, if that page is in memory
   const void* found = nullptr;   ///< while `block` is searched: the position that the search in the block cache has reached
   std::uint64_t columns = 0;     ///< bit i is 1 if page i of the tile may have the key
   std::uint32_t tile = 0;        ///< number of the tile; before stage 3: the position that the search for the tile has reached

@@ -210,7 +210,9 @@ std::string scored_name(const ScoredMember& member) { return ordered_score(membe
 
 std::string bound_of(Bytes name) { return std::string(name.substr(0, kMaxBoundBytes)); }
 
-// A longer name was cut, so this is after all names that begin with the bound. No score is all 0xff, so the loop ends.
+// Returns a key after every name that `bound` may stand for. A bound of kMaxBoundBytes may be a shortened name, so the result must be
+// after all names that begin with it: the last byte below 0xff is incremented. A bound begins with a score, and no score is all 0xff,
+// so there is such a byte.
 std::string behind_bound(std::string bound) {
   if (bound.size() < kMaxBoundBytes) {
     bound.push_back('\0');

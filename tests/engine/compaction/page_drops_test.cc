@@ -460,7 +460,7 @@ void fill(Bed& bed, Random& random, std::uint32_t h) {
   bed.input.visible_seq = random.one_in(4) && !bed.records.empty() ? bed.records.newest() - 1 : seq;
 }
 
-TEST_CASE("page has one version not flagged `first`: it is dropped in part if the filters of older runs exclude the key",
+TEST_CASE("deleted entry may hide an older version: it becomes a tombstone, or is removed if older filters exclude its key",
           "[drops]") {
   const bool below = GENERATE(true, false), filters = GENERATE(true, false);
   const bool opens = GENERATE(true, false);  // whether the older table can be opened

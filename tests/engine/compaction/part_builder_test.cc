@@ -33,7 +33,7 @@ TEST_CASE("part borders on a slice: range tombstones of the part are cut where t
   CHECK(unbounded.range == KeyRange{"m", ""});
 }
 
-TEST_CASE("part does not border on the slice: range tombstones are clipped to the part's own range", "[slice]") {
+TEST_CASE("sub-merge does not border on the merge slice: its range tombstones are clipped to its own range", "[slice]") {
   const SliceBorder border{{"g", "p"}, SliceEnds{"h", "m", 70, 80}};
   for (const KeyRange& range : {KeyRange{"a", "c"}, KeyRange{"r", "z"}, KeyRange{"a", "z"}}) {
     const Clip clip = clip_of(range, border);

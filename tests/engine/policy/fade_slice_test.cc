@@ -92,7 +92,7 @@ TEST_CASE("disk has little space: the slice takes the target for which it is sma
   CHECK(with("5[a..f 2M busy] 6[g..m 1M busy]") == "slice r8{8} r6{6} g..\"m\\x00\" -> r6 L1 busy");
 }
 
-TEST_CASE("slice is proposed: its bytes are those of all its inputs, an upper bound of what it writes") {
+TEST_CASE("slice is proposed for a merge: it reserves the bytes of all its inputs, an upper bound of its output") {
   CHECK(FadeBed("L0 r8: 8[a..z 20M 3t born=1 deadline=1001]\n"
                 "L1 r6: 5[a..m 1M] 6[n..z 1M]\n",
                 {.policy = "tiering"})

@@ -65,7 +65,7 @@ TEST_CASE("settings of K-LSM are printed as YAML: each level has its number of r
   CHECK(check_engine_settings(in.request, small).to_string().find("allowed: 16KiB to 16GiB") != std::string::npos);
 }
 
-TEST_CASE("Monkey's designs are printed: in the paper's terms, or with the reason why there is none") {
+TEST_CASE("Monkey's designs are printed: each in the paper's terms, or the reason why it does not exist") {
   const TuneInputs in = inputs();
   const auto design = monkey_design(in.request.system, in.request.mix);
   REQUIRE(design.is_ok());

@@ -87,7 +87,7 @@ std::string zeros(std::size_t count) {
 
 constexpr const char* kBadFormat = "ERR Bad data format";
 
-TEST_CASE("collection is dumped: the payload has the bytes of Redis's plain forms") {
+TEST_CASE("collection is dumped: the payload has Redis's plain encoding, without listpack or intset") {
   const auto body = [](Bytes collection) {
     const std::string whole = dumped(collection);
     return whole.substr(0, whole.size() - 10);

@@ -29,7 +29,7 @@ TEST_CASE("batches are counted: commits, operations, deletes by stamp and bytes 
   CHECK(mine.user_bytes == batch.payload_bytes() - WriteBatch::kHeaderBytes);
 }
 
-TEST_CASE("bytes are committed: memory is measured about once for each step of bytes") {
+TEST_CASE("commits add bytes: memory is measured about once for each 64th of the budget") {
   CommitBed bed;
   const WriteBatch batch = put(kStep / 8);
   for (int i = 0; i < 7; ++i) bed.counter.count(batch);

@@ -309,7 +309,7 @@ TEST_CASE("durable record is damaged: valid_after is true, unlike after unsynced
   REQUIRE_THAT(synced.end.what, Contains("a later mark says that 62 bytes were durable"));
 }
 
-TEST_CASE("append is made during a sync: the next mark of durable bytes does not cover it") {
+TEST_CASE("log entry is appended during a sync: the next mark of durable bytes does not include it") {
   MemoryRoom room;
   FaultFileSystem fs(room.fs());
   auto log = value_of(LogWriter::create(fs, room.dir(), kFile));

@@ -456,7 +456,7 @@ TEST_CASE("command has waited: its slow-log entry includes the time and the kind
   CHECK(server.observers.slow_log.size() == 3);
 }
 
-TEST_CASE("write is large: it is counted, and enters the slow log, only when the log has its data") {
+TEST_CASE("large write waits for the WAL: it is counted, and enters the slow log, only when the WAL has its data") {
   CommandHarness server(families());
   server.observers.slow_log.configure(100'000, 10, true);
   const std::size_t set = server.table.find_full("set")->index;
