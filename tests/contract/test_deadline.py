@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from support.blocks import decompressed
+from support.differential.payloads import with_footer
 from support.layouts import change, chosen
 from support.meanwhile import meanwhile
 from support.server import binary, wait_until
@@ -133,6 +134,8 @@ WAYS = {
 }
 
 
+MORE = [f"more{i}" for i in range(400)]  # with so many elements the server stores a collection in another form
+AGAIN = with_footer(b"\x00\x05again")  # a string as DUMP returns it
 N, V = object(), object()  # stand for the name and the value that a way to delete gets
 # How elements of collections, or whole ones, are written and deleted. Their keys stay, unless they are N.
 COLLECTIONS = {
@@ -159,6 +162,10 @@ COLLECTIONS = {
     "smove": (("SADD", "c:smove", N, V, "other"), ("SMOVE", "c:smove", "c:smoved", N), ("SMOVE", "c:smove", "c:smoved", V), ("DEL", "c:smoved")),
     "zrem": (("ZADD", "c:zrem", 1, N, 2, V, 3, "other"), ("ZREM", "c:zrem", N, V)),
     "zpopmin": (("ZADD", "c:zpopmin", 1, N, 2, V, 3, "other"), ("ZPOPMIN", "c:zpopmin", 2)),
+    "zpopmax": (("ZADD", "c:zpopmax", 1, "other", 2, V, 3, N), ("ZPOPMAX", "c:zpopmax", 2)),
+    "zmpop": (("ZADD", "c:zmpop", 1, N, 2, V, 3, "other"), ("ZMPOP", 1, "c:zmpop", "MIN", "COUNT", 2)),
+    "zremrangebyrank": (("ZADD", "c:zrank", 1, N, 2, V, 3, "other"), ("ZREMRANGEBYRANK", "c:zrank", 0, 1)),
+    "zremrangebylex": (("ZADD", "c:zlex", 0, N, 0, V, 0, "~other"), ("ZREMRANGEBYLEX", "c:zlex", "-", "(~other")),
     "zremrangebyscore": (("ZADD", "c:zremrange", 1, N, 2, V, 3, "other"), ("ZREMRANGEBYSCORE", "c:zremrange", 1, 2)),
     "lpop": (("RPUSH", "c:lpop", N, V, "other"), ("LPOP", "c:lpop", 2)),
     "rpoplpush": (("RPUSH", "c:rpoplpush", "other", N, V), *[("RPOPLPUSH", "c:rpoplpush", "c:moved")] * 2, ("DEL", "c:moved")),
@@ -171,6 +178,16 @@ COLLECTIONS = {
     "mset-over-list": (("RPUSH", "c:mset", N, V), ("MSET", "c:mset", "again", "c:another", "1")),
     "rename-over-set": (("SADD", "c:target", N, V), ("SET", "c:source", "1"), ("RENAME", "c:source", "c:target")),
     "copy-over-set": (("SADD", "c:copied", N, V), ("SADD", "c:copy", "1"), ("COPY", "c:copy", "c:copied", "REPLACE")),
+    "restore-over-list": (("RPUSH", "c:restored", N, V), ("RESTORE", "c:restored", 0, AGAIN, "REPLACE")),
+    "grow-hash": (("HSET", "c:grow-hash", N, V), ("HSET", "c:grow-hash", *MORE), ("HDEL", "c:grow-hash", N)),
+    "grow-set": (("SADD", "c:grow-set", N, V), ("SADD", "c:grow-set", *MORE), ("SREM", "c:grow-set", N, V)),
+    "grow-zset": (
+        ("ZADD", "c:grow-zset", 1, N, 2, V),
+        ("ZADD", "c:grow-zset", *(word for each in MORE for word in (3, each))),
+        ("ZPOPMIN", "c:grow-zset", 2),
+    ),
+    "grow-list": (("RPUSH", "c:grow-list", N, V), ("RPUSH", "c:grow-list", *MORE), ("LPOP", "c:grow-list", 2)),
+    "grow-and-del": (("SADD", N, V, "other"), ("SADD", N, *MORE), ("DEL", N)),
     "store-over-zset": (("ZADD", "c:store", 1, N, 2, V), ("SADD", "c:stored", "1"), ("SUNIONSTORE", "c:store", "c:stored")),
     "set-in-transaction": (("HSET", "c:exec", N, V), ("MULTI",), ("SET", "c:exec", "again"), ("HSET", "c:new", "f", "v"), ("EXEC",)),
 }
