@@ -8,6 +8,7 @@
 #include "commands/expiring_fields.h"
 #include "commands/large_part.h"
 #include "commands/large_upkeep.h"
+#include "dispatch/planted_bug.h"
 
 namespace ebbtide {
 namespace {
@@ -66,6 +67,10 @@ Status put_count(Ctx& ctx, const LookupKey& key, const Found& old, LargeHeader h
     return Status::ok();
   }
   header.count = count;
+  if (planted(PlantedServerBug::kCountDrifts)) {
+    TRY_ASSIGN(before, header_of(old));
+    if (count == before.count + 1 || count + 1 == before.count) header.count = before.count;
+  }
   ctx.collections().put_header(key, old, header, change);
   return Status::ok();
 }
@@ -122,6 +127,10 @@ void add_list(ElementWriter& writer, const List& list) {
     writer.put(ElementClass::kPosition, position_name(position), element);
     position += kPositionStep;
   }
+}
+
+Generation new_generation(const Collections& collections) {
+  return planted(PlantedServerBug::kReuseGeneration) ? 1 : collections.next_generation();
 }
 
 LargeHeader new_header(CollectionType type, Generation generation, std::uint64_t count) {
@@ -370,7 +379,7 @@ Status grow(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, Col
             std::size_t longest, Write write, std::optional<FieldExpiries> expiries = {}) {
   TRY(prepare_build(ctx, key, elements.size(), encoded_bytes(elements), longest));
   Collections collections = ctx.collections();
-  LargeHeader header = new_header(type, collections.next_generation(), elements.size());
+  LargeHeader header = new_header(type, new_generation(collections), elements.size());
   header.expiries = expiries;
   set_bounds_of(elements, &header);
   collections.put_header(key, old, header, Change::kKeeps);
@@ -417,7 +426,7 @@ Status replace_collection(Ctx& ctx, const ReadView& view, const LookupKey& key, 
   }
   TRY_ASSIGN(longest, longest_name_in(*type, value));
   TRY(prepare_build(ctx, key, reader.count(), value.size(), longest));
-  LargeHeader header = new_header(*type, collections.next_generation(), reader.count());
+  LargeHeader header = new_header(*type, new_generation(collections), reader.count());
   header.expiries = expiries;
   if (*type == CollectionType::kSortedSet) {
     TRY_ASSIGN(members, decode_sorted_set(value));

@@ -60,10 +60,10 @@ Status config_resetstat(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Replies with seconds and microseconds of one clock reading.
+/// Replies with seconds and microseconds of one clock reading. As in Redis 7.2, time stands still inside EXEC and in scripts.
 Status time(Ctx& ctx) {
   constexpr std::uint64_t kMicros = 1'000'000;
-  const std::uint64_t now = ctx.server().unix_micros();
+  const std::uint64_t now = ctx.in_exec() ? ctx.exec->unix_micros : ctx.server().unix_micros();
   ctx.reply.array(2);
   ctx.reply.bulk(std::to_string(now / kMicros));
   ctx.reply.bulk(std::to_string(now % kMicros));

@@ -45,7 +45,8 @@ struct ExecCtx {
   Effects* effects = nullptr;          ///< run on the loop once the transaction is committed; null while after_commit runs
   std::uint64_t* keys_left = nullptr;  ///< on a loop: the keys and versions that walks may still read (exec_walk.h)
   std::size_t first_op = 0, ops_end = ~std::size_t{0};  ///< the command's operations in the batch (Ctx::first_op)
-  ScriptCalls* calls = nullptr;  ///< only for a kRunsScript command: runs the commands that its script calls
+  ScriptCalls* calls = nullptr;   ///< only for a kRunsScript command: runs the commands that its script calls
+  std::uint64_t unix_micros = 0;  ///< when the attempt began: TIME for all its commands; 0 while after_commit runs
 };
 
 /// The additional context of an attempt off its event loop.

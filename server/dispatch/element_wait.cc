@@ -13,6 +13,7 @@
 #include "dispatch/arg_cursor.h"
 #include "dispatch/dispatch_state.h"
 #include "dispatch/dispatcher.h"
+#include "dispatch/planted_bug.h"
 
 namespace ebbtide {
 
@@ -27,6 +28,7 @@ ElementWait Dispatcher::element_wait_of(const Waiting& waiting) const {
 void Dispatcher::note_waited_for(std::vector<KeyWaiters::Written> keys, KeyWaiters::Wait* own) {
   if (keys.empty()) return;
   if (own != nullptr) own->has_written(keys);
+  if (own != nullptr && planted(PlantedServerBug::kDropBaton)) return;
   waited_for_.insert(waited_for_.end(), std::make_move_iterator(keys.begin()), std::make_move_iterator(keys.end()));
 }
 

@@ -1,6 +1,6 @@
-// Bugs that tests can plant into the dispatch layer, to check that the tests find them.
+// Bugs that tests can plant into the layers dispatch and commands, to check that the tests find them.
 //
-// This file is like engine/base/planted_bug.h, which this layer cannot include. Only builds with sanitizers have these bugs.
+// This file is like engine/base/planted_bug.h, which these layers cannot include. Only builds with sanitizers have these bugs.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,9 @@ enum class PlantedServerBug : std::uint8_t {
   kNone,
   kCommitDespiteConflict,  ///< a long write commits although a key that it has read has changed
   kMarksEndEarly,          ///< the marks of a long write are removed when its thread is done, instead of after its commit
+  kReuseGeneration,        ///< a new large collection gets the generation that an earlier one of its key had
+  kCountDrifts,            ///< a write that adds or removes one element leaves the count in the collection's header as it was
+  kDropBaton,              ///< a client that was served by a wait leaves elements, but does not wake the next waiting client
 };
 
 #ifdef EBBTIDE_PLANTED_BUGS

@@ -165,7 +165,10 @@ Status TransactionRun::run_call(const QueuedCommand& queued, const ScriptCall& o
   ctx.client_id = client_id;
   ctx.now = now;
   ctx.random = next_random(&random);
-  const ExecCtx exec{.pending = writes_, .effects = &effects, .keys_left = client_ == nullptr ? nullptr : &keys_left_};
+  const ExecCtx exec{.pending = writes_,
+                     .effects = &effects,
+                     .keys_left = client_ == nullptr ? nullptr : &keys_left_,
+                     .unix_micros = began_micros_};
   OffLoopCtx off_loop{.cancelled = cancelled, .also_read = also_read};
   ctx.exec = &exec;
   if (client_ == nullptr) ctx.off_loop = &off_loop;

@@ -92,6 +92,7 @@ ReadView TransactionRun::view_in(DatabaseId database, const ReadView& view) {
 
 Status TransactionRun::run(const ReadView& view) {
   seen_seq = std::max(seen_seq, view.seq());
+  began_micros_ = env_.control->unix_micros();
   first_view_ = &view;
   other_view_ = [this, &view](DatabaseId database) { return view_in(database, view); };
   TRY(look_ahead(view));
@@ -264,7 +265,10 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   ctx.client_id = client_id;
   ctx.now = now;
   ctx.random = next_random(&random);
-  ExecCtx exec{.pending = writes_, .effects = &effects, .keys_left = client_ == nullptr ? nullptr : &keys_left_};
+  ExecCtx exec{.pending = writes_,
+               .effects = &effects,
+               .keys_left = client_ == nullptr ? nullptr : &keys_left_,
+               .unix_micros = began_micros_};
   OffLoopCtx off_loop{.cancelled = cancelled, .also_read = also_read};
   ctx.exec = &exec;
   if (client_ == nullptr) ctx.off_loop = &off_loop;

@@ -156,6 +156,7 @@ class TransactionRun final : private ScriptCalls {
   /// Off the loop: what earlier commands have to announce to the expiry watch. Cleared if databases are emptied or swapped.
   std::vector<std::shared_ptr<Observers::Progress>> announced_;
   std::uint64_t keys_left_ = Ctx::kExecKeys;  ///< on a loop: the keys and versions that all walks together may still visit
+  std::uint64_t began_micros_ = 0;            ///< ExecCtx::unix_micros
   std::uint64_t replies_ = 0;                 ///< memory of all parts but the last
   std::uint64_t announced_bytes_ = 0;         ///< memory of the batches that `announced_` keeps until the commit
   std::size_t cursor_ = 0;                    ///< the position in the batch where pass_ops() has stopped

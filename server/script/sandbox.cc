@@ -113,13 +113,70 @@ int sandbox_setmetatable(lua_State* lua) {
   return 1;
 }
 
-/// Calls the function in the first upvalue. If the first argument is a proxy, raises an error instead.
-int guard_table(lua_State* lua) {
+/// Steps (Interpreter::took_steps) for each element of a table that a function moves or visits.
+constexpr std::uint64_t kElementSteps = 8;
+
+// The three functions below are those of Lua, but count their steps. The length of a table with a few elements can be 2^30, and a
+// position can be far below 1. So Lua's own functions took minutes, in which no hook was called.
+
+int sandbox_insert(lua_State* lua) {
   if (push_real(lua, 1)) return refuse_raw(lua);
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  const int end = static_cast<int>(lua_objlen(lua, 1)) + 1, arguments = lua_gettop(lua);
+  if (arguments != 2 && arguments != 3) return luaL_error(lua, "wrong number of arguments to 'insert'");
+  const int position = arguments == 2 ? end : luaL_checkint(lua, 2);
+  for (int i = end; i > position; --i) {
+    Interpreter::of(lua).took_steps(lua, kElementSteps);
+    lua_rawgeti(lua, 1, i - 1);
+    lua_rawseti(lua, 1, i);
+  }
+  lua_rawseti(lua, 1, position);
+  return 0;
+}
+
+int sandbox_remove(lua_State* lua) {
+  if (push_real(lua, 1)) return refuse_raw(lua);
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  const int last = static_cast<int>(lua_objlen(lua, 1)), position = luaL_optint(lua, 2, last);
+  if (position < 1 || position > last) return 0;
+  lua_rawgeti(lua, 1, position);
+  for (int i = position; i < last; ++i) {
+    Interpreter::of(lua).took_steps(lua, kElementSteps);
+    lua_rawgeti(lua, 1, i + 1);
+    lua_rawseti(lua, 1, i);
+  }
+  lua_pushnil(lua);
+  lua_rawseti(lua, 1, last);
+  return 1;
+}
+
+int sandbox_foreachi(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  luaL_checktype(lua, 2, LUA_TFUNCTION);
+  const int last = static_cast<int>(lua_objlen(lua, 1));
+  for (int i = 1; i <= last; ++i) {
+    Interpreter::of(lua).took_steps(lua, kElementSteps);
+    lua_pushvalue(lua, 2);
+    lua_pushinteger(lua, i);
+    lua_rawgeti(lua, 1, i);
+    lua_call(lua, 2, 1);
+    if (!lua_isnil(lua, -1)) return 1;
+    lua_pop(lua, 1);
+  }
+  return 0;
+}
+
+/// Calls Lua's string.rep, the upvalue. For an empty string, it would loop for seconds.
+int sandbox_rep(lua_State* lua) {
+  std::size_t n = 0;
+  luaL_checklstring(lua, 1, &n);
+  luaL_checkint(lua, 2);
+  lua_settop(lua, n == 0 ? 1 : 2);
+  if (n == 0) return 1;
   lua_pushvalue(lua, lua_upvalueindex(1));
   lua_insert(lua, 1);
-  lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
-  return lua_gettop(lua);
+  lua_call(lua, 2, 1);
+  return 1;
 }
 
 /// Returns true if the first argument is less than the second, by the function in the upvalue if there is one. Counts steps.
@@ -393,11 +450,14 @@ void make_globals(lua_State* lua) {
 /// Adds those parts of Lua's libraries that scripts may use.
 void add_standard_libraries(lua_State* lua) {
   lua_getglobal(lua, LUA_TABLIBNAME);
-  for (const char* name : {"insert", "remove"}) wrap(lua, name, guard_table);
+  set(lua, "insert", sandbox_insert);
+  set(lua, "remove", sandbox_remove);
+  set(lua, "foreachi", sandbox_foreachi);
   wrap(lua, "sort", sandbox_sort);
   add_library(lua, LUA_TABLIBNAME);
   lua_getglobal(lua, LUA_STRLIBNAME);
   set_patterns(lua);
+  wrap(lua, "rep", sandbox_rep);
   add_library(lua, LUA_STRLIBNAME);
   lua_getglobal(lua, LUA_MATHLIBNAME);
   set(lua, "random", sandbox_random);

@@ -24,6 +24,8 @@ WORST_SORT = (
     "t[low], t[low + 1], t[n - 1], t[middle] = low, t[n - 1], t[middle], low + 0.5 end "
     "table.sort(t)"
 )
+# A table with 31 elements and a length of 671 million: Lua's length is any index whose successor is absent.
+LONG_BORDER = "local t = {1, 1, nil, 1} for i = 0, 27 do t[5 * 2^i] = 1 end assert(#t > 6e8) "
 SLOW = "local x = 0 for i = 1, %d do x = x + i end "
 
 
@@ -199,6 +201,7 @@ def test_endless_script_delays_no_other_client_and_script_kill_ends_it(loops, cl
         "local t = {} for i = 1, 300000 do t[i] = {i} end return #cmsgpack.unpack(cmsgpack.pack(t))",
         "for i = 1, 200 do struct.size(string.rep('b', 100000)) end",
         "for i = 1, 3000 do redis.sha1hex(string.rep('x', 100000)) end",
+        "return string.rep('', 2147483647)",
     ],
 )
 def test_script_that_takes_a_second_delays_no_other_client_of_its_event_loop(loops, client, script):
@@ -231,6 +234,10 @@ def test_script_that_takes_a_second_delays_no_other_client_of_its_event_loop(loo
         "return string.match(string.rep('a', 10000000), '^[' .. string.rep('b', 1000000) .. ']-[^a]')",
         "for x in string.gmatch(string.rep('a', 10000000), '%ba ') do end",
         WORST_SORT,
+        "table.insert({}, -2147483648, 1)",
+        LONG_BORDER + "table.insert(t, 1, 1)",
+        LONG_BORDER + "table.remove(t, 1)",
+        LONG_BORDER + "table.foreachi(t, math.randomseed)",
         WORST_SORT.replace("2^19", "2000").replace("table.sort(t)", "while true do table.sort({unpack(t)}) end"),
         "while true do cmsgpack.unpack(cmsgpack.pack({1,2,{3}})) end",
         "while true do struct.unpack('i', struct.pack('i', 1)) end",
@@ -353,6 +360,38 @@ def test_script_that_needs_more_than_the_budget_gets_an_error(loops, client, scr
 def test_invalid_or_unusual_script_gets_a_reply_and_leaves_the_server_usable(client, script):
     error_of(client.eval, script, 0)
     assert client.eval("return {KEYS[1], ARGV[1]}", 1, "k", "v") in (["k", "v"], [b"k", b"v"])
+
+
+HUGE = ["0, 2147483647", "1, 2147483647", "-2147483648, 2147483647", "-2147483648, 0", "-1, 2147483646", "1, 1e6"]
+
+
+@pytest.mark.parametrize("bounds", HUGE)
+def test_unpack_of_a_huge_range_gets_an_error(client, bounds):  # CVE-2025-46817
+    for table in ("{}", "{1, 2, 3}"):
+        with pytest.raises(redis.ResponseError, match="too many results to unpack"):
+            client.eval(f"return {{unpack({table}, {bounds})}}", 0)
+    assert client.eval("return {unpack({1, 2, 3}, 2, 3)}", 0) == [2, 3]
+
+
+@pytest.mark.parametrize("value", ["nil", "true", "1", "'x'", "error", "coroutine.create(function() end)", "cjson.null"])
+def test_script_can_neither_read_nor_set_the_metatable_of_a_basic_type(client, value):  # CVE-2025-46818
+    looks = "{type(getmetatable(v)), tostring(pcall(setmetatable, v, {})), type(rawget(_G, 'debug'))}"
+    reply = client.eval(f"local v = {value} return {looks}", 0)
+    kind, was_set, debug = [item if isinstance(item, str) else item.decode() for item in reply]
+    assert kind in ("nil", "boolean")
+    assert (was_set, debug) == ("false", "nil")
+
+
+def test_long_bracket_of_a_million_levels_is_read_or_gets_a_syntax_error(client):  # CVE-2025-46819
+    level = "local level = string.rep('=', 1000000) "
+    assert client.eval(level + "return loadstring('return [' .. level .. '[x]' .. level .. ']')()", 0) in ("x", b"x")
+    for chunk, error in [
+        ("'return [' .. level", "invalid long string delimiter"),
+        ("'return [' .. level .. '[x]='", "unfinished long string"),
+        ("'--[' .. level .. '['", "unfinished long comment"),
+    ]:
+        reply = client.eval(f"{level} return select(2, loadstring({chunk}))", 0)
+        assert error in (reply if isinstance(reply, str) else reply.decode())
 
 
 @pytest.mark.parametrize(

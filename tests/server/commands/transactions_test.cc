@@ -148,6 +148,26 @@ TEST_CASE("key expires during EXEC: all of EXEC runs again, in the database in w
   CHECK(server("PTTL a") == "(integer) -1");
 }
 
+TEST_CASE("time passes during EXEC or a script: TIME returns the time at which EXEC or the script began") {
+  CommandHarness server(families_and_own());
+  const std::string script = "local first = redis.call('TIME') redis.call('DELAY') return {first, redis.call('TIME')}";
+  const std::string began = server("TIME");
+  Delay::begin(server.clock);
+  SECTION("EXEC") {
+    for (const char* line : {"MULTI", "TIME", "DELAY", "TIME"}) server(line);
+    CHECK(server("EXEC") == "[" + began + ", OK, " + began + "]");
+  }
+  SECTION("script") { CHECK(show(server.raw({"EVAL", script, "0"})) == "[" + began + ", " + began + "]"); }
+  SECTION("script inside EXEC") {
+    server("MULTI");
+    server.raw({"EVAL", script, "0"});
+    server("TIME");
+    CHECK(server("EXEC") == "[[" + began + ", " + began + "], " + began + "]");
+  }
+  REQUIRE(Delay::is_over());
+  CHECK(server("TIME") != began);
+}
+
 TEST_CASE("EXEC writes: its reply waits until the log has the writes") {
   CommandHarness server(command_families());
   server("MULTI");

@@ -184,6 +184,11 @@ class FakeLoop final : public ClientLoop {
     changed_.wait(lock, [&] { return resumed_.contains(client_id); });
     resumed_.erase(client_id);
   }
+  /// Returns true if the client was resumed since its last wait().
+  [[nodiscard]] bool has_resumed(std::uint64_t client_id) {
+    std::lock_guard lock(mutex_);
+    return resumed_.contains(client_id);
+  }
 
  private:
   std::mutex mutex_;

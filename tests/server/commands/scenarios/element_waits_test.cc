@@ -6,6 +6,7 @@
 
 #include "commands/families.h"
 #include "server/dispatch/manual_offload.h"
+#include "support/planted_server.h"
 
 namespace TEST_FILE {
 
@@ -97,6 +98,21 @@ TEST_CASE("two clients wait in BLPOP: one push serves the first, two elements se
   server.loop.wait(3);  // the second has left an element
   REQUIRE(third->step());
   CHECK(third->reply() == "[\"q\", \"b\"]");
+}
+
+/// Pushes two elements for two waiting clients. Only the first client is woken by the push; it must wake the second.
+void served_client_wakes_the_next() {
+  Server server;
+  const auto first = server.block(1, "BLPOP q 0"), second = server.block(2, "BLPOP q 0");
+  server.wake(1, "RPUSH q a b");
+  demand(first->step(), "the first client still waits");
+  demand(server.loop.has_resumed(2), "the list has an element, but the second client was not woken");
+  demand(second->step(), "the second client still waits");
+  demand_same(first->reply() + second->reply(), R"(["q", "a"]["q", "b"])", "what both clients have popped");
+}
+
+TEST_CASE("planted bug wakes no further client after one was served: the test of two clients finds it", "[planted]") {
+  must_catch(PlantedServerBug::kDropBaton, served_client_wakes_the_next);
 }
 
 TEST_CASE("woken BLPOP client has disconnected: the next client gets the element") {

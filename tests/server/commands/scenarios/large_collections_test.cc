@@ -21,6 +21,7 @@
 #include "store/collection/large.h"
 #include "store/collections.h"
 #include "support/long_run.h"
+#include "support/planted_server.h"
 
 namespace TEST_FILE {
 
@@ -256,6 +257,45 @@ TEST_CASE("header of a large collection has a wrong count: a command that replie
     put(kLive);
     CHECK(server(command) == reply);
   }
+}
+
+/// Adds an element to a large collection of each type, and removes one. The header must count its elements after each write.
+void header_counts_each_write() {
+  CommandHarness server(command_families());
+  constexpr std::size_t kLive = kMaxCompactElements + 100;
+  add_members(server, "z", 0, kLive);
+  for_each(server, {"HSET", "h"}, 0, kLive, [](std::size_t i) { return std::vector{name(i), name(i)}; });
+  for_each(server, {"SADD", "s"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
+  for_each(server, {"RPUSH", "l"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
+  for (const std::string line : {"HSET h new 1", "HDEL h new", "SADD s new", "SREM s new", "ZADD z 1 new", "ZPOPMAX z",
+                                 "RPUSH l new", "LPOP l", "HDEL h " + name(0) + " " + name(1)}) {
+    const std::string reply = server(line);
+    demand(reply.find("(error)") == std::string::npos, "a write fails");
+    const Stored now = stored(server, line.substr(line.find(' ') + 1, 1));
+    demand(now.header.has_value(), "the collection is not large any more");
+    demand_same(std::to_string(now.header->count), std::to_string(now.names.size()), "the count after " + line);
+  }
+}
+
+TEST_CASE("planted bug leaves the count in a header as it was: the test that counts the elements finds it", "[planted]") {
+  must_catch(PlantedServerBug::kCountDrifts, header_counts_each_write);
+}
+
+/// Lets a large hash expire, and creates another one under its key. It must have none of the old fields.
+void new_hash_has_no_field_of_an_expired_one() {
+  CommandHarness server(command_families());
+  constexpr std::size_t kLive = kMaxCompactElements + 100;
+  for_each(server, {"HSET", "h"}, 0, kLive, [](std::size_t i) { return std::vector<std::string>{name(i), "old"}; });
+  server("PEXPIRE h 50");
+  server.advance(50);
+  demand_same(server("EXISTS h"), "(integer) 0", "the number of keys after the expiry");
+  for_each(server, {"HSET", "h"}, kLive, 2 * kLive, [](std::size_t i) { return std::vector<std::string>{name(i), "new"}; });
+  demand_same(server("HGET h " + name(kLive)), "\"new\"", "a field of the new hash");
+  demand_same(server("HGET h " + name(0)), "(nil)", "a field of the expired hash");
+}
+
+TEST_CASE("planted bug reuses the generation of an expired hash: the test that looks for old fields finds it", "[planted]") {
+  must_catch(PlantedServerBug::kReuseGeneration, new_hash_has_no_field_of_an_expired_one);
 }
 
 TEST_CASE("collection is large: OBJECT ENCODING returns the encoding that Redis has for this size") {
