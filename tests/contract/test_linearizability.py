@@ -1,7 +1,8 @@
 """Tests that single-key commands of concurrent connections are linearizable during flushes, merges and kill -9: some sequential
 order of the commands explains every reply. The merge policy changes during the run, and the tree's layout after each kill. In a
 second test TUNE.APPLY changes all settings of the tuner, again and again, also while the server is killed. A third test has lists and
-sorted sets as queues, with pops that wait.
+sorted sets as queues, with pops that wait. In a fourth test some clients write records, and others read them, by their keys and from
+indexes: each is a read of the same record.
 
 Clients are separate processes. A command without a reply, because the server was killed, may have happened or not.
 
@@ -9,6 +10,7 @@ A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timin
 """
 
 import collections
+import functools
 import multiprocessing
 import os
 import random
@@ -20,7 +22,7 @@ import redis
 
 from support.layouts import change, layouts, switch, text_of
 from support.linearizability import NEVER, UNKNOWN, Operation, list_step, violation, zset_step
-from support.server import Server
+from support.server import Server, wait_until
 from support.sockets import Link, ReplyError
 from support.tuning import tuned_settings
 
@@ -82,7 +84,7 @@ def choose_queue_command(choose, unique):
     return name, key, scored if name == "ZADD" else (wait,) if name == "BZPOPMIN" else () if name == "ZCARD" else count
 
 
-def client(number, port, seed, until, results, choose_one):
+def client(number, port, seed, until, results, choose_one=choose_command):
     """Runs commands until `until`, and puts their history into `results`."""
     choose = random.Random(f"{seed}-{number}")
     history, link, count = [], None, 0
@@ -149,14 +151,13 @@ class Tuner:
         self.thread.join()
 
 
-def record(server, seed, kills, deal, choose_one=choose_command):
+def record(server, seed, kills, deal, run=client):
     """Runs `CLIENTS` clients for `SECONDS`. Returns the history of each key. `deal` gives the layouts; None: they do not change.
-    `choose_one` chooses a command."""
+    `run`: the function of each client."""
     until = time.monotonic() + SECONDS
     fork = multiprocessing.get_context("fork")
     results = fork.Queue()
-    arguments = (server.port, seed, until, results, choose_one)
-    clients = [fork.Process(target=client, args=(i, *arguments), daemon=True) for i in range(CLIENTS)]
+    clients = [fork.Process(target=run, args=(i, server.port, seed, until, results), daemon=True) for i in range(CLIENTS)]
     for process in clients:
         process.start()
     choose = random.Random(f"{seed}-churn")
@@ -228,7 +229,7 @@ def test_concurrent_histories_of_queues_with_pops_that_wait_are_linearizable(fsy
     seed = f"{SEED}-queues-{fsync}"
     deal = layouts(random.Random(f"{seed}-layouts"))
     with Server({**settings, **next(deal)}) as server:
-        by_key = record(server, seed, kills, deal, choose_queue_command)
+        by_key = record(server, seed, kills, deal, functools.partial(client, choose_one=choose_queue_command))
         with Link(server.port) as link:
             for key, history in by_key.items():
                 name = "LRANGE" if key.startswith("list") else "ZRANGE"
@@ -237,7 +238,7 @@ def test_concurrent_histories_of_queues_with_pops_that_wait_are_linearizable(fsy
     waits = [operation for history in by_key.values() for operation in history if operation.name in ("BLPOP", "BZPOPMIN")]
     assert any(wait.answer is None for wait in waits) and any(wait.answer not in (None, UNKNOWN) for wait in waits)
     assert popped_twice(by_key) == []
-    check(by_key, kills, QUEUES, {key: zset_step if key.startswith("zset") else list_step for key in QUEUES})
+    check(by_key, kills, QUEUES, lambda key: (zset_step if key.startswith("zset") else list_step, ()))
 
 
 def popped_twice(by_key):
@@ -250,13 +251,107 @@ def popped_twice(by_key):
     return [element for element, times in popped.items() if times > 1]
 
 
-def check(by_key, kills, keys=(*REGISTERS, *COUNTERS), steps=None):
-    """`steps` gives the step of each key and () as its first state; without it, all keys are strings."""
+HASHES = [f"car:{i}" for i in range(3)]
+WRITERS = CLIENTS // 2
+MOST_WRITES = 170_000  # of a client
+
+
+def step_of_hash(state, name, arguments):
+    """Returns the reply and the new state of a command on one hash. The state is the number of the write that the hash has."""
+    if name == "HSET":
+        return (3 if state is None else 0), arguments[0]
+    if name == "DEL":
+        return int(state is not None), None
+    return state, state  # a read, of any kind
+
+
+def fields_of(write):
+    """Returns the fields of a write's hash, from which the number of the write follows."""
+    number, count = divmod(write, MOST_WRITES)
+    return "town", f"{write:08}", "lon", count / 1000, "lat", number
+
+
+def write_of_place(lon, lat):
+    return int(lat) * MOST_WRITES + round(float(lon) * 1000)
+
+
+def by_index(link):
+    found = link.call("INDEX.RANGE", "towns", "-", "+", "WITHVALUES")
+    return {key: int(town) for key, town in zip(found[::2], found[1::2], strict=True)}
+
+
+def by_place(link, *shape):
+    cursor, found = link.call("SPATIAL.SEARCH", "places", *shape, "WITHCOORD")
+    assert len(found) == len({key for key, _ in found}), f"a key has two places: {found}"
+    return {key: write_of_place(*place) for key, place in found}
+
+
+def by_name(link, key):
+    town = link.call("HGET", key, "town")
+    return {key: town and int(town)}
+
+
+def client_of_records(number, port, seed, until, results):
+    """Writes or reads records until `until`, and puts the history into `results`. A reply of an index is a read of each key."""
+    choose = random.Random(f"{seed}-{number}")
+    history, link, count = [], None, 0
+    reads = {
+        "HGET": lambda: by_name(link, choose.choice(HASHES)),
+        "INDEX.RANGE": lambda: {**dict.fromkeys(HASHES), **by_index(link)},
+        "BOX": lambda: {**dict.fromkeys(HASHES), **by_place(link, "BOX", -180, -90, 180, 90)},
+        "NEAREST": lambda: {**dict.fromkeys(HASHES), **by_place(link, "NEAREST", 0, 0, 100)},
+    }
+    while time.monotonic() < until:
+        count += 1
+        key, write = choose.choice(HASHES), number * MOST_WRITES + count
+        name = choose.choice(list(reads)) if number >= WRITERS else choose.choice(("HSET", "HSET", "DEL"))
+        arguments = (write,) if name == "HSET" else ()
+        try:
+            link = link or Link(port, timeout=10)
+        except OSError:
+            time.sleep(0.01)  # the server is restarting
+            continue
+        called = time.monotonic_ns()
+        try:
+            if name in reads:
+                replies = reads[name]()
+            else:
+                replies = {key: link.call(name, key, *(fields_of(write) if name == "HSET" else ()))}
+            returned = time.monotonic_ns()
+            history += [(of, Operation(number, name, arguments, reply, called, returned)) for of, reply in replies.items()]
+        except ReplyError as error:
+            if not str(error).startswith("LOADING "):
+                results.put((number, f"{name} {key}: {error}"))
+                return
+            link = None
+        except OSError:
+            if name not in reads:
+                history.append((key, Operation(number, name, arguments, UNKNOWN, called, NEVER)))
+            link = None
+    results.put((number, history))
+
+
+@pytest.mark.parametrize("kills", [0, 2])
+def test_replies_of_indexes_are_reads_in_the_linearizable_history_of_each_record(kills):
+    print(f"EBBTIDE_SEED={SEED}")
+    small = {"storage.memtable_size": "64KiB", "tree.file_size": "64KiB", "storage.memory_budget": "64MiB"}
+    with Server({**small, "storage.fsync": "everysec"}) as server:
+        client = server.client()
+        client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+        client.execute_command("SPATIAL.CREATE", "places", "PREFIX", "car:", "LON", "lon", "LAT", "lat")
+        for info in ("INDEX.INFO", "towns"), ("SPATIAL.INFO", "places"):
+            wait_until(lambda info=info: b"complete" in client.execute_command(*info))
+        by_key = record(server, f"{SEED}-records-{kills}", kills, None, client_of_records)
+    check(by_key, kills, HASHES, lambda key: (step_of_hash, None))
+
+
+def check(by_key, kills, keys=(*REGISTERS, *COUNTERS), model_of=lambda key: (step, None)):
+    """`model_of` returns the step of a key's type, and the state of an absent key."""
     operations = sum(map(len, by_key.values()))
     unknown = sum(operation.answer is UNKNOWN for history in by_key.values() for operation in history)
     print(f"{operations} operations on {len(by_key)} keys, {unknown} without an answer")
     assert operations > 500 and sorted(by_key) == sorted(keys)
     assert kills == 0 or unknown > 0, "no command was under way at any kill"
     for key, history in by_key.items():
-        wrong = violation(history, steps[key], ()) if steps else violation(history, step, None)
+        wrong = violation(history, *model_of(key))
         assert wrong is None, f"{key}, seed {SEED}: {wrong}"
