@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from support.releases import HOME, SETTINGS, contents, run, unpack
-from support.server import ROOT, Server, binary
+from support.server import ROOT, Server, binary, wait_until
+from support.sockets import pairs
 
 RELEASES = sorted(path.name for path in HOME.iterdir())
 
@@ -99,6 +100,45 @@ def test_export_of_an_upgraded_database_is_imported_by_an_empty_server(release, 
     client = fresh.start().client()
     run("ebbtide-import", "-p", fresh.port, file)
     assert without_stamps(contents(client)) == wanted
+
+
+def info_of(client, command, name):
+    return pairs(client.execute_command(command, name))
+
+
+def in_indexes(client):
+    """Returns the records of the index by a field and of the index of places, when both are complete."""
+    for command, name in ("INDEX.INFO", "fields"), ("SPATIAL.INFO", "places"):
+        wait_until(lambda command=command, name=name: info_of(client, command, name)[b"state"] == b"complete")
+    _, found = client.execute_command("SPATIAL.SEARCH", "places", "BOX", 1, 2, 1, 2)
+    return client.execute_command("INDEX.RANGE", "fields", "1", "1"), sorted(found)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_index_created_in_the_data_directory_of_a_release_has_its_hashes_and_loses_deleted_ones(release, opened):
+    server = opened(release)
+    client = server.client()
+    hashes = [key.encode() for number, key, kind, *_ in expected(release, "data") if number == 0 and kind == "hash"]
+    others = len([1 for number, *_ in expected(release, "data") if number == 0]) - len(hashes)
+    client.execute_command("INDEX.CREATE", "fields", "PREFIX", "", "FIELD", "field1", "NUMBER")
+    client.execute_command("SPATIAL.CREATE", "places", "PREFIX", "", "LON", "field1", "LAT", "field2")
+    assert len(hashes) > 1
+    assert in_indexes(client) == (sorted(hashes), sorted(hashes))
+    for command, name in ("INDEX.INFO", "fields"), ("SPATIAL.INFO", "places"):
+        assert pairs(info_of(client, command, name)[b"skipped"])[b"other-type"] == others
+    server.kill()
+    server.start()
+    client = server.client()
+    assert in_indexes(client) == (sorted(hashes), sorted(hashes))
+    assert client.hdel(hashes[0], "field2") == 1
+    assert in_indexes(client) == (sorted(hashes), sorted(hashes[1:]))
+    client.delete(hashes[0])
+    assert in_indexes(client) == (sorted(hashes[1:]), sorted(hashes[1:]))
+    client.execute_command("STAMP.DELRANGE", "-", "+")  # all that is left is the older release's
+    assert client.dbsize() == 0
+    assert in_indexes(client) == ([], [])
+    client.hset("hash", mapping={"field1": 1, "field2": 2})
+    assert in_indexes(client) == ([b"hash"], [b"hash"])
 
 
 def checksum(content, file, offset=0):
