@@ -1,16 +1,23 @@
-"""Tests of indexes of places on a real server, beside GEOSEARCH of the same server and a look at each record."""
+"""Tests of indexes of places on a real server, beside GEOSEARCH of the same server and a look at each record.
 
-import math
+EBBTIDE_EQUAL_PLACES is the number of records that are all in one place.
+"""
+
+import os
 import random
 
 import pytest
+import redis
 
 from conftest import SETTINGS
+from support.places import distance, is_in_box
 from support.server import Server, wait_until
+from support.sockets import Link, pairs
 
 INDEXED = {**SETTINGS, "storage.memtable_size": "1MiB"}
+EVERYWHERE = ["BOX", -180, -90, 180, 90]
+EQUAL = int(os.environ.get("EBBTIDE_EQUAL_PLACES", "100000"))
 COMPARATORS = ["hilbert", "zorder", "simple"]
-EARTH = 6372797.560856
 
 
 @pytest.fixture(params=COMPARATORS)
@@ -35,14 +42,8 @@ def test_matches_of_a_search_are_charged_to_the_budget_once(tmp_path):
                 pipe.hset(f"car:{i}", mapping={"lon": i / 1000, "lat": 1})
                 if i % 4_000 == 3_999:
                     pipe.execute()
-        cursor, keys = client.execute_command("SPATIAL.SEARCH", "places", "BOX", -180, -90, 180, 90, "COUNT", 100_000)
+        cursor, keys = client.execute_command("SPATIAL.SEARCH", "places", *EVERYWHERE, "COUNT", 100_000)
         assert cursor == b"0" and len(keys) == 80_000
-
-
-def distance(a, b):
-    (lon1, lat1), (lon2, lat2) = [tuple(map(math.radians, place)) for place in (a, b)]
-    v, u = math.sin((lon2 - lon1) / 2), math.sin((lat2 - lat1) / 2)
-    return 2 * EARTH * math.asin(min(1, math.sqrt(u * u + math.cos(lat1) * math.cos(lat2) * v * v)))
 
 
 def random_place(choose):
@@ -68,14 +69,120 @@ def check(client, places, choose):
         assert found(client, "RADIUS", *map(repr, center), radius, "m") == near
         west, south = random_place(choose)
         east, north = choose.uniform(-180, 180), choose.uniform(south, 85)
-        inside = sorted(
-            key for key, (lon, lat) in places.items()
-            if south <= lat <= north and (west <= lon <= east if west <= east else lon >= west or lon <= east))
-        assert found(client, "BOX", repr(west), repr(south), repr(east), repr(north)) == inside
-        assert client.execute_command("SPATIAL.COUNT", "places", "BOX", repr(west), repr(south), repr(east), repr(north)) == len(inside)
+        box = west, south, east, north
+        inside = sorted(key for key, place in places.items() if is_in_box(place, box))
+        assert found(client, "BOX", *map(repr, box)) == inside
+        assert client.execute_command("SPATIAL.COUNT", "places", "BOX", *map(repr, box)) == len(inside)
         by_distance = sorted((distance(center, place), key) for key, place in places.items())[:20]
         _, nearest = client.execute_command("SPATIAL.SEARCH", "places", "NEAREST", *map(repr, center), 20, "WITHDIST")
         assert [float(d) for _, d in nearest] == pytest.approx([d for d, _ in by_distance], abs=0.001)
+
+
+def load(server, places):
+    with Link(server.port) as link:
+        for at in range(0, len(places), 5000):
+            link.pipeline(("HSET", key, "lon", repr(lon), "lat", repr(lat)) for key, (lon, lat) in places[at : at + 5000])
+
+
+def building(client):
+    """Returns how many percent of the index are built; 100: it is complete."""
+    state = pairs(client.execute_command("SPATIAL.INFO", "places"))[b"state"]
+    return 100 if state == b"complete" else int(state.split()[1])
+
+
+def build_through_ends(server, places, choose):
+    """Creates the index, changes records while it is built, and ends the server twice, if the index is not complete before.
+    Returns how many searches were refused before, between and after the ends."""
+    refused = [0]
+    client = server.client()
+    client.execute_command("SPATIAL.CREATE", "places", "PREFIX", "car:", "LON", "lon", "LAT", "lat")
+    while True:
+        for _ in range(3):
+            key = b"car:%d" % choose.randrange(25_000)
+            if choose.random() < 0.3:
+                places.pop(key, None)
+                client.delete(key)
+            else:
+                places[key] = random_place(choose)
+                client.hset(key, mapping={"lon": repr(places[key][0]), "lat": repr(places[key][1])})
+        built = building(client)
+        try:
+            count = client.execute_command("SPATIAL.COUNT", "places", *EVERYWHERE)
+        except redis.ResponseError as error:
+            assert "is being built" in str(error)
+            refused[-1] += 1
+        else:
+            assert count == len(places)
+            return refused
+        if len(refused) < 3 and built > 20 * len(refused):
+            [server.kill, server.stop][len(refused) - 1]()
+            client = server.start().client()
+            refused.append(0)
+
+
+def test_search_of_an_index_that_is_built_is_refused_until_it_finds_all_also_after_a_kill_and_a_restart(tmp_path):
+    choose = random.Random(4)
+    with Server({**INDEXED, "server.threads": 2}, tmp_path, config=None) as server:
+        places = {b"car:%d" % i: random_place(choose) for i in range(20_000)}
+        load(server, list(places.items()))
+        for _ in range(5):
+            refused = build_through_ends(server, places, choose)
+            print(f"searches refused: {refused}")
+            if len(refused) == 3 and all(refused):
+                break
+            server.client().execute_command("SPATIAL.DROP", "places")
+        assert len(refused) == 3 and all(refused), "each time the index was complete too early"
+        _, found = server.client().execute_command("SPATIAL.SEARCH", "places", *EVERYWHERE, "COUNT", 1_000_000, "WITHCOORD")
+        assert {key: (float(lon), float(lat)) for key, (lon, lat) in found} == places and len(found) == len(places)
+
+
+def pages(client, name, *shape):
+    """Yields the records of each reply, by cursors."""
+    cursor = b"0"
+    while True:
+        cursor, part = client.execute_command("SPATIAL.SEARCH", name, *shape, "CURSOR", cursor)
+        yield part
+        if cursor == b"0":
+            return
+
+
+def test_searches_find_many_records_of_one_place_each_once(tmp_path):
+    here, near, far = (13.5, 48.25), (13.5000001, 48.25), (-170.0, -3.0)
+    places = [(b"car:%d" % i, here) for i in range(EQUAL)]
+    others = [(b"near:%d" % i, near) for i in range(10)] + [(b"far:%d" % i, far) for i in range(10)]
+    equal = {key for key, _ in places}
+    around = [13.4, 48.2, 13.6, 48.3]
+    with Server({**INDEXED, "storage.memory_budget": "512MiB"}, tmp_path, config=None) as server:
+        client = server.client()
+
+        def create_one(name):
+            client.execute_command("SPATIAL.CREATE", name, "PREFIX", "", "LON", "lon", "LAT", "lat", "COMPARATOR", name)
+
+        create_one("hilbert")
+        load(server, others[::2] + places + others[1::2])
+        create_one("zorder")  # these two are built from the records
+        create_one("simple")
+        for name in COMPARATORS:
+            wait_until(lambda name=name: b"complete" in client.execute_command("SPATIAL.INFO", name), 120)
+            for shape, count in (["RADIUS", *here, 0, "m"], EQUAL), (["BOX", *around], EQUAL + 10):
+                assert client.execute_command("SPATIAL.COUNT", name, *shape) == count
+            found = list(pages(client, name, "BOX", *around, "COUNT", EQUAL // 4))
+            assert [len(part) for part in found] == [EQUAL // 4] * 4 + [10]
+            keys = {key for part in found for key in part}
+            assert len(keys) == EQUAL + 10 and equal <= keys
+            _, nearest = client.execute_command("SPATIAL.SEARCH", name, "NEAREST", *here, 100)
+            assert len(set(nearest)) == 100 and equal.issuperset(nearest)
+        _, found = client.execute_command("SPATIAL.SEARCH", "zorder", "NEAREST", *far, EQUAL // 2, "WITHDIST")
+        assert {key for key, _ in found[:10]} == {key for key, place in others if place == far}
+        assert len({key for key, _ in found}) == EQUAL // 2
+        meters = [float(distance) for _, distance in found]
+        assert meters == sorted(meters)
+        deleted = [key for key, _ in places[::10]]
+        for i in range(0, len(deleted), 1000):
+            client.delete(*deleted[i : i + 1000])
+        for name in COMPARATORS:
+            left = [key for part in pages(client, name, "RADIUS", *here, 0, "m", "COUNT", EQUAL // 3) for key in part]
+            assert len(left) == len(set(left)) and set(left) == equal.difference(deleted)
 
 
 def test_searches_find_the_same_places_as_a_scan_of_all_records(placed):

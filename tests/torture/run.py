@@ -76,6 +76,9 @@ PROGRAMS = {
     "linearizability": contract(
         "test_linearizability.py", "histories of 8 clients on strings and queues, most of them with kills", {"operations": r"(\d+) operations on"}
     ),
+    "indexes": contract(
+        "test_index.py test_spatial.py", "indexes compared with scans of the records, through random commands, kills and restarts"
+    ),
     "atomicity": contract("test_atomicity.py", "transactions of concurrent clients, some with kills", {"transactions": r"(\d+) transactions"}),
     "network": contract(
         "test_limits.py test_memory.py", "clients that never read, send slowly, reset or stay idle; too few file descriptors; too little memory"
