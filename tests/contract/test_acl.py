@@ -7,6 +7,7 @@ import stat
 import subprocess
 
 import pytest
+import redis
 
 from contract import test_differential
 from support.server import ROOT, binary, redis_server
@@ -120,6 +121,20 @@ def redis_port(tmp_path_factory):
 @pytest.mark.parametrize("name", SESSIONS)
 def test_user_with_limited_rights_gets_the_replies_of_redis(name, protocol, server, redis_port):
     assert replies(server.port, SESSIONS[name], protocol) == replies(redis_port, SESSIONS[name], protocol)
+
+
+def test_acl_cat_lists_the_categories_of_redis_and_their_commands(server, redis_port):
+    ours, theirs = (redis.Redis(port=port) for port in (server.port, redis_port))
+    categories = theirs.acl_cat()
+    assert ours.acl_cat() == categories
+    mine, wanted = ({name: client.acl_cat(name) for name in categories} for client in (ours, theirs))
+    shared = set(sum(mine.values(), [])) & set(sum(wanted.values(), []))
+    # A container does not run without a subcommand, so its own categories give no right. COMMAND does.
+    shared -= {name.split("|")[0] for name in shared if "|" in name} - {"command"}
+    assert len(shared) > 250
+    for name in categories:
+        assert sorted(shared.intersection(mine[name])) == sorted(shared.intersection(wanted[name])), name
+        assert len(mine[name]) == len(set(mine[name])), name
 
 
 def test_denied_command_gets_the_error_text_of_redis_7_2(server):
