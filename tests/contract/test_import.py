@@ -4,10 +4,11 @@ import random
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
-from support.server import binary, redis_server, wait_until
+from support.server import Server, binary, free_port, redis_server, wait_until
 
 READERS = {
     b"string": lambda client, key: client.get(key),
@@ -294,6 +295,64 @@ def test_export_of_hashes_with_expiring_fields_says_which_redis_loads_the_file(o
     ours.execute_command("HEXPIRE", "hash", 1000, "FIELDS", 1, "expires")
     warning = "1 hash has fields that expire. Redis loads the file from version 7.4 on"
     assert warning in run("ebbtide-export", "-p", ours.port, tmp_path / "dump.rdb")
+
+
+def fill_with_expiring_fields(client):
+    """Writes hashes, some or all of whose fields expire, and returns {(database, key): number of fields}."""
+    rng = random.Random(1)
+    sizes = {(0, b"one"): 1, (0, b"small"): 20, (0, b"large"): 700, (3, b"\x00key"): 40, (3, b"all"): 300}
+    for (database, key), size in sizes.items():
+        client.select(database)
+        with client.pipeline(transaction=False) as pipe:
+            pipe.hset(key, mapping={b"f%d" % i: rng.randbytes(rng.randrange(60)) for i in range(size)})
+            for i in range(size):
+                if key in (b"one", b"all") or i % 3:
+                    pipe.execute_command("HPEXPIRE", key, rng.randrange(10**6, 10**12), "FIELDS", 1, b"f%d" % i)
+            pipe.execute()
+    client.pexpire(b"\x00key", 10**7)
+    client.select(0)
+    return sizes
+
+
+def test_exported_hashes_keep_the_expiries_of_their_fields_when_imported_by_an_empty_server(ours, tmp_path):
+    sizes = fill_with_expiring_fields(ours)
+    ours.execute_command("HSETEX", "short", "PX", 1000, "FIELDS", 1, "a", 1)
+    ours.hset("short", "b", 2)
+    soon = time.monotonic() + 1.1
+
+    def expiries(client):
+        found = {}
+        for (database, key), size in sizes.items():
+            client.select(database)
+            found[database, key] = client.execute_command("HPEXPIRETIME", key, "FIELDS", size, *(b"f%d" % i for i in range(size)))
+        client.select(0)
+        return found
+
+    file = tmp_path / "dump.rdb"
+    run("ebbtide-export", "-p", ours.port, file)
+    wait_until(lambda: time.monotonic() > soon)
+    before, times = contents(ours), expiries(ours)
+    assert all(max(each) > 0 for each in times.values()) and -1 in times[0, b"large"] and -1 not in times[3, b"all"]
+    with Server() as server:
+        target = server.client()
+        run("ebbtide-import", "-p", server.port, file)
+        assert contents(target) == before
+        assert expiries(target) == times
+        left = [client.execute_command("HPTTL", "one", "FIELDS", 1, "f0")[0] for client in (ours, target)]
+        assert abs(left[0] - left[1]) < 10_000 and min(left) > 10**6 - 10**5
+        # It expired between the export and the import.
+        assert target.hgetall("short") == {b"b": b"2"}
+
+
+def test_redis_before_7_4_refuses_an_exported_file_that_has_expiring_fields(ours, redis_client, tmp_path):
+    if tuple(map(int, redis_client.info("server")["redis_version"].split(".")[:2])) >= (7, 4):
+        pytest.skip("this Redis has expiring fields")
+    fill_with_expiring_fields(ours)
+    (tmp_path / "export").mkdir()
+    run("ebbtide-export", "-p", ours.port, tmp_path / "export/dump.rdb")
+    line = ["redis-server", "--port", str(free_port()), "--bind", "127.0.0.1", "--dir", str(tmp_path / "export")]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "Unknown RDB encoding type 24" in done.stdout, done.stdout
 
 
 def test_export_from_redis_is_refused_and_leaves_no_file(redis_client, tmp_path):

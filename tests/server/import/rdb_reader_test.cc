@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "import/rdb_writer.h"
+#include "store/collection/compact.h"
 #include "store/dump.h"
+#include "store/dump_collections.h"
 #include "store/rdb.h"
 
 namespace TEST_FILE {
@@ -43,6 +45,8 @@ ReadFile read_file(const std::string& bytes) {
 Bytes bytes_of(const char* text, std::size_t size) { return {text, size}; }
 #define RAW(text) bytes_of(text, sizeof(text) - 1)
 
+constexpr Millis kFieldExpiry = 4'000'000'000'000;
+
 /// A file with each kind of marker, and with values of several types, of which the stream and the module are skipped.
 std::string sample() {
   std::string file(RAW("REDIS0011"));
@@ -75,6 +79,14 @@ std::string sample() {
           std::string(RAW("\x01\x01\x01"
                           "c")) +
           std::string(8, 't') + std::string(RAW("\x01")) + std::string(16, 'i');
+  // Hashes with two fields, one of which expires at kFieldExpiry. Type 24 counts that from the soonest expiry, which is 1.
+  const std::string soonest(RAW("\x00\x40\x94\x52\xa3\x03\x00\x00"));
+  const std::string listpack(RAW(
+      "\x1f\x1f\x00\x00\x00\x06\x00\x81k\x02\x81v\x02\xf4\x00\x40\x94\x52\xa3\x03\x00\x00\x09\x81n\x02\x81w\x02\x00\x01\xff"));
+  file += RAW("\x16\x03h22\x02\x81\x00\x00\x03\xa3\x52\x94\x40\x00\x01k\x01v\x00\x01n\x01w");
+  file += std::string(RAW("\x17\x03h23")) + listpack;
+  file += std::string(RAW("\x18\x03h24")) + soonest + std::string(RAW("\x02\x01\x01k\x01v\x00\x01n\x01w"));
+  file += std::string(RAW("\x19\x03h25")) + soonest + listpack;
   return with_crc(file);
 }
 
@@ -82,7 +94,7 @@ TEST_CASE("RDB file has every kind of marker: all keys are found, with database,
   const ReadFile read = read_file(sample());
   INFO(read.status.to_string());
   REQUIRE(read.status.is_ok());
-  REQUIRE(read.entries.size() == 6);
+  REQUIRE(read.entries.size() == 10);
   CHECK(read.others == std::vector<std::string>{"function library"});
   for (const RdbEntry& entry : read.entries) CHECK(entry.database == 2);
   CHECK((read.entries[0].key == "k" && read.entries[0].value == "\x03one" && !read.entries[0].expiry_ms));
@@ -95,10 +107,24 @@ TEST_CASE("RDB file has every kind of marker: all keys are found, with database,
 
 TEST_CASE("entry of an RDB file becomes a payload of RESTORE: the payload has the same value") {
   const ReadFile read = read_file(sample());
-  REQUIRE(read.entries.size() == 6);
+  REQUIRE(read.entries.size() == 10);
   const std::string payload = rdb_payload(read.entries[1], 99);
   CHECK(dump_is_sound(payload));
   CHECK(load_string(payload) == "42");
+}
+
+TEST_CASE("RDB file has hashes with expiring fields, in each of their four forms: their payloads give the same hash") {
+  const ReadFile read = read_file(sample());
+  REQUIRE(read.entries.size() == 10);
+  for (std::size_t i = 6; i < 10; ++i) {
+    const RdbEntry& entry = read.entries[i];
+    INFO(entry.type);
+    CHECK((entry.type == 16 + i && entry.key == "h" + std::to_string(entry.type) && rdb_type_is_supported(entry.type)));
+    CHECK(rdb_type_name(entry.type) == "hash with expiring fields");
+    const auto hash = load_collection(rdb_payload(entry, 12), [](std::uint64_t) { return Status::ok(); });
+    REQUIRE(hash.is_ok());
+    CHECK(*hash == encode(Hash{{"k", "v", kFieldExpiry}, {"n", "w"}}));
+  }
 }
 
 TEST_CASE("RDB file ends early, at any byte: the error names the byte") {
