@@ -1,6 +1,7 @@
-"""Tests docker/: the Dockerfile names every package, and compose.yaml gives each service files that it accepts. ./dev
-test-container runs the image."""
+"""Tests docker/: the Dockerfile names every package, compose.yaml gives each service files that it accepts, and the server,
+Prometheus and Alertmanager work together with these files. ./dev test-container runs the image."""
 
+import base64
 import json
 import re
 import shlex
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import redis
 import yaml
-from support.server import ROOT, binary
+from support.prometheus import Alertmanager, Prometheus
+from support.server import ROOT, Server, binary, wait_until
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
@@ -93,6 +96,7 @@ def test_image_and_compose_file_run_the_server_with_health_as_their_health_check
     command = json.loads(re.search(r"^HEALTHCHECK .*CMD (\[.*\])$", stage, re.M)[1])
     assert command[:2] == json.loads(re.search(r"^ENTRYPOINT (.*)$", stage, re.M)[1]) + ["--health"]
     assert command[2:] == json.loads(re.search(r"^CMD (.*)$", stage, re.M)[1])
+    assert [SERVICES["ebbtide"]["entrypoint"][-1], *SERVICES["ebbtide"]["command"]] == [command[0], *command[2:]]
     health = SERVICES["ebbtide"]["healthcheck"]
     assert health["test"] == ["CMD", *command]
     options = dict(re.findall(r"--([a-z-]+)=(\S+)", re.search(r"^HEALTHCHECK (.*)CMD", stage, re.M)[1]))
@@ -124,7 +128,6 @@ def test_docker_compose_accepts_the_compose_file_and_keeps_every_setting(tmp_pat
     server = resolved["services"]["ebbtide"]
     assert server["healthcheck"]["test"] == SERVICES["ebbtide"]["healthcheck"]["test"]
     assert server["build"] == {"context": str(ROOT), "dockerfile": "docker/Dockerfile"}
-    assert resolved["secrets"]["ebbtide_password"]["file"] == str(DOCKER / "password.txt")
     mounted = [volume.split(":")[0] for service in resolved["services"].values() for volume in service["volumes"] if volume.startswith("/")]
     assert mounted and all(Path(path).exists() for path in mounted), mounted
 
@@ -153,6 +156,10 @@ def mounts(name):
             assert source in COMPOSE["volumes"], mount
 
 
+def groups(name):
+    return yaml.safe_load((ROOT / "deploy" / "prometheus" / name).read_text())["groups"]
+
+
 def test_every_file_that_the_compose_file_mounts_exists():
     for name in SERVICES:
         for _, source in mounts(name):
@@ -175,6 +182,70 @@ def test_prometheus_accepts_the_mounted_configuration_and_rules(tmp_path):
 def test_alertmanager_accepts_the_mounted_configuration():
     ((_, source),) = mounts("alertmanager")
     run("amtool", "check-config", source)
+
+
+def default_metrics_port():
+    files = (DOCKER / "ebbtide.yaml", ROOT / "config" / "ebbtide.yaml")
+    return next(port for file in files if (port := yaml.safe_load(file.read_text())["metrics"].get("port")))
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory):
+    """Runs the server, Prometheus and Alertmanager with the files that compose.yaml mounts. Copies differ only in
+    addresses and times: a scrape each second, and EbbtideDown fires after a second instead of a minute."""
+    home, (manager_config,) = tmp_path_factory.mktemp("services"), dict(mounts("alertmanager")).values()
+    ((setting, path),) = SERVICES["ebbtide"]["environment"].items()
+    assert str(Path(path).parent) in [volume.split(":")[1] for volume in SERVICES["ebbtide"]["volumes"]]
+    entry = [word.replace("$$", "$") for word in SERVICES["ebbtide"]["entrypoint"][:-1]]
+    local = {"server.bind": "127.0.0.1", "metrics.bind": "127.0.0.1"}
+    with (
+        Server(local, config=DOCKER / "ebbtide.yaml", prefix=["env", f"{setting}={home}/password", *entry]) as server,
+        Alertmanager(manager_config, home) as manager,
+    ):
+        addresses = {f"ebbtide:{default_metrics_port()}": server.metrics_port, "alertmanager:9093": manager.port}
+        for place, source in mounts("prometheus"):
+            text = re.sub(r"(alert: EbbtideDown\n.*\n *for:) 1m\n", r"\1 1s\n", source.read_text()).replace("10s", "1s")
+            for name, port in addresses.items():
+                text = text.replace(name, f"127.0.0.1:{port}")
+            (home / Path(place).name).write_text(text)
+        with Prometheus((home / "prometheus.yml").read_text(), home) as prometheus:
+            yield server, prometheus, manager, home / "password"
+
+
+def test_first_start_of_the_compose_file_makes_a_private_password_that_later_starts_keep(services):
+    server, _, _, password = services
+    text = password.read_text()
+    assert len(base64.b64decode(text)) == 24 and password.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(redis.AuthenticationError):
+        server.client().ping()
+    assert server.client(password=text.strip()).ping()
+    server.restart()
+    assert password.read_text() == text and server.client(password=text.strip()).ping()
+    assert [path.name for path in password.parent.glob("password*")] == ["password"]
+
+
+def test_prometheus_of_the_compose_file_scrapes_the_server_and_evaluates_every_rule(services):
+    server, prometheus, *_ = services
+    (up,) = wait_until(lambda: prometheus.ask("up == 1"), 10, "Prometheus reaches the server")
+    assert up["metric"]["job"] == "ebbtide" and up["metric"]["instance"] == f"127.0.0.1:{server.metrics_port}"
+    wanted = [rule for name in ("alerts.yml", "recording.yml") for group in groups(name) for rule in group["rules"]]
+    wait_until(lambda: all(rule["health"] != "unknown" for rule in prometheus.rules()), 10, "every rule has been evaluated")
+    found = {rule["name"]: rule["health"] for rule in prometheus.rules()}
+    assert found == {rule.get("alert") or rule["record"]: "ok" for rule in wanted}
+
+
+def test_alert_of_a_server_that_is_down_reaches_alertmanager_and_ends_when_the_server_is_back(services):
+    server, _, manager, _ = services
+
+    def fires():
+        return [alert for alert in manager.alerts() if alert["alertname"] == "EbbtideDown"]
+
+    wait_until(lambda: not fires(), 10, "no alert fires")
+    server.kill()
+    (alert,) = wait_until(fires, 10, "the alert reaches Alertmanager")
+    assert alert["instance"] == f"127.0.0.1:{server.metrics_port}" and alert["severity"] == "critical"
+    server.start()
+    wait_until(lambda: not fires(), 10, "the alert has ended")
 
 
 def test_grafana_provisioning_finds_the_mounted_dashboards_and_data_source():
