@@ -156,7 +156,7 @@ std::vector<std::string_view> acl_categories(const CommandSpec& spec) {
   if (spec.group == Group::kGeneric && spec.run != nullptr && spec.extra_acl.empty()) out.push_back("@keyspace");
   if (spec.has(kAdmin)) out.push_back("@admin");
   if (spec.has(kAdmin | kDangerous)) out.push_back("@dangerous");
-  if (spec.group == Group::kConnection) out.push_back("@connection");
+  if (spec.group == Group::kConnection && spec.run != nullptr) out.push_back("@connection");
   if (spec.has(kPubSub)) out.push_back("@pubsub");
   out.push_back(spec.has(kFast) ? "@fast" : "@slow");
   if (spec.has(kBlocking)) out.push_back("@blocking");
