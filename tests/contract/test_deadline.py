@@ -134,9 +134,10 @@ WAYS = {
 }
 
 
-MORE = [f"more{i}" for i in range(400)]  # with so many elements the server stores a collection in another form
-AGAIN = with_footer(b"\x00\x05again")  # a string as DUMP returns it
-N, V = object(), object()  # stand for the name and the value that a way to delete gets
+# With so many elements the server stores a collection in another form.
+MORE = [f"more{i}" for i in range(400)]
+AGAIN = with_footer(b"\x00\x05again")  # A string as DUMP returns it.
+N, V = object(), object()  # They stand for the name and the value that a way to delete gets.
 # How elements of collections, or whole ones, are written and deleted. Their keys stay, unless they are N.
 COLLECTIONS = {
     "hdel": (("HSET", "c:hdel", N, V, "other", "x"), ("HDEL", "c:hdel", N)),

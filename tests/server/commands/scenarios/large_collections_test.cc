@@ -267,8 +267,9 @@ void header_counts_each_write() {
   for_each(server, {"HSET", "h"}, 0, kLive, [](std::size_t i) { return std::vector{name(i), name(i)}; });
   for_each(server, {"SADD", "s"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
   for_each(server, {"RPUSH", "l"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
-  for (const std::string line : {"HSET h new 1", "HDEL h new", "SADD s new", "SREM s new", "ZADD z 1 new", "ZPOPMAX z",
-                                 "RPUSH l new", "LPOP l", "HDEL h " + name(0) + " " + name(1)}) {
+  for (const std::string& line :
+       std::vector<std::string>{"HSET h new 1", "HDEL h new", "SADD s new", "SREM s new", "ZADD z 1 new", "ZPOPMAX z",
+                                "RPUSH l new", "LPOP l", "HDEL h " + name(0) + " " + name(1)}) {
     const std::string reply = server(line);
     demand(reply.find("(error)") == std::string::npos, "a write fails");
     const Stored now = stored(server, line.substr(line.find(' ') + 1, 1));
