@@ -3,6 +3,7 @@
 EBBTIDE_EQUAL_PLACES is the number of records that are all in one place.
 """
 
+import itertools
 import os
 import random
 
@@ -10,6 +11,7 @@ import pytest
 import redis
 
 from conftest import SETTINGS
+from support.meanwhile import meanwhile
 from support.places import distance, is_in_box
 from support.server import Server, wait_until
 from support.sockets import Link, pairs
@@ -26,6 +28,12 @@ def placed(tmp_path, request):
         client = running.client()
         create(client, request.param)
         yield running
+
+
+def is_in_shape(place, shape):
+    if shape[0] == "BOX":
+        return is_in_box(place, shape[1:])
+    return distance(place, shape[1:3]) <= shape[3] * 1000
 
 
 def create(client, comparator):
@@ -183,6 +191,54 @@ def test_searches_find_many_records_of_one_place_each_once(tmp_path):
         for name in COMPARATORS:
             left = [key for part in pages(client, name, "RADIUS", *here, 0, "m", "COUNT", EQUAL // 3) for key in part]
             assert len(left) == len(set(left)) and set(left) == equal.difference(deleted)
+
+
+def test_pages_of_a_search_have_each_record_that_stays_in_its_place_once_while_others_move(placed):
+    choose, client, writer = random.Random(8), placed.client(), placed.client()
+    fixed = {b"car:%d" % i: random_place(choose) for i in range(3000)}
+    load(placed, list(fixed.items()))
+    moves = random.Random(9)
+
+    def move():
+        with writer.pipeline(transaction=False) as pipeline:
+            for _ in range(100):
+                lon, lat = random_place(moves)
+                key = f"car:moving:{moves.randrange(2000)}"
+                pipeline.hset(key, mapping={"lon": repr(lon), "lat": repr(lat)}) if moves.random() < 0.8 else pipeline.delete(key)
+                pipeline.hset(f"car:{moves.randrange(3000)}", "other", "x" * 100)
+            if moves.random() < 0.2:
+                pipeline.execute_command(moves.choice(["TREE.FLUSH", "TREE.COMPACT"]))
+            pipeline.execute()
+
+    with meanwhile(move):
+        for shape in [EVERYWHERE, ["BOX", 5, 45, 15, 55], ["RADIUS", 10, 50, 500, "km"]] * 5:
+            keys = [key for part in pages(client, "places", *shape, "COUNT", 19) for key in part if key in fixed]
+            inside = [key for key in fixed if is_in_shape(fixed[key], shape)]
+            assert len(inside) > 100 and sorted(keys) == sorted(inside)
+
+
+def test_replies_of_an_index_have_each_transaction_whole(placed):
+    client, writer, count = placed.client(), placed.client(), itertools.count()
+    client.execute_command("INDEX.CREATE", "towns", "PREFIX", "car:", "FIELD", "town")
+    wait_until(lambda: b"complete" in client.execute_command("INDEX.INFO", "towns"))
+
+    def write():
+        number = next(count)
+        with writer.pipeline(transaction=True) as pipeline:
+            for i in range(5):
+                pipeline.hset(f"car:{i}", mapping={"town": number, "lon": number % 180, "lat": number % 90})
+            if number % 10 == 0:
+                pipeline.delete(*(f"car:{i}" for i in range(5)))
+            pipeline.execute()
+            if number % 200 == 0:
+                writer.execute_command("TREE.FLUSH")
+
+    with meanwhile(write):
+        for _ in range(300):
+            towns = client.execute_command("INDEX.RANGE", "towns", "-", "+", "WITHVALUES")[1::2]
+            _, places = client.execute_command("SPATIAL.SEARCH", "places", *EVERYWHERE, "WITHCOORD")
+            for values in towns, [tuple(place) for _, place in places]:
+                assert len(values) in (0, 5) and len(set(values)) <= 1
 
 
 def test_searches_find_the_same_places_as_a_scan_of_all_records(placed):
