@@ -1,6 +1,7 @@
 """Tests of indexes on a real server: after any commands, kills and restarts an index has exactly the records that it should.
 
-Other values of EBBTIDE_SEED, 0 otherwise, give other random commands.
+Other values of EBBTIDE_SEED, 0 otherwise, give other random commands. It also repeats the layout of the trees in the search of
+files, which is random otherwise.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from conftest import SETTINGS
+from support.layouts import chosen
 from support.places import distance, is_in_box
 from support.server import Server, binary, wait_until
 
@@ -521,7 +523,8 @@ def write_and_delete(server):
 def test_index_entries_of_deleted_records_are_in_no_file_after_the_deadline_also_after_a_kill(tmp_path):
     # Keys of entries are stored as they are, and no page is compressed. So the files have a plain text for each entry.
     plain = {"storage.compression": "none", "storage.compression_last_level": "none"}
-    settings = {**INDEXED, **plain, "tree.deletes.deadline": f"{DEADLINE:.0f}s"}
+    layout = chosen("index entries", but=plain)
+    settings = {**INDEXED, **layout, **plain, "tree.deletes.deadline": f"{DEADLINE:.0f}s"}
     ways = [*WAYS, *WHOLE]
     for name in ("killed", "running"):
         (tmp_path / name).mkdir()
