@@ -2,7 +2,8 @@
 """Writes the dashboards of this directory: python3 deploy/grafana/generate.py
 
 Grafana reads JSON in which a panel takes eighty lines. Here, a panel is its question, its queries and the cause that moves it. A test
-compares the files with what this program makes. Another test provokes each cause and requires that every query of the panel moves.
+compares the files with what this program makes. Another test provokes each cause, and requires that the panel moves and every query
+has data.
 """
 
 import json
