@@ -253,7 +253,7 @@ def popped_twice(by_key):
 
 HASHES = [f"car:{i}" for i in range(3)]
 WRITERS = CLIENTS // 2
-MOST_WRITES = 170_000  # of a client
+MOST_WRITES = 1_700_000  # of a client
 
 
 def step_of_hash(state, name, arguments):
@@ -268,11 +268,11 @@ def step_of_hash(state, name, arguments):
 def fields_of(write):
     """Returns the fields of a write's hash, from which the number of the write follows."""
     number, count = divmod(write, MOST_WRITES)
-    return "town", f"{write:08}", "lon", count / 1000, "lat", number
+    return "town", f"{write:08}", "lon", count / 10_000, "lat", number
 
 
 def write_of_place(lon, lat):
-    return int(lat) * MOST_WRITES + round(float(lon) * 1000)
+    return int(lat) * MOST_WRITES + round(float(lon) * 10_000)
 
 
 def by_index(link):

@@ -1,4 +1,4 @@
-"""Computes which places a search finds, apart from the server's own code. A place is a pair of numbers: longitude and latitude."""
+"""Computes which places a search finds, without code of the server. A place is a pair of numbers: longitude and latitude."""
 
 import math
 
