@@ -16,23 +16,55 @@ def said(server, *options, **more):
 @pytest.fixture(scope="module")
 def filled(server):
     client = server.client()
-    client.flushall()
+    client.flushdb()
     client.mset({f"user:{i}": "x" * (i % 50) for i in range(2000)})
     client.set("the:largest", "y" * 5000)
     return server
 
 
-def test_redis_cli_bigkeys_finds_the_largest_string(filled):
-    out = said(filled, "--bigkeys")
-    assert "Sampled 2001 keys in the keyspace!" in out
+SIZES = {"first": 5, "most": 300, "other": 70}  # the elements of three collections of each type; the second one has the large form
+
+
+@pytest.fixture(scope="module")
+def mixed(server):
+    """A second database with strings and collections of each type."""
+    client = server.client(db=1)
+    client.flushdb()
+    client.mset({f"user:{i}": "x" * (i % 50) for i in range(2000)})
+    client.set("the:largest", "y" * 5000)
+    for key, size in SIZES.items():
+        names = [f"{key}-{i:03d}" for i in range(size)]
+        client.hset(f"hash:{key}", mapping=dict.fromkeys(names, "value"))
+        client.sadd(f"set:{key}", *names)
+        client.zadd(f"zset:{key}", {name: i for i, name in enumerate(names)})
+        client.rpush(f"list:{key}", *names)
+    return server
+
+
+UNITS = {"hash": "fields", "set": "members", "zset": "members", "list": "items"}
+NAMES = {"hash": "hashs", "set": "sets", "zset": "zsets", "list": "lists"}  # redis-cli's plurals
+
+
+def test_redis_cli_bigkeys_finds_the_largest_value_of_each_type(mixed):
+    out = said(mixed, "-n", "1", "--bigkeys")
+    assert "Sampled 2013 keys in the keyspace!" in out
     assert "Biggest string found '\"the:largest\"' has 5000 bytes" in out
     assert "2001 strings with" in out
+    for kind, unit in UNITS.items():
+        assert re.search(rf"Biggest +{kind} found '\"{kind}:most\"' has 300 {unit}\n", out), out
+        assert re.search(rf"\n3 {NAMES[kind]} with {sum(SIZES.values())} {unit} \(", out), out
 
 
-def test_redis_cli_memkeys_finds_the_largest_string(filled):
-    out = said(filled, "--memkeys")
-    assert "Sampled 2001 keys in the keyspace!" in out
-    assert "Biggest string found '\"the:largest\"' has 5" in out
+def test_redis_cli_memkeys_finds_the_largest_value_of_each_type(mixed):
+    out = said(mixed, "-n", "1", "--memkeys")
+    assert "Sampled 2013 keys in the keyspace!" in out
+    client = mixed.client(db=1)
+    for kind, key in {"string": "the:largest", **{kind: f"{kind}:most" for kind in UNITS}}.items():
+        match = re.search(rf"Biggest +{kind} found '\"{key}\"' has (\d+) bytes\n", out)
+        assert match and int(match[1]) == client.memory_usage(key), out
+    for kind, name in NAMES.items():
+        size = sum(client.memory_usage(f"{kind}:{key}") for key in SIZES)
+        assert re.search(rf"\n3 {name} with {size} bytes \(", out), out
 
 
 def test_redis_cli_hotkeys_reports_that_no_lfu_policy_is_selected(filled):

@@ -220,13 +220,15 @@ def collection_shapes(m):
     e = Elements(m)
     any_key = lambda: m.rng.choice(COLLECTION_KEYS)  # noqa: E731
     many = lambda: [b"e%d" % i for i in range(m.rng.choice([1, 20, 130, 600]))]  # noqa: E731
+    scored = lambda: [word for element in many() for word in (m.rng.choice([b"0", b"1", b"2.5", b"-3"]), element)]  # noqa: E731
     generic = [
         (2, lambda: [m.rng.choice([b"TYPE", b"DEL", b"EXISTS", b"UNLINK", b"PERSIST"]), any_key()]),
         (2, lambda: [m.rng.choice([b"RENAME", b"RENAMENX"]), any_key(), any_key()]),
         (1, lambda: [b"OBJECT", m.rng.choice([b"ENCODING", b"REFCOUNT", b"IDLETIME", b"FREQ"]), any_key()]),
         (1, lambda: [b"MEMORY", b"USAGE", any_key()]),
         (1, lambda: [b"SCAN", b"0", b"COUNT", b"1000", b"TYPE", m.rng.choice([b"hash", b"set", b"zset", b"list", b"LIST", b"stream", b"x"])]),
-        (1, lambda: m.rng.choice([[b"SADD", e.key(b"set"), *many()], [b"RPUSH", e.key(b"list"), *many()], [b"HSET", e.key(b"hash"), *many(), *many()]])),
+        (1, lambda: m.rng.choice([[b"SADD", e.key(b"set"), *many()], [b"RPUSH", e.key(b"list"), *many()], [b"HSET", e.key(b"hash"), *many(), *many()],
+                                  [b"ZADD", e.key(b"zset"), *scored()]])),
         (2, lambda: [b"COPY", any_key(), any_key(), *m.options([b"REPLACE"])]),
         (1, lambda: [b"DUMP", any_key()]),
         (3, lambda: [b"RESTORE", any_key(), m.rng.choice([b"0", b"0", b"5000000"]), e.payload(), *m.options([b"REPLACE"], [b"REPLACE"], [b"ABSTTL"])]),
