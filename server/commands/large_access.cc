@@ -129,10 +129,6 @@ void add_list(ElementWriter& writer, const List& list) {
   }
 }
 
-Generation new_generation(const Collections& collections) {
-  return planted(PlantedServerBug::kReuseGeneration) ? 1 : collections.next_generation();
-}
-
 LargeHeader new_header(CollectionType type, Generation generation, std::uint64_t count) {
   LargeHeader header{.type = type, .generation = generation, .count = count};
   if (type == CollectionType::kList) {
@@ -379,7 +375,7 @@ Status grow(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, Col
             std::size_t longest, Write write, std::optional<FieldExpiries> expiries = {}) {
   TRY(prepare_build(ctx, key, elements.size(), encoded_bytes(elements), longest));
   Collections collections = ctx.collections();
-  LargeHeader header = new_header(type, new_generation(collections), elements.size());
+  LargeHeader header = new_header(type, collections.next_generation(), elements.size());
   header.expiries = expiries;
   set_bounds_of(elements, &header);
   collections.put_header(key, old, header, Change::kKeeps);
@@ -426,7 +422,7 @@ Status replace_collection(Ctx& ctx, const ReadView& view, const LookupKey& key, 
   }
   TRY_ASSIGN(longest, longest_name_in(*type, value));
   TRY(prepare_build(ctx, key, reader.count(), value.size(), longest));
-  LargeHeader header = new_header(*type, new_generation(collections), reader.count());
+  LargeHeader header = new_header(*type, collections.next_generation(), reader.count());
   header.expiries = expiries;
   if (*type == CollectionType::kSortedSet) {
     TRY_ASSIGN(members, decode_sorted_set(value));

@@ -10,6 +10,7 @@
 #include "commands/large_part.h"
 #include "dispatch/command_env.h"
 #include "dispatch/intents.h"
+#include "dispatch/planted_bug.h"
 
 namespace ebbtide {
 namespace {
@@ -145,7 +146,7 @@ Status write_again(Ctx& ctx, const LookupKey& key, const Found& old, const Eleme
     return Status::ok();
   }
   TRY(ctx.reserve(bytes + elements.size() * (ElementKeys(key.key, 1).overhead() + sizeof(std::uint64_t))));
-  header.generation = collections.next_generation();
+  if (!planted(PlantedServerBug::kReuseGeneration)) header.generation = collections.next_generation();
   collections.put_header(key, old, header, change);
   ElementWriter writer = collections.elements(key, header.generation, change);
   for (const auto& element : elements) writer.add(element);

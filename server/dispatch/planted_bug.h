@@ -12,7 +12,7 @@ enum class PlantedServerBug : std::uint8_t {
   kNone,
   kCommitDespiteConflict,  ///< a long write commits although a key that it has read has changed
   kMarksEndEarly,          ///< the marks of a long write are removed when its thread is done, instead of after its commit
-  kReuseGeneration,        ///< a new large collection gets the generation that an earlier one of its key had
+  kReuseGeneration,        ///< a large collection that is rewritten keeps its generation, so its old elements stay
   kCountDrifts,            ///< a write that adds or removes one element leaves the count in the collection's header as it was
   kDropBaton,              ///< a client that was served by a wait leaves elements, but does not wake the next waiting client
 };
