@@ -5,7 +5,7 @@ round begins with another server. Between two loads a server comes to rest. Resu
 append-only file, synced every second; Ebbtide has the shipped YAML.
 
 The data: hashes of 10 fields with 20-byte values; one set and one sorted set of 1,000 members; the same with --members (a million); --places
-(100,000) random places on the whole earth, of which a circle of 100 km has about six. GEOADD moves them to one parallel, so it comes last. Each
+(100,000) random places on the whole earth, of which a circle of 100 km has about six. GEOADD moves others along one parallel. Each
 load names random elements, with 50 clients, at pipeline 1 and 16. LPUSH and RPOP fill and empty one list, so it is a queue as long as
 --requests. ZRANK in the large sorted set has fewer requests, since Ebbtide walks over the members before.
 
@@ -63,7 +63,7 @@ def loads_of(options):
         Load(f"GEODIST, {places}", "GEODIST places member:__rand_int__ member:__rand_int__ km", options.places, large),
         Load(f"GEOSEARCH BYRADIUS, {places}", "GEOSEARCH places FROMMEMBER member:__rand_int__ BYRADIUS 100 km ASC", options.places, large, 4),
         Load(f"GEOSEARCH BYBOX, {places}", "GEOSEARCH places FROMMEMBER member:__rand_int__ BYBOX 200 200 km WITHDIST", options.places, large, 4),
-        Load(f"GEOADD, {places}", "GEOADD places __rand_int__e-3 38.1 member:__rand_int__", options.places, large),
+        Load(f"GEOADD, {places}", "GEOADD moving __rand_int__e-3 38.1 member:__rand_int__", options.places, large),
     ]
 
 
