@@ -7,7 +7,7 @@ append-only file, synced every second; Ebbtide has the shipped YAML.
 The data: hashes of 10 fields with 20-byte values; one set and one sorted set of 1,000 members; the same with --members (a million); --places
 (100,000) random places on the whole earth, of which a circle of 100 km has about six. GEOADD moves others along one parallel. Each
 load names random elements, with 50 clients, at pipeline 1 and 16. LPUSH and RPOP fill and empty one list, so it is a queue as long as
---requests. ZRANK in the large sorted set has fewer requests, since Ebbtide walks over the members before.
+--requests. ZRANK and searches of places have a quarter of the requests. The first ZRANK of a sorted set walks over its members, the others do not.
 
 CPU time per command is the server process's, with all threads and forks, and with the flushes, merges and rewrites that the load caused; the
 measurement waits for their end.
@@ -58,7 +58,7 @@ def loads_of(options):
         Load(f"SISMEMBER, {many}", "SISMEMBER set:many member:__rand_int__", options.members, large),
         Load(f"ZADD, {many}", "ZADD zset:many __rand_int__ member:__rand_int__", options.members, large),
         Load(f"ZRANGEBYSCORE, {many}", "ZRANGEBYSCORE zset:many __rand_int__ +inf LIMIT 0 10", options.members),
-        Load(f"ZRANK, {many}", "ZRANK zset:many member:__rand_int__", options.members, slowness=max(4, options.members // 100)),
+        Load(f"ZRANK, {many}", "ZRANK zset:many member:__rand_int__", options.members, slowness=4),
         Load(f"GEOPOS, {places}", "GEOPOS places member:__rand_int__", options.places, large),
         Load(f"GEODIST, {places}", "GEODIST places member:__rand_int__ member:__rand_int__ km", options.places, large),
         Load(f"GEOSEARCH BYRADIUS, {places}", "GEOSEARCH places FROMMEMBER member:__rand_int__ BYRADIUS 100 km ASC", options.places, large, 4),

@@ -19,7 +19,7 @@ import pytest
 
 from conftest import SETTINGS
 from support.layouts import chosen
-from support.places import distance, is_in_box
+from support.places import distance, is_in_box, search
 from support.server import Server, binary, wait_until
 
 SEED = int(os.environ.get("EBBTIDE_SEED", "0"))
@@ -91,26 +91,16 @@ def built(client, name="towns"):
     return in_index(client, name)
 
 
-def search_places(client, *shape):
-    """Returns all records of a shape in order, by the cursors of several searches."""
-    cursor, keys = b"0", []
-    while True:
-        cursor, part = client.execute_command("SPATIAL.SEARCH", "places", *shape, "COUNT", 7, "CURSOR", cursor)
-        keys += part
-        if cursor == b"0":
-            return sorted(keys)
-
-
 def check_places(client, choose):
     """Compares searches in all of the earth, in a box and in a circle with the records. Returns how many records have a place."""
     wait_until(lambda: b"complete" in client.execute_command("SPATIAL.INFO", "places"))
     places = places_of(client)
     box = choose.uniform(-180, 180), -90, choose.uniform(-180, 180), choose.uniform(-90, 90)
     center, radius = (choose.uniform(-180, 180), choose.uniform(-80, 80)), choose.choice([0, 300_000, 9_000_000])
-    assert search_places(client, "BOX", -180, -90, 180, 90) == sorted(places)
-    assert search_places(client, "BOX", *map(repr, box)) == sorted(key for key in places if is_in_box(places[key], box))
+    assert search(client, "BOX", -180, -90, 180, 90, count=7) == sorted(places)
+    assert search(client, "BOX", *map(repr, box), count=7) == sorted(key for key in places if is_in_box(places[key], box))
     near = sorted(key for key in places if distance(places[key], center) <= radius)
-    assert search_places(client, "RADIUS", *map(repr, center), radius, "m") == near
+    assert search(client, "RADIUS", *map(repr, center), radius, "m", count=7) == near
     return len(places)
 
 

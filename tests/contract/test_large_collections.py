@@ -611,8 +611,8 @@ def test_names_of_removed_members_of_a_busy_sorted_set_are_in_no_file_after_the_
 
 
 @pytest.mark.parametrize("kind", ["hash", "set", "zset"])
-def test_collection_that_the_server_rewrites_survives_kill_9(kind, server):
-    client = server.client()
+def test_collection_that_the_server_rewrites_survives_kill_9(kind, plain):
+    client = plain.client()
     fill(client, kind, "c", 1500)
     rng = random.Random(13)
     left = set(range(1500))
@@ -623,12 +623,13 @@ def test_collection_that_the_server_rewrites_survives_kill_9(kind, server):
             remove("c", name(i))
         if part % 2 == 0:
             client.execute_command("TREE.FLUSH")
-        server.kill()
-        server.start()
-        client = server.client()
+        plain.kill()
+        plain.start()
+        client = plain.client()
         remove = {"hash": client.hdel, "set": client.srem, "zset": client.zrem}[kind]
         found = read(client, kind, "c")
         assert {member[0] if kind == "zset" else member for member in found} == {name(i) for i in left}
         assert client.dbsize() == 1
+    assert in_files(plain, name(min(left)))
     client.delete("c")
-    wait_until_purged(server, b"name-0", 13)
+    wait_until_purged(plain, name(min(left)), 13)

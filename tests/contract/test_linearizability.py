@@ -84,13 +84,13 @@ def choose_queue_command(choose, unique):
     return name, key, scored if name == "ZADD" else (wait,) if name == "BZPOPMIN" else () if name == "ZCARD" else count
 
 
-def client(number, port, seed, until, results, choose_one=choose_command):
-    """Runs commands until `until`, and puts their history into `results`."""
-    choose = random.Random(f"{seed}-{number}")
+def talk(number, port, until, results, next_call):
+    """Runs calls until `until`, and puts their history into `results`. next_call(count) returns the name and the arguments of a call; a
+    function of a connection that makes the call, and returns the reply for each key; and the keys that the call may change."""
     history, link, count = [], None, 0
     while time.monotonic() < until:
         count += 1
-        name, key, arguments = choose_one(choose, f"{number}-{count}")
+        name, arguments, ask, changes = next_call(count)
         try:
             link = link or Link(port, timeout=10)
         except OSError:
@@ -98,19 +98,34 @@ def client(number, port, seed, until, results, choose_one=choose_command):
             continue
         called = time.monotonic_ns()
         try:
-            answer = link.call(name, key, *arguments)
-            if name in ("BLPOP", "BZPOPMIN") and answer and answer[0] == key:
-                answer = answer[1:]
-            history.append((key, Operation(number, name, arguments, answer, called, time.monotonic_ns())))
+            replies = ask(link)
+            returned = time.monotonic_ns()
+            history += [(key, Operation(number, name, arguments, reply, called, returned)) for key, reply in replies.items()]
         except ReplyError as error:
             if not str(error).startswith("LOADING "):
-                results.put((number, f"{name} {key}: {error}"))
+                results.put((number, f"{name} {arguments}: {error}"))
                 return
             link = None
         except OSError:
-            history.append((key, Operation(number, name, arguments, UNKNOWN, called, NEVER)))
+            history += [(key, Operation(number, name, arguments, UNKNOWN, called, NEVER)) for key in changes]
             link = None
     results.put((number, history))
+
+
+def client(number, port, seed, until, results, choose_one=choose_command):
+    """Runs commands on one key each."""
+    choose = random.Random(f"{seed}-{number}")
+
+    def next_call(count):
+        name, key, arguments = choose_one(choose, f"{number}-{count}")
+
+        def ask(link):
+            answer = link.call(name, key, *arguments)
+            return {key: answer[1:] if name in ("BLPOP", "BZPOPMIN") and answer else answer}  # without the key
+
+        return name, arguments, ask, [key]
+
+    talk(number, port, until, results, next_call)
 
 
 class Tuner:
@@ -292,43 +307,24 @@ def by_name(link, key):
 
 
 def client_of_records(number, port, seed, until, results):
-    """Writes or reads records until `until`, and puts the history into `results`. A reply of an index is a read of each key."""
+    """Writes or reads records. A reply of an index is a read of each key."""
     choose = random.Random(f"{seed}-{number}")
-    history, link, count = [], None, 0
     reads = {
-        "HGET": lambda: by_name(link, choose.choice(HASHES)),
-        "INDEX.RANGE": lambda: {**dict.fromkeys(HASHES), **by_index(link)},
-        "BOX": lambda: {**dict.fromkeys(HASHES), **by_place(link, "BOX", -180, -90, 180, 90)},
-        "NEAREST": lambda: {**dict.fromkeys(HASHES), **by_place(link, "NEAREST", 0, 0, 100)},
+        "HGET": lambda link: by_name(link, choose.choice(HASHES)),
+        "INDEX.RANGE": lambda link: {**dict.fromkeys(HASHES), **by_index(link)},
+        "BOX": lambda link: {**dict.fromkeys(HASHES), **by_place(link, "BOX", -180, -90, 180, 90)},
+        "NEAREST": lambda link: {**dict.fromkeys(HASHES), **by_place(link, "NEAREST", 0, 0, 100)},
     }
-    while time.monotonic() < until:
-        count += 1
-        key, write = choose.choice(HASHES), number * MOST_WRITES + count
-        name = choose.choice(list(reads)) if number >= WRITERS else choose.choice(("HSET", "HSET", "DEL"))
-        arguments = (write,) if name == "HSET" else ()
-        try:
-            link = link or Link(port, timeout=10)
-        except OSError:
-            time.sleep(0.01)  # the server is restarting
-            continue
-        called = time.monotonic_ns()
-        try:
-            if name in reads:
-                replies = reads[name]()
-            else:
-                replies = {key: link.call(name, key, *(fields_of(write) if name == "HSET" else ()))}
-            returned = time.monotonic_ns()
-            history += [(of, Operation(number, name, arguments, reply, called, returned)) for of, reply in replies.items()]
-        except ReplyError as error:
-            if not str(error).startswith("LOADING "):
-                results.put((number, f"{name} {key}: {error}"))
-                return
-            link = None
-        except OSError:
-            if name not in reads:
-                history.append((key, Operation(number, name, arguments, UNKNOWN, called, NEVER)))
-            link = None
-    results.put((number, history))
+
+    def next_call(count):
+        if number >= WRITERS:
+            name = choose.choice(list(reads))
+            return name, (), reads[name], []
+        key, write, name = choose.choice(HASHES), number * MOST_WRITES + count, choose.choice(("HSET", "HSET", "DEL"))
+        words, arguments = (fields_of(write), (write,)) if name == "HSET" else ((), ())
+        return name, arguments, lambda link: {key: link.call(name, key, *words)}, [key]
+
+    talk(number, port, until, results, next_call)
 
 
 @pytest.mark.parametrize("kills", [0, 2])

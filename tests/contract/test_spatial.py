@@ -12,7 +12,7 @@ import redis
 
 from conftest import SETTINGS
 from support.meanwhile import meanwhile
-from support.places import distance, is_in_box
+from support.places import distance, is_in_box, search
 from support.server import Server, wait_until
 from support.sockets import Link, pairs
 
@@ -59,27 +59,16 @@ def random_place(choose):
     return lon, choose.choice([choose.uniform(-85, 85), choose.uniform(45, 55), 85.0, 0.0])
 
 
-def found(client, *shape):
-    """Returns all records of a search, by its cursors."""
-    cursor, keys = b"0", []
-    while True:
-        cursor, part = client.execute_command("SPATIAL.SEARCH", "places", *shape, "COUNT", 37, "CURSOR", cursor)
-        keys += part
-        if cursor == b"0":
-            assert len(keys) == len(set(keys))
-            return sorted(keys)
-
-
 def check(client, places, choose):
     for _ in range(10):
         center, radius = random_place(choose), choose.choice([100, 5000, 300_000, 5_000_000])
         near = sorted(key for key, place in places.items() if distance(center, place) <= radius)
-        assert found(client, "RADIUS", *map(repr, center), radius, "m") == near
+        assert search(client, "RADIUS", *map(repr, center), radius, "m", count=37) == near
         west, south = random_place(choose)
         east, north = choose.uniform(-180, 180), choose.uniform(south, 85)
         box = west, south, east, north
         inside = sorted(key for key, place in places.items() if is_in_box(place, box))
-        assert found(client, "BOX", *map(repr, box)) == inside
+        assert search(client, "BOX", *map(repr, box), count=37) == inside
         assert client.execute_command("SPATIAL.COUNT", "places", "BOX", *map(repr, box)) == len(inside)
         by_distance = sorted((distance(center, place), key) for key, place in places.items())[:20]
         _, nearest = client.execute_command("SPATIAL.SEARCH", "places", "NEAREST", *map(repr, center), 20, "WITHDIST")
@@ -280,4 +269,4 @@ def test_search_in_a_circle_finds_the_members_that_geosearch_finds(placed):
         # The client's own geosearch() leaves out a latitude of 0.
         theirs = client.execute_command("GEOSEARCH", "cells", "FROMLONLAT", repr(lon), repr(lat), "BYRADIUS", radius, "m",
                                         store=False, store_dist=False, withdist=False, withcoord=False, withhash=False)
-        assert found(client, "RADIUS", repr(lon), repr(lat), radius, "m") == sorted(theirs)
+        assert search(client, "RADIUS", repr(lon), repr(lat), radius, "m", count=37) == sorted(theirs)

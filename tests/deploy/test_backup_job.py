@@ -1,5 +1,5 @@
 """Tests the cron job of deploy/README.md that sends a backup to another host, and the commands there that send and restore one.
-`ssh` is a stub that runs its command in a folder, the other host's."""
+A folder takes the place of the other host: a program `ssh` of the test runs its command there."""
 
 import os
 import re

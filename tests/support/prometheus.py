@@ -18,22 +18,33 @@ def get_json(url):
         return json.loads(answer.read())
 
 
-class Prometheus:
-    """A Prometheus process with its own directory. `config`: the text of its configuration, with `targets` servers."""
+class Process:
+    """A process with its own directory and port, which runs within a `with` block. Its log is in the directory."""
 
-    def __init__(self, config, home, targets=1):
-        self.home, self.port, self.targets = home, free_port(), targets
-        (home / "prometheus.yml").write_text(config)
-        self.process = None
+    def __init__(self, home):
+        self.home, self.port, self.process = home, free_port(), None
+
+    def begin(self):
+        """Returns the command line and the working directory."""
+        raise NotImplementedError
+
+    def is_ready(self):
+        raise NotImplementedError
+
+    def _log(self):
+        return self.home / f"{type(self).__name__.lower()}.log"
+
+    def _is_ready(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"{type(self).__name__} ended:\n{self._log().read_text()[-2000:]}")
+        return self.is_ready()
 
     def __enter__(self):
-        with open(self.home / "prometheus.log", "wb") as log:
-            self.process = subprocess.Popen(
-                ["prometheus", f"--config.file={self.home}/prometheus.yml", f"--storage.tsdb.path={self.home}/data",
-                 f"--web.listen-address=127.0.0.1:{self.port}"], stdout=log, stderr=log,
-            )  # fmt: skip
+        line, directory = self.begin()
+        with open(self._log(), "wb") as log:
+            self.process = subprocess.Popen([*line, f"--web.listen-address=127.0.0.1:{self.port}"], cwd=directory, stdout=log, stderr=log)
         try:
-            wait_until(lambda: len(self.ask("up == 1")) == self.targets, 60, "the first scrapes have ended")
+            wait_until(self._is_ready, 60, f"{type(self).__name__} is ready")
         except BaseException:
             self.__exit__()
             raise
@@ -42,6 +53,22 @@ class Prometheus:
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
+
+
+class Prometheus(Process):
+    """A Prometheus. `config`: the text of its configuration, with `targets` servers."""
+
+    def __init__(self, config, home, targets=1):
+        super().__init__(home)
+        self.targets = targets
+        (home / "prometheus.yml").write_text(config)
+
+    def begin(self):
+        return ["prometheus", f"--config.file={self.home}/prometheus.yml", f"--storage.tsdb.path={self.home}/data"], None
+
+    def is_ready(self):
+        """Returns true once every server was scraped."""
+        return len(self.ask("up == 1")) == self.targets
 
     def _get(self, what, **arguments):
         return get_json(f"http://127.0.0.1:{self.port}/api/v1/{what}?{urllib.parse.urlencode(arguments)}")["data"]
@@ -73,12 +100,12 @@ class Prometheus:
 TEMPLATES = b"/usr/share/prometheus/alertmanager"
 
 
-class Alertmanager:
-    """An Alertmanager process with its own directory. `config`: the path of its configuration."""
+class Alertmanager(Process):
+    """An Alertmanager. `config`: the path of its configuration."""
 
     def __init__(self, config, home):
-        self.config, self.home, self.port = config, home, free_port()
-        self.process = None
+        super().__init__(home)
+        self.config = config
 
     def _program(self):
         """Returns the program and its working directory. Debian's program does not start without its templates below /usr/share. ./dev
@@ -91,27 +118,11 @@ class Alertmanager:
         copy.chmod(0o755)
         return copy, program.parents[1] / "share" / "prometheus" / "alertmanager"
 
-    def __enter__(self):
+    def begin(self):
         program, directory = self._program()
-        with open(self.home / "alertmanager.log", "wb") as log:
-            self.process = subprocess.Popen(
-                [program, f"--config.file={self.config}", f"--storage.path={self.home}/alerts",
-                 f"--web.listen-address=127.0.0.1:{self.port}", "--cluster.listen-address="], cwd=directory, stdout=log, stderr=log,
-            )  # fmt: skip
-        try:
-            wait_until(self._answers, 30, "Alertmanager answers")
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+        return [program, f"--config.file={self.config}", f"--storage.path={self.home}/alerts", "--cluster.listen-address="], directory
 
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-
-    def _answers(self):
-        if self.process.poll() is not None:
-            raise RuntimeError(f"Alertmanager ended:\n{(self.home / 'alertmanager.log').read_text()[-2000:]}")
+    def is_ready(self):
         with contextlib.suppress(OSError):
             return self.alerts() is not None
 

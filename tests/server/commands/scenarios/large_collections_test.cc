@@ -228,13 +228,18 @@ TEST_CASE("header of a large sorted set lacks its first and last member: the set
   }
 }
 
+/// Adds a hash h, a set s, a list l and a sorted set z of so many elements.
+void add_one_of_each(CommandHarness& server, std::size_t elements) {
+  add_members(server, "z", 0, elements);
+  for_each(server, {"HSET", "h"}, 0, elements, [](std::size_t i) { return std::vector{name(i), name(i)}; });
+  for_each(server, {"SADD", "s"}, 0, elements, [](std::size_t i) { return std::vector{name(i)}; });
+  for_each(server, {"RPUSH", "l"}, 0, elements, [](std::size_t i) { return std::vector{name(i)}; });
+}
+
 TEST_CASE("header of a large collection has a wrong count: a command that replies with all elements fails") {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMaxCompactElements + 100;
-  add_members(server, "z", 0, kLive);
-  for_each(server, {"HSET", "h"}, 0, kLive, [](std::size_t i) { return std::vector{name(i), name(i)}; });
-  for_each(server, {"SADD", "s"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
-  for_each(server, {"RPUSH", "l"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
+  add_one_of_each(server, kLive);
   for (const auto& [key, command] : std::vector<std::pair<std::string, std::string>>{{"h", "HGETALL h"},
                                                                                      {"h", "HVALS h"},
                                                                                      {"s", "SMEMBERS s"},
@@ -263,10 +268,7 @@ TEST_CASE("header of a large collection has a wrong count: a command that replie
 void header_counts_each_write() {
   CommandHarness server(command_families());
   constexpr std::size_t kLive = kMaxCompactElements + 100;
-  add_members(server, "z", 0, kLive);
-  for_each(server, {"HSET", "h"}, 0, kLive, [](std::size_t i) { return std::vector{name(i), name(i)}; });
-  for_each(server, {"SADD", "s"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
-  for_each(server, {"RPUSH", "l"}, 0, kLive, [](std::size_t i) { return std::vector{name(i)}; });
+  add_one_of_each(server, kLive);
   for (const std::string line :
        {"HSET h new 1", "HDEL h new", "SADD s new", "SREM s new", "ZADD z 1 new", "ZPOPMAX z", "RPUSH l new", "LPOP l"}) {
     const std::string reply = server(line);
